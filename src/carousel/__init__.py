@@ -1,0 +1,1 @@
+"""Recurrent networks for PyTorch at fused speed."""

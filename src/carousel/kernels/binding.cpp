@@ -1,0 +1,117 @@
+// The Python module: pointers in, nothing out. One module is built for each instruction set.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+
+#include "kernels.hpp"
+
+namespace nb = nanobind;
+using namespace carousel;
+
+namespace {
+
+template <class Class, class Pointer>
+void pointer(nb::class_<Class>& bound, const char* name, Pointer Class::*field) {
+  bound.def_prop_rw(
+      name, [field](const Class& self) { return reinterpret_cast<std::uintptr_t>(self.*field); },
+      [field](Class& self, std::uintptr_t address) { self.*field = reinterpret_cast<Pointer>(address); });
+}
+
+template <class T>
+const Kernel<T>& kernel_of(const std::string& cell) {
+  if (const Kernel<T>* kernel = find_kernel<T>(cell)) return *kernel;
+  throw std::invalid_argument("no kernel for cell '" + cell + "'");
+}
+
+template <class T>
+void bind(nb::module_& module, const std::string& suffix) {
+  nb::class_<Direction<T>> direction(module, ("Direction" + suffix).c_str());
+  using D = Direction<T>;
+  pointer(direction, "weight_ih", &D::weight_ih);
+  pointer(direction, "weight_hh", &D::weight_hh);
+  pointer(direction, "bias_ih", &D::bias_ih);
+  pointer(direction, "bias_hh", &D::bias_hh);
+  pointer(direction, "weight_hr", &D::weight_hr);
+  pointer(direction, "weight_ch", &D::weight_ch);
+  pointer(direction, "norm_ih_weight", &D::norm_ih_weight);
+  pointer(direction, "norm_ih_bias", &D::norm_ih_bias);
+  pointer(direction, "norm_hh_weight", &D::norm_hh_weight);
+  pointer(direction, "norm_hh_bias", &D::norm_hh_bias);
+  pointer(direction, "norm_c_weight", &D::norm_c_weight);
+  pointer(direction, "norm_c_bias", &D::norm_c_bias);
+  pointer(direction, "h_0", &D::h_0);
+  pointer(direction, "c_0", &D::c_0);
+  pointer(direction, "initial_h", &D::initial_h);
+  pointer(direction, "initial_c", &D::initial_c);
+  pointer(direction, "mask", &D::mask);
+  pointer(direction, "zone_h", &D::zone_h);
+  pointer(direction, "zone_c", &D::zone_c);
+  pointer(direction, "h_n", &D::h_n);
+  pointer(direction, "c_n", &D::c_n);
+  pointer(direction, "values", &D::values);
+  pointer(direction, "cells", &D::cells);
+  pointer(direction, "d_h_n", &D::d_h_n);
+  pointer(direction, "d_c_n", &D::d_c_n);
+  pointer(direction, "d_h_0", &D::d_h_0);
+  pointer(direction, "d_c_0", &D::d_c_0);
+  pointer(direction, "d_initial_h", &D::d_initial_h);
+  pointer(direction, "d_initial_c", &D::d_initial_c);
+  pointer(direction, "d_weight_ih", &D::d_weight_ih);
+  pointer(direction, "d_weight_hh", &D::d_weight_hh);
+  pointer(direction, "d_bias_ih", &D::d_bias_ih);
+  pointer(direction, "d_bias_hh", &D::d_bias_hh);
+  pointer(direction, "d_weight_hr", &D::d_weight_hr);
+  pointer(direction, "d_weight_ch", &D::d_weight_ch);
+  pointer(direction, "d_norm_ih_weight", &D::d_norm_ih_weight);
+  pointer(direction, "d_norm_ih_bias", &D::d_norm_ih_bias);
+  pointer(direction, "d_norm_hh_weight", &D::d_norm_hh_weight);
+  pointer(direction, "d_norm_hh_bias", &D::d_norm_hh_bias);
+  pointer(direction, "d_norm_c_weight", &D::d_norm_c_weight);
+  pointer(direction, "d_norm_c_bias", &D::d_norm_c_bias);
+  pointer(direction, "total_h", &D::total_h);
+  pointer(direction, "total_c", &D::total_c);
+
+  nb::class_<Layer<T>> layer(module, ("Layer" + suffix).c_str());
+  using L = Layer<T>;
+  layer.def(
+      "__init__",
+      [](L* self, long steps, long batch, long input, long hidden, long projected, long directions, int threads) {
+        new (self) L();
+        self->steps = steps, self->batch = batch, self->input = input, self->hidden = hidden;
+        self->projected = projected, self->directions = directions, self->threads = threads;
+      },
+      nb::arg("steps"), nb::arg("batch"), nb::arg("input"), nb::arg("hidden"), nb::arg("projected"),
+      nb::arg("directions"), nb::arg("threads"));
+  layer.def_rw("zone_h", &L::zone_h).def_rw("zone_c", &L::zone_c);
+  pointer(layer, "x", &L::x);
+  pointer(layer, "lengths", &L::lengths);
+  pointer(layer, "reset", &L::reset);
+  pointer(layer, "output", &L::output);
+  pointer(layer, "d_output", &L::d_output);
+  pointer(layer, "d_x", &L::d_x);
+  layer.def("direction", [](L& self, long index) -> D& { return self.direction[index]; },
+            nb::rv_policy::reference_internal);
+  layer.def("forward", [](const L& self, const std::string& cell) {
+    const Kernel<T>& kernel = kernel_of<T>(cell);
+    nb::gil_scoped_release release;
+    kernel.forward(self);
+  });
+  layer.def("backward", [](const L& self, const std::string& cell) {
+    const Kernel<T>& kernel = kernel_of<T>(cell);
+    nb::gil_scoped_release release;
+    kernel.backward(self);
+  });
+  // (plane, value_row, cell_row) of a cell, in elements
+  module.def(("rows" + suffix).c_str(), [](const std::string& cell, long hidden) {
+    const Kernel<T>& kernel = kernel_of<T>(cell);
+    return nb::make_tuple(kernel.plane(hidden), kernel.value_row(hidden), kernel.cell_row(hidden));
+  });
+}
+
+}  // namespace
+
+NB_MODULE(CAROUSEL_MODULE, module) {
+  bind<float>(module, "32");
+  bind<double>(module, "64");
+}
