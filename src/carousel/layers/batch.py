@@ -31,21 +31,23 @@ class Batch:
     def size(self) -> int:
         return self.x.shape[1]
 
+    def sort(self, value: Tensor, dim: int) -> Tensor:
+        """`value` with its batch dimension `dim` put from the caller's order into that of `x`."""
+        order = None if self.packed is None else self.packed.sorted_indices
+        return value if order is None else value.index_select(dim, order)
+
+    def unsort(self, value: Tensor, dim: int) -> Tensor:
+        """`value` with its batch dimension `dim` put from the order of `x` into the caller's."""
+        order = None if self.packed is None else self.packed.unsorted_indices
+        return value if order is None else value.index_select(dim, order)
+
     def take_state(self, hx: Tensor) -> Tensor:
-        """A caller's state, (L·D, B, S) or (L·D, S), in the order of `x`'s batch."""
-        if not self.batched:
-            return hx.unsqueeze(1)
-        if self.packed is not None and self.packed.sorted_indices is not None:
-            return hx.index_select(1, self.packed.sorted_indices)
-        return hx
+        """A caller's state, (L·D, B, S) or (L·D, S), as (L·D, B, S) in the order of `x`."""
+        return self.sort(hx, 1) if self.batched else hx.unsqueeze(1)
 
     def give_state(self, state: Tensor) -> Tensor:
         """A final state (L·D, B, S) in the caller's order and rank."""
-        if not self.batched:
-            return state.squeeze(1)
-        if self.packed is not None and self.packed.unsorted_indices is not None:
-            return state.index_select(1, self.packed.unsorted_indices)
-        return state
+        return self.unsort(state, 1) if self.batched else state.squeeze(1)
 
     def give_output(self, output: Tensor) -> Any:
         """An output (T, B, ·) in the caller's layout: PackedSequence, unbatched, batch first or time first."""
@@ -88,6 +90,7 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
     active = None
     if lengths is not None:
         active = torch.arange(steps, device=x.device).unsqueeze(1) < lengths
+        reset = None if reset is None else reset & active
         x = torch.where(active.unsqueeze(-1), x, 0)  # whatever stands in the padding, even NaN, stops here
     return Batch(x, active, lengths, reset, batch_first, batched)
 

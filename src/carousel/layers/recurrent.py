@@ -271,7 +271,10 @@ class Recurrent(nn.Module):
 
     def path(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> Path:
         """Which code would run this call, `fused`, `cudnn` or `reference`, and (`.why`) for what reason."""
-        return Path(*self._choose(read(self, input, lengths, reset)))
+        batch = read(self, input, lengths, reset)
+        if hx is not None:
+            read_state(self, hx, batch)
+        return Path(*self._choose(batch))
 
     def _choose(self, batch: Batch) -> tuple[str, str]:
         """The path's name, and why."""
@@ -294,6 +297,7 @@ class Recurrent(nn.Module):
         batch = read(self, input, lengths, reset)
         for clamp in clamps:
             clamp.check(self, batch.x.shape[0])
+        clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = self._initial(batch) if hx is None else read_state(self, hx, batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
             if loss_fn is not None:

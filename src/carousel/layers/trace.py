@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..cells.base import Let
+from .batch import Batch
 from .unroll import Unrolled
 
 
@@ -77,6 +78,12 @@ class Clamp:
             if len(_span(chosen, available)) == 0:
                 raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
 
+    def sorted(self, batch: Batch) -> Clamp:
+        """This clamp with the sequences of a tensor `value` in the order of `batch`."""
+        if not isinstance(self.value, Tensor) or self.value.dim() < 2 or self.value.shape[-2] == 1:
+            return self
+        return replace(self, value=batch.sort(self.value, -2))
+
     def applies(self, layer: int, direction: int) -> bool:
         return self.layer in (None, layer) and self.direction in (None, direction)
 
@@ -124,7 +131,7 @@ class Watch:
 
 def assemble(
     layer: Any,
-    batch: Any,
+    batch: Batch,
     output: Any,
     state: Any,
     watched: list[tuple[Watch, Unrolled]],
@@ -144,7 +151,7 @@ def assemble(
         stacked = torch.stack([torch.stack(steps) for steps in values]).detach()
         if batch.active is not None:
             stacked = torch.where(batch.active.unsqueeze(-1), stacked, 0)
-        return stacked
+        return batch.unsort(stacked, 2)
 
     trace = Trace(
         output,
