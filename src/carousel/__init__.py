@@ -1,1 +1,55 @@
-"""Recurrent networks for PyTorch at fused speed."""
+"""Carousel: every recurrent network in the textbook, at fused speed, with glass walls."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import cells, layers
+    from .cells import Cell
+    from .layers import (
+        GRU,
+        LSTM,
+        RNN,
+        Clamp,
+        CoupledLSTM,
+        LayerNormLSTM,
+        Path,
+        PeepholeLSTM,
+        Recurrent,
+        ResetBeforeGRU,
+        Trace,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "Cell",
+    "Clamp",
+    "CoupledLSTM",
+    "LayerNormLSTM",
+    "Path",
+    "PeepholeLSTM",
+    "Recurrent",
+    "ResetBeforeGRU",
+    "Trace",
+    "cells",
+    "layers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
+    if name in ("cells", "layers"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in __all__:
+        return getattr(importlib.import_module(f"{__name__}.{'cells' if name == 'Cell' else 'layers'}"), name)
+    raise AttributeError(f"module 'carousel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

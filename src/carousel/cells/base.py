@@ -84,7 +84,7 @@ class Weights:
         return out if len(gates) == 1 else out.chunk(len(gates), -1)
 
     def U_backward(self, d: State, v: Tensor, *gates: str) -> tuple[Tensor, dict[str, Tensor]]:
-        """Derivative of :meth:`U`: from `d` = ∂L/∂(U v + b), gate by gate, ∂L/∂v (B, P) and the parameters' gradients."""
+        """Derivative of :meth:`U`: from `d` = ∂L/∂(U v + b), ∂L/∂v (B, P) and the parameters' gradients."""
         rows = self._rows(gates) if gates else slice(None)
         delta = torch.cat(d, -1)
         dv = delta @ self.weight_hh[rows]

@@ -1,6 +1,6 @@
 """The Elman network.
 
-    h = φ(W x + U h₋ + b),    φ ∈ {tanh, relu, sigmoid}
+h = φ(W x + U h₋ + b),    φ ∈ {tanh, relu, sigmoid}
 """
 
 from __future__ import annotations

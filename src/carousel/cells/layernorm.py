@@ -55,9 +55,7 @@ class LayerNorm(Cell):
         return {f"{norm}.{kind}": (size,) for norm, size in sizes.items() for kind in ("weight", "bias")}
 
     def initialise(self, parameters: Mapping[str, Tensor], hidden_size: int, forget_bias: float | None) -> None:
-        super().initialise(
-            {n: p for n, p in parameters.items() if not n.startswith("norm_")}, hidden_size, forget_bias
-        )
+        super().initialise({n: p for n, p in parameters.items() if not n.startswith("norm_")}, hidden_size, forget_bias)
         for name, value in parameters.items():
             if name.startswith("norm_"):
                 nn.init.constant_(value, 1.0 if name.endswith("weight") else 0.0)

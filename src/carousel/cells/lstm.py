@@ -1,11 +1,11 @@
 """The LSTM.
 
-    i = σ(W_i x + U_i h₋ + b_i)        input gate
-    f = σ(W_f x + U_f h₋ + b_f)        forget gate
-    g = tanh(W_g x + U_g h₋ + b_g)     candidate
-    o = σ(W_o x + U_o h₋ + b_o)        output gate
-    c = f∘c₋ + i∘g                     the constant error carousel
-    h = o∘tanh(c)                      with projection: h = W_hr (o∘tanh(c))
+i = σ(W_i x + U_i h₋ + b_i)        input gate
+f = σ(W_f x + U_f h₋ + b_f)        forget gate
+g = tanh(W_g x + U_g h₋ + b_g)     candidate
+o = σ(W_o x + U_o h₋ + b_o)        output gate
+c = f∘c₋ + i∘g                     the constant error carousel
+h = o∘tanh(c)                      with projection: h = W_hr (o∘tanh(c))
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Schedule {
   bool cut(long t, long b) const {
     if (!layer.reset) return false;
     const long at = reverse ? t + 1 : t;
-    return at < layer.steps && layer.reset[at * layer.batch + b];
+    return at < length(b) && layer.reset[at * layer.batch + b];  // padding restarts nothing
   }
 
   // The rows of one of `size` threads, longest first; all rows where the batch is not split. `places` receives where

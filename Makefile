@@ -1,0 +1,81 @@
+# Works from a fresh clone: needs Python 3.11+, make and a C++ compiler; everything else goes into .venv.
+# Choose an interpreter or a compiler with `make PYTHON=... CXX=... TARGET`; pass options on with ARGS="...".
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.complete
+
+# The machine's own Python settings must not leak into the environment, nor pip chatter into the terminal.
+unexport PYTHONPATH PYTHONHOME
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PIP_ROOT_USER_ACTION = ignore
+export PIP_NO_INPUT = 1
+export PIP_USER = 0
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint bench clean FORCE
+
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+
+demo: $(STAMP) ## train every cell on the latch task and write a report (two minutes)
+	@echo "==> training every cell on the latch task"
+	@$(BIN)/carousel demo $(ARGS)
+
+test: $(STAMP) ## run the tests; ARGS="-k lstm" picks some
+	@echo "==> running the tests"
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(STAMP) ## check style (ruff) and types (mypy)
+	@echo "==> checking style and types"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(STAMP) ## measure the layers against torch.nn
+	@echo "==> measuring the layers"
+	@$(BIN)/carousel bench layers $(ARGS)
+
+clean: ## remove the environment and everything else make created
+	@echo "==> removing $(VENV), build products, caches and the demo's report"
+	@rm -rf $(VENV) build dist demo-latch .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# ---------------------------------------------------------------- the environment
+
+# Candidates in order: what `python3` means here, then by name. Each must run (a version manager's shim may not),
+# be new enough and be able to make an environment. A virtual environment answers with the Python it was made from.
+PYTHONS = $(if $(PYTHON),"$(PYTHON)",python3 python3.11 python3.12 python3.13 python3.14)
+python = $(shell for p in $(PYTHONS); do "$$p" -c 'import ensurepip, sys, venv; \
+  print(sys._base_executable) if sys.version_info >= (3, 11) else sys.exit(1)' 2>/dev/null && break; done)
+pythons-seen = $(shell for p in $(PYTHONS); do v=$$("$$p" --version 2>/dev/null) && echo "$$p ($$v)"; done; true)
+no-python = Carousel needs Python 3.11 or newer with its venv module (Debian, Ubuntu: apt install python3-venv); \
+  found $(or $(pythons-seen),none of: $(subst ",,$(PYTHONS))); set PYTHON=/path/to/python
+
+# CXX counts only when somebody set it: make itself always defines one.
+COMPILERS = $(if $(filter default undefined,$(origin CXX)),c++ g++ clang++,"$(CXX)")
+compiler = $(shell for c in $(COMPILERS); do \
+  $$c -std=c++17 -fsyntax-only -include vector -x c++ /dev/null >/dev/null 2>&1 && echo "$$c" && break; done)
+no-compiler = Carousel needs a C++17 compiler; tried: $(subst ",,$(COMPILERS)); \
+  install one (Debian, Ubuntu: apt install g++; macOS: xcode-select --install) or set CXX=/path/to/compiler
+
+# The stamp is written last and names the directory it was made in, so an environment that is half made, that was
+# copied along with the clone, or whose Python is gone is made anew. Otherwise an install is redone in place.
+anew = $(shell test -x $(BIN)/python && test "$$(cat $(STAMP) 2>/dev/null)" = "$(CURDIR)" || echo yes)
+ifneq ($(anew),)
+$(STAMP): FORCE
+endif
+
+venv: $(STAMP)
+
+# $(error) rather than a failing command: it is the one way for make to stop with a single line.
+$(STAMP): pyproject.toml constraints.txt
+	$(eval anew := $(anew))
+	$(if $(anew),$(eval base := $(python))$(if $(base),,$(error $(no-python))))
+	$(eval cxx := $(compiler))$(if $(cxx),,$(error $(no-compiler)))
+	@rm -rf $(if $(anew),$(VENV),$@)
+	$(if $(anew),@echo "==> creating $(VENV) with $$("$(base)" --version)" && "$(base)" -m venv $(VENV))
+	@echo "==> installing Carousel and its tested dependencies$(if $(anew), (some minutes: torch is large))"
+	@CXX="$(cxx)" $(BIN)/python -m pip -qq install -c constraints.txt -e '.[dev]'
+	@echo "$(CURDIR)" > $@

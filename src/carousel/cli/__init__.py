@@ -1,0 +1,1 @@
+"""The `carousel` command: it reads options, calls the library and prints. No logic lives here."""

@@ -1,0 +1,20 @@
+"""Cells made into layers."""
+
+from .path import Path
+from .recurrent import Recurrent
+from .standard import GRU, LSTM, RNN, CoupledLSTM, LayerNormLSTM, PeepholeLSTM, ResetBeforeGRU
+from .trace import Clamp, Trace
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "Clamp",
+    "CoupledLSTM",
+    "LayerNormLSTM",
+    "Path",
+    "PeepholeLSTM",
+    "Recurrent",
+    "ResetBeforeGRU",
+    "Trace",
+]

@@ -1,0 +1,203 @@
+"""The shapes people pass, made one: time-major (T, B, I) with lengths, and the way back.
+
+Every complaint about an argument of a call is made here, before any arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from ..cells.base import State
+
+
+@dataclass
+class Batch:
+    """One call's input in the layout the unroller wants, and what is needed to answer in the caller's layout."""
+
+    x: Tensor  # (T, B, I), zero past each sequence's end
+    active: Tensor | None  # (T, B) bool
+    lengths: Tensor | None  # (B) int64
+    reset: Tensor | None  # (T, B) bool
+    batch_first: bool
+    batched: bool
+    packed: PackedSequence | None = None
+
+    @property
+    def size(self) -> int:
+        return self.x.shape[1]
+
+    def sort(self, value: Tensor, dim: int) -> Tensor:
+        """`value` with its batch dimension `dim` put from the caller's order into that of `x`."""
+        order = None if self.packed is None else self.packed.sorted_indices
+        return value if order is None else value.index_select(dim, order)
+
+    def unsort(self, value: Tensor, dim: int) -> Tensor:
+        """`value` with its batch dimension `dim` put from the order of `x` into the caller's."""
+        order = None if self.packed is None else self.packed.unsorted_indices
+        return value if order is None else value.index_select(dim, order)
+
+    def take_state(self, hx: Tensor) -> Tensor:
+        """A caller's state, (L·D, B, S) or (L·D, S), as (L·D, B, S) in the order of `x`."""
+        return self.sort(hx, 1) if self.batched else hx.unsqueeze(1)
+
+    def give_state(self, state: Tensor) -> Tensor:
+        """A final state (L·D, B, S) in the caller's order and rank."""
+        return self.unsort(state, 1) if self.batched else state.squeeze(1)
+
+    def give_output(self, output: Tensor) -> Any:
+        """An output (T, B, ·) in the caller's layout: PackedSequence, unbatched, batch first or time first."""
+        if self.packed is not None:
+            assert self.active is not None
+            return PackedSequence(
+                output[self.active],
+                self.packed.batch_sizes,
+                self.packed.sorted_indices,
+                self.packed.unsorted_indices,
+            )
+        if not self.batched:
+            return output.squeeze(1)
+        return output.transpose(0, 1) if self.batch_first else output
+
+
+def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
+    """Check `input`, `lengths` and `reset` of a call on `layer` and lay them out time-major."""
+    if isinstance(input, PackedSequence):
+        return _read_packed(layer, input, lengths, reset)
+    kind = type(layer).__name__
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{kind}: input must be a Tensor or a PackedSequence, got {type(input).__name__}")
+    if input.dim() not in (2, 3):
+        raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead")
+    _check_input(layer, input)
+    batched = input.dim() == 3
+    batch_first = layer.batch_first and batched
+    x = input if batched else input.unsqueeze(1)
+    x = x.transpose(0, 1) if batch_first else x
+    steps, size = x.shape[:2]
+    if steps == 0:
+        raise RuntimeError(f"{kind}: Expected sequence length to be larger than 0, got input of {tuple(input.shape)}")
+    if size == 0:
+        raise RuntimeError(f"{kind}: input has an empty batch, {tuple(input.shape)}; at least one sequence is needed")
+    if lengths is not None:
+        lengths = _read_lengths(lengths, steps, size, batched, x.device)
+    if reset is not None:
+        reset = _read_reset(reset, input, batch_first, batched)
+    active = None
+    if lengths is not None:
+        active = torch.arange(steps, device=x.device).unsqueeze(1) < lengths
+        reset = None if reset is None else reset & active
+        x = torch.where(active.unsqueeze(-1), x, 0)  # whatever stands in the padding, even NaN, stops here
+    return Batch(x, active, lengths, reset, batch_first, batched)
+
+
+def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any) -> Batch:
+    kind = type(layer).__name__
+    for name, value in (("lengths", lengths), ("reset", reset)):
+        if value is not None:
+            raise ValueError(f"{kind}: {name} cannot be given with a PackedSequence; pass the padded tensor instead")
+    if input.data.dim() != 2:
+        raise RuntimeError(f"{kind}: a PackedSequence's data must have 2 dimensions, got {input.data.dim()}")
+    _check_input(layer, input.data)
+    sizes = input.batch_sizes.to(input.data.device)
+    rank = torch.arange(int(input.batch_sizes[0]), device=input.data.device)
+    active = rank < sizes.unsqueeze(1)
+    x = input.data.new_zeros(*active.shape, input.data.shape[-1]).index_put((active,), input.data)
+    return Batch(x, active, active.sum(0), None, False, True, input)
+
+
+def _check_input(layer: Any, x: Tensor) -> None:
+    kind, weight = type(layer).__name__, layer.weight_ih_l0
+    if x.shape[-1] != layer.input_size:
+        raise RuntimeError(
+            f"{kind}: input.size(-1) must be equal to input_size. Expected {layer.input_size}, got {x.shape[-1]}"
+        )
+    if x.device != weight.device:
+        raise RuntimeError(
+            f"{kind}: Input and parameter tensors are not at the same device, found input tensor at {x.device} "
+            f"and parameter tensor at {weight.device}"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(
+            f"{kind}: input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). "
+            f"Convert input: input.to({weight.dtype}), or convert model: model.to({x.dtype})"
+        )
+
+
+def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: torch.device) -> Tensor:
+    if not isinstance(lengths, Tensor):
+        try:
+            lengths = torch.as_tensor(lengths)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"lengths must be integers, one a sequence, got {lengths!r}") from None
+    if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
+        raise TypeError(f"lengths must be integers, got a tensor of {lengths.dtype}")
+    if not batched and lengths.dim() == 0:
+        lengths = lengths.unsqueeze(0)
+    if lengths.shape != (size,):
+        raise ValueError(f"lengths must have shape ({size},), one a sequence, got {tuple(lengths.shape)}")
+    legal = (lengths >= 0) & (lengths <= steps)
+    message = f"must lie between 0 and the {steps} steps of the input"
+    if torch.compiler.is_compiling():
+        torch._assert_async(legal.all(), f"lengths {message}")
+    elif not torch._C._functorch.is_batchedtensor(lengths) and not bool(legal.all()):
+        wrong = int((~legal).nonzero()[0, 0])
+        raise ValueError(f"lengths[{wrong}] is {int(lengths[wrong])}, but {message}")
+    return lengths.to(device, torch.int64)
+
+
+def _read_reset(reset: Any, input: Tensor, batch_first: bool, batched: bool) -> Tensor:
+    if not isinstance(reset, Tensor) or reset.dtype != torch.bool:
+        given = reset.dtype if isinstance(reset, Tensor) else type(reset).__name__
+        raise TypeError(f"reset must be a bool tensor, got {given}")
+    if reset.shape != input.shape[:-1]:
+        layout = ("(batch, steps)" if batch_first else "(steps, batch)") if batched else "(steps,)"
+        raise ValueError(f"reset must be {layout} like input, {tuple(input.shape[:-1])}, got {tuple(reset.shape)}")
+    reset = reset.to(input.device)
+    if not batched:
+        return reset.unsqueeze(1)
+    return reset.transpose(0, 1) if batch_first else reset
+
+
+def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
+    """Check a caller's state and return one (L·D, B, S) tensor for each of the cell's states."""
+    kind, names = type(layer).__name__, layer.cell.states
+    if len(names) == 1:
+        if not isinstance(hx, Tensor):
+            raise TypeError(f"{kind}: hx must be one Tensor ({names[0]}), got {type(hx).__name__}")
+        given: State = (hx,)
+    else:
+        if not isinstance(hx, tuple | list) or len(hx) != len(names) or not all(isinstance(s, Tensor) for s in hx):
+            got = f"{type(hx).__name__} of {len(hx)}" if isinstance(hx, tuple | list) else type(hx).__name__
+            raise TypeError(f"{kind}: hx must be a tuple of {len(names)} Tensors ({', '.join(names)}), got {got}")
+        given = tuple(hx)
+    rank, word = (3, "batched 3-D") if batch.batched else (2, "unbatched 2-D")
+    ranks = [s.dim() for s in given]
+    if any(r != rank for r in ranks):
+        raise RuntimeError(
+            f"{kind}: For {word} input, hx should also be {rank}-D but got {', '.join(f'{r}-D' for r in ranks)}"
+        )
+    out = []
+    for k, (name, s) in enumerate(zip(names, given, strict=True)):
+        which = "hidden" if len(names) == 1 else f"hidden[{k}]"
+        expected: tuple[int, ...] = (layer.num_layers * layer.num_directions, batch.size, layer.state_size(name))
+        if not batch.batched:
+            expected = (expected[0], expected[2])
+        if tuple(s.shape) != expected:
+            raise RuntimeError(f"{kind}: Expected {which} size {expected}, got {list(s.shape)}")
+        if s.device != batch.x.device:
+            raise RuntimeError(
+                f"{kind}: Input and hidden tensors are not at the same device, found input tensor at "
+                f"{batch.x.device} and {which} tensor at {s.device}"
+            )
+        if s.dtype != batch.x.dtype and not torch.is_autocast_enabled(s.device.type):
+            raise RuntimeError(
+                f"{kind}: Input and hidden tensors are not the same dtype, found input tensor with {batch.x.dtype} "
+                f"and {which} tensor with {s.dtype}"
+            )
+        out.append(batch.take_state(s))
+    return out

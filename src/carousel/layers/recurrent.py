@@ -1,0 +1,458 @@
+"""Layers, directions, dropout, state, tracing: everything that turns a cell into a module, for every cell alike."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..cells.base import Cell, State, Weights
+from . import cudnn
+from .batch import Batch, read, read_state
+from .path import Path
+from .trace import Clamp, Trace, Watch, assemble
+from .unroll import Run, Unrolled, Zoneout, unroll
+
+MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
+    "concat": lambda directions: torch.cat(directions, -1),
+    "sum": lambda directions: directions[0] + directions[1],
+    "mean": lambda directions: (directions[0] + directions[1]) / 2,
+}
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers made from one cell.
+
+    The positional arguments after `cell`, the parameter names and shapes, and the layout of input, output and
+    state are those of `torch.nn.LSTM`. With H = hidden_size, P = proj_size or H, D = 2 if bidirectional else 1:
+
+    * input (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size), or a PackedSequence;
+    * output the same with D·P (or P when `merge` is "sum" or "mean") features;
+    * each state (num_layers·D, B, P) for the first of the cell's states and (num_layers·D, B, H) for the others;
+      a tensor if the cell has one state, a tuple if it has several.
+
+    Keyword-only:
+
+    * `merge`: how two directions join, in every layer: "concat", "sum" or "mean".
+    * `recurrent_dropout`: probability that a unit of h₋ is hidden from all gates; one mask for a whole sequence.
+    * `zoneout`: probability that a unit keeps its previous value, a number for all states or a dict by name; in
+      evaluation its expectation.
+    * `weight_drop`: probability that an entry of `weight_hh` is dropped; one mask a call.
+    * `forget_bias`: the forget gate's bias at initialisation; None is the cell's own (1 for LSTM kinds).
+    * `learn_initial_state`: the state before the first step is a parameter, not zero.
+
+    >>> layer = Recurrent(carousel.cells.LSTM(), 10, 20, num_layers=2)
+    >>> y, (h, c) = layer(torch.randn(5, 3, 10), lengths=[5, 0, 2])
+    >>> y.shape, h.shape
+    (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        merge: str = "concat",
+        recurrent_dropout: float = 0.0,
+        zoneout: float | Mapping[str, float] = 0.0,
+        weight_drop: float = 0.0,
+        forget_bias: float | None = None,
+        learn_initial_state: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(cell, Cell):
+            raise TypeError(f"cell must be a carousel.Cell instance, got {cell!r}")
+        _check_flag("bias", bias)
+        _check_flag("batch_first", batch_first)
+        _check_flag("bidirectional", bidirectional)
+        _check_flag("learn_initial_state", learn_initial_state)
+        _check_size("input_size", input_size)
+        _check_size("hidden_size", hidden_size)
+        _check_size("num_layers", num_layers)
+        _check_projection(cell, proj_size, hidden_size)
+        for name, rate in (
+            ("dropout", dropout),
+            ("recurrent_dropout", recurrent_dropout),
+            ("weight_drop", weight_drop),
+        ):
+            _check_probability(name, rate)
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
+        if merge not in MERGES:
+            raise ValueError(f"merge must be one of {', '.join(map(repr, MERGES))}, got {merge!r}")
+        if forget_bias is not None and (cell.forget_gate is None or not bias):
+            lack = "no bias" if cell.forget_gate else "no forget gate"
+            raise ValueError(f"forget_bias={forget_bias}: this {type(self).__name__} has {lack}")
+
+        self.cell = cell
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self.merge = merge
+        self.recurrent_dropout = float(recurrent_dropout)
+        self.zoneout = _zoneout_rates(cell, zoneout)
+        self.weight_drop = float(weight_drop)
+        self.forget_bias = cell.forget_bias if forget_bias is None else float(forget_bias)
+        self.learn_initial_state = learn_initial_state
+
+        for layer, direction in self._grid():
+            for name, shape in self._shapes(layer).items():
+                self._register(name, layer, direction, torch.empty(shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    # ---- parameters ----
+
+    @property
+    def num_directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def output_size(self) -> int:
+        """Features of the output: P for each direction, joined by `merge`."""
+        size = self.state_size(self.cell.states[0])
+        return size * self.num_directions if self.merge == "concat" else size
+
+    def state_size(self, name: str) -> int:
+        """Units of the state `name`: P for the first of the cell's states, H for the others."""
+        return self.proj_size or self.hidden_size if name == self.cell.states[0] else self.hidden_size
+
+    def _grid(self) -> Iterator[tuple[int, int]]:
+        """(layer, direction) in the order of torch's states and parameters."""
+        return ((layer, direction) for layer in range(self.num_layers) for direction in range(self.num_directions))
+
+    def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
+        """The parameters of one direction of `layer`, by name without suffix, in torch's order."""
+        rows = len(self.cell.gates) * self.hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, self.output_size if layer else self.input_size),
+            "weight_hh": (rows, self.proj_size or self.hidden_size),
+        }
+        if self.bias:
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        if self.proj_size:
+            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+        shapes |= self.cell.extra_parameters(self.hidden_size)
+        if self.learn_initial_state:
+            shapes |= {f"initial_{name}": (self.state_size(name),) for name in self.cell.states}
+        return shapes
+
+    def _register(self, name: str, layer: int, direction: int, value: Tensor) -> None:
+        """`weight_ih` → `weight_ih_l0_reverse`; `norm_c.weight` → a group `norm_c_l0_reverse` with a `weight`."""
+        suffix = _suffix(layer, direction)
+        group, dot, member = name.partition(".")
+        if not dot:
+            self.register_parameter(name + suffix, nn.Parameter(value))
+            return
+        if not hasattr(self, group + suffix):
+            self.add_module(group + suffix, Group())
+        getattr(self, group + suffix).register_parameter(member, nn.Parameter(value))
+
+    def _parameters_of(self, layer: int, direction: int) -> dict[str, Tensor]:
+        """The parameters of one layer and direction, by name without suffix."""
+        suffix = _suffix(layer, direction)
+        found = {}
+        for name in self._shapes(layer):
+            group, dot, member = name.partition(".")
+            found[name] = getattr(getattr(self, group + suffix), member) if dot else getattr(self, name + suffix)
+        return found
+
+    def reset_parameters(self) -> None:
+        """Initialise anew: as torch (the same seed gives the same numbers), then the forget bias."""
+        for layer, direction in self._grid():
+            own = self._parameters_of(layer, direction)
+            learned = {name: own.pop(name) for name in list(own) if name.startswith("initial_")}
+            self.cell.initialise(own, self.hidden_size, self.forget_bias)
+            for value in learned.values():
+                nn.init.zeros_(value)
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The parameters of each layer and direction, as `torch.nn.LSTM.all_weights`."""
+        return [list(self._parameters_of(*at).values()) for at in self._grid()]
+
+    def flatten_parameters(self) -> None:
+        """For programs written for `torch.nn`; there is nothing to flatten here."""
+
+    # ---- running ----
+
+    def forward(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> tuple[Any, Any]:
+        """Run over whole sequences; returns output and final state in torch's layout.
+
+        `lengths` (B), in any order, zero allowed: outputs past a sequence's end are zero, its final state is that
+        of its last real step, and its reverse direction starts there. `reset`, bool in the layout of `input`
+        without its features: where true, a new sequence starts at that step, from the initial state (not `hx`).
+        """
+        batch = read(self, input, lengths, reset)
+        state = self._initial(batch) if hx is None else read_state(self, hx, batch)
+        path, _ = self._choose(batch)
+        if path == "cudnn":
+            output, final = cudnn.run(self, batch.x, state)
+        else:
+            output, final, _ = self._run(batch, state)
+        return self._give(batch, output, final)
+
+    def step(self, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """One step of a stream: input (B, input_size) or (input_size); returns the output and the new state.
+
+        The numbers are those of the sequence call on the same inputs; `state` is in its layout.
+        """
+        if self.bidirectional:
+            raise ValueError(f"{type(self).__name__}.step: a bidirectional layer needs the whole sequence")
+        if self.training and (self.recurrent_dropout or self.weight_drop):
+            raise ValueError(
+                f"{type(self).__name__}.step: recurrent_dropout and weight_drop draw one mask for a whole sequence; "
+                "call eval() first, or run the sequence in one call"
+            )
+        if not isinstance(input, Tensor) or input.dim() not in (1, 2):
+            given = f"{input.dim()}D tensor" if isinstance(input, Tensor) else type(input).__name__
+            raise ValueError(f"{type(self).__name__}.step: Expected input to be 1D or 2D, got {given} instead")
+        time = 1 if self.batch_first and input.dim() == 2 else 0
+        output, state = self(input.unsqueeze(time), state)
+        return output.squeeze(time), state
+
+    def trace(
+        self,
+        input: Any,
+        hx: Any = None,
+        *,
+        lengths: Any = None,
+        reset: Any = None,
+        gradients_of: Callable[..., Tensor] | None = None,
+    ) -> Trace:
+        """Run as a call would, and keep every gate and state: see :class:`Trace`.
+
+        With `gradients_of=loss_fn`, where `loss_fn(output)` or `loss_fn(output, state)` is one number, the trace
+        also has the total derivative of that loss with respect to every gate and state at every step.
+        """
+        return self._watched(input, (), hx, lengths, reset, gradients_of)
+
+    def intervene(
+        self,
+        input: Any,
+        *clamps: Clamp,
+        hx: Any = None,
+        lengths: Any = None,
+        reset: Any = None,
+        gradients_of: Callable[..., Tensor] | None = None,
+    ) -> Trace:
+        """Run with some gates or states held at given values (see :class:`Clamp`); all that follows feels it.
+
+        >>> lstm = carousel.LSTM(4, 8)
+        >>> t = lstm.intervene(torch.randn(30, 2, 4), carousel.Clamp("f", 0.0, steps=(10, 12), units=3))
+        """
+        for clamp in clamps:
+            if not isinstance(clamp, Clamp):
+                raise TypeError(f"intervene takes carousel.Clamp objects after the input, got {type(clamp).__name__}")
+        return self._watched(input, clamps, hx, lengths, reset, gradients_of)
+
+    def path(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> Path:
+        """Which code would run this call, `fused`, `cudnn` or `reference`, and (`.why`) for what reason."""
+        batch = read(self, input, lengths, reset)
+        if hx is not None:
+            read_state(self, hx, batch)
+        return Path(*self._choose(batch))
+
+    def _choose(self, batch: Batch) -> tuple[str, str]:
+        """The path's name, and why."""
+        if batch.x.is_cuda:
+            obstacle = cudnn.obstacle(self, batch)
+            if obstacle is None:
+                return "cudnn", "a standard cell on a CUDA device"
+            return "reference", f"on a CUDA device, and {obstacle}"
+        return "reference", "the cell's own step, one operation after another"
+
+    def _watched(
+        self,
+        input: Any,
+        clamps: tuple[Clamp, ...],
+        hx: Any,
+        lengths: Any,
+        reset: Any,
+        loss_fn: Callable[..., Tensor] | None,
+    ) -> Trace:
+        batch = read(self, input, lengths, reset)
+        for clamp in clamps:
+            clamp.check(self, batch.x.shape[0])
+        clamps = tuple(clamp.sorted(batch) for clamp in clamps)
+        state = self._initial(batch) if hx is None else read_state(self, hx, batch)
+        with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
+            if loss_fn is not None:
+                batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
+            output, final, watched = self._run(batch, state, clamps)
+            output, final = self._give(batch, output, final)
+            return assemble(self, batch, output, final, watched, loss_fn)
+
+    def _initial(self, batch: Batch) -> list[Tensor]:
+        """The state before the first step, (L·D, B, S) for each of the cell's states: zeros, or the learned one."""
+        states = []
+        for name in self.cell.states:
+            if self.learn_initial_state:
+                learned = torch.stack([getattr(self, f"initial_{name}{_suffix(*at)}") for at in self._grid()])
+                states.append(learned.unsqueeze(1).expand(-1, batch.size, -1))
+            else:
+                rows = self.num_layers * self.num_directions
+                states.append(batch.x.new_zeros(rows, batch.size, self.state_size(name)))
+        return states
+
+    def _run(
+        self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None
+    ) -> tuple[Tensor, list[State], list[tuple[Watch, Unrolled]]]:
+        """Layer over layer: output (T, B, ·), each direction's final state, and what was watched."""
+        x = batch.x
+        fresh = self._initial(batch) if batch.reset is not None else state
+        final: list[State] = []
+        watched: list[tuple[Watch, Unrolled]] = []
+        for layer in range(self.num_layers):
+            if layer > 0 and self.dropout:
+                x = F.dropout(x, self.dropout, self.training)
+            directions = []
+            for direction in range(self.num_directions):
+                at = layer * self.num_directions + direction
+                run = Run(
+                    state=tuple(s[at] for s in state),
+                    restart_state=tuple(s[at] for s in fresh),
+                    reverse=direction == 1,
+                    active=batch.active,
+                    restart=_restarts(batch.reset, reverse=direction == 1),
+                    zoneout=self._draw_zoneout(batch),
+                )
+                w = self._weights(layer, direction, batch)
+                watch = None
+                if clamps is not None:
+                    watch = Watch(x.shape[0], [c for c in clamps if c.applies(layer, direction)])
+                    run.let_at = watch.let_at
+                unrolled = unroll(self.cell, w, x, run)
+                if watch is not None:
+                    watched.append((watch, unrolled))
+                directions.append(unrolled.output)
+                final.append(unrolled.state)
+            x = directions[0] if len(directions) == 1 else MERGES[self.merge](directions)
+        return x, final, watched
+
+    def _weights(self, layer: int, direction: int, batch: Batch) -> Weights:
+        """The parameters of one layer and direction, with the noise of this call."""
+        parameters = self._parameters_of(layer, direction)
+        if self.training and self.weight_drop:
+            parameters["weight_hh"] = F.dropout(parameters["weight_hh"], self.weight_drop)
+        mask = None
+        if self.training and self.recurrent_dropout:
+            mask = F.dropout(batch.x.new_ones(batch.size, self.state_size(self.cell.states[0])), self.recurrent_dropout)
+        return Weights(self.cell, parameters, mask)
+
+    def _draw_zoneout(self, batch: Batch) -> Zoneout | None:
+        if not self.zoneout:
+            return None
+        if not self.training:
+            return Zoneout(self.zoneout)
+        steps, size = batch.x.shape[:2]
+        keep = {
+            name: torch.rand(steps, size, self.state_size(name), device=batch.x.device) < rate
+            for name, rate in self.zoneout.items()
+        }
+        return Zoneout(self.zoneout, keep)
+
+    def _give(self, batch: Batch, output: Tensor, final: list[State]) -> tuple[Any, Any]:
+        """Output and final state in the caller's layout."""
+        stacked = tuple(batch.give_state(torch.stack(parts)) for parts in zip(*final, strict=True))
+        return batch.give_output(output), stacked if len(stacked) > 1 else stacked[0]
+
+    # ---- description ----
+
+    def extra_repr(self) -> str:
+        parts = [] if type(self) is not Recurrent else [repr(self.cell)]
+        parts += [str(self.input_size), str(self.hidden_size)]
+        defaults = {
+            "proj_size": 0,
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0.0,
+            "bidirectional": False,
+            "merge": "concat",
+            "recurrent_dropout": 0.0,
+            "zoneout": {},
+            "weight_drop": 0.0,
+            "forget_bias": self.cell.forget_bias,
+            "learn_initial_state": False,
+        }
+        own = inspect.signature(type(self)).parameters  # a named layer's own options, such as nonlinearity
+        parts += [f"{n}={v!r}" for n, v in vars(self.cell).items() if n in own and v != own[n].default]
+        parts += [f"{n}={getattr(self, n)!r}" for n, default in defaults.items() if getattr(self, n) != default]
+        return ", ".join(parts)
+
+
+class Group(nn.Module):
+    """Parameters that share a name before the dot, such as `norm_c_l0.weight` and `norm_c_l0.bias`."""
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {'×'.join(map(str, p.shape))}" for name, p in self.named_parameters())
+
+
+def _suffix(layer: int, direction: int) -> str:
+    return f"_l{layer}_reverse" if direction else f"_l{layer}"
+
+
+def _restarts(reset: Tensor | None, reverse: bool) -> Tensor | None:
+    """Where a direction restarts, (T, B): a cut before step t parts t−1 from t, which the reverse meets before t−1."""
+    if reset is None or not reverse:
+        return reset
+    return torch.cat((reset[1:], torch.zeros_like(reset[:1])))
+
+
+def _check_size(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+    if value <= 0:
+        raise ValueError(f"{name} must be greater than zero, got {value}")
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+
+
+def _check_probability(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"{name} should be a number in range [0, 1], a probability, got {value!r}")
+
+
+def _check_projection(cell: Cell, proj_size: Any, hidden_size: int) -> None:
+    if not isinstance(proj_size, int) or isinstance(proj_size, bool) or proj_size < 0:
+        raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size!r}")
+    if proj_size and not cell.projects:
+        raise ValueError(f"proj_size argument is only supported for LSTM, not RNN or GRU: {cell!r} does not project")
+    if proj_size >= hidden_size:
+        raise ValueError(f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}")
+
+
+def _zoneout_rates(cell: Cell, zoneout: float | Mapping[str, float]) -> dict[str, float]:
+    rates = dict(zoneout) if isinstance(zoneout, Mapping) else dict.fromkeys(cell.states, zoneout)
+    for name, rate in rates.items():
+        if name not in cell.states:
+            raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.states}")
+        _check_probability("zoneout", rate)
+    return {name: float(rate) for name, rate in rates.items() if rate}

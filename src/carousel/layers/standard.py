@@ -1,0 +1,157 @@
+"""The layers by name: each is :class:`Recurrent` with its cell, and for three of them a way from and to torch."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar, Self
+
+from torch import nn
+
+from .. import cells
+from .recurrent import Recurrent
+
+
+def _signature(*own: inspect.Parameter, at: int | None = None) -> inspect.Signature:
+    """Recurrent's arguments without the cell, with a layer's `own` ones at position `at` or last."""
+    arguments = [p for n, p in inspect.signature(Recurrent).parameters.items() if n != "cell"]
+    at = len(arguments) if at is None else at
+    return inspect.Signature([*arguments[:at], *own, *arguments[at:]])
+
+
+def _option(name: str, default: Any, kind: Any = inspect.Parameter.KEYWORD_ONLY) -> inspect.Parameter:
+    return inspect.Parameter(name, kind, default=default)
+
+
+class TorchTwin(Recurrent):
+    """A layer that torch has too: the same parameters, so that weights go both ways."""
+
+    twin: ClassVar[type[nn.RNNBase]]
+
+    @classmethod
+    def from_torch(cls, module: nn.RNNBase) -> Self:
+        """This layer with the arguments, weights, dtype, device and mode of a torch one.
+
+        >>> layer = carousel.GRU.from_torch(torch.nn.GRU(10, 20, bidirectional=True))
+        """
+        if not isinstance(module, cls.twin):
+            raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
+        options = {name: getattr(module, name) for name in _shared(cls.twin)}
+        layer = cls(**options, device=module.weight_ih_l0.device, dtype=module.weight_ih_l0.dtype)
+        layer.load_state_dict(module.state_dict())
+        for name, parameter in layer.named_parameters():
+            parameter.requires_grad_(getattr(module, name).requires_grad)
+        return layer.train(module.training)
+
+    def to_torch(self) -> nn.RNNBase:
+        """The torch layer with these weights; refused if an option in use has no counterpart there."""
+        unknown = [
+            name
+            for name in ("recurrent_dropout", "zoneout", "weight_drop", "learn_initial_state")
+            if getattr(self, name)
+        ]
+        if self.bidirectional and self.merge != "concat":
+            unknown.append("merge")
+        if getattr(self.cell, "nonlinearity", None) == "sigmoid":
+            unknown.append("nonlinearity")
+        if unknown:
+            says = ", ".join(f"{name}={getattr(self, name)!r}" for name in unknown)
+            raise ValueError(f"{type(self).__name__}.to_torch: torch.nn has nothing like {says}")
+        options = {name: getattr(self, name) for name in _shared(self.twin)}
+        module = self.twin(**options, device=self.weight_ih_l0.device, dtype=self.weight_ih_l0.dtype)
+        module.load_state_dict(self.state_dict())
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(getattr(self, name).requires_grad)
+        return module.train(self.training)
+
+
+def _shared(twin: type[nn.RNNBase]) -> list[str]:
+    """The constructor arguments of a torch layer that are also its attributes."""
+    names = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"]
+    return names + {nn.LSTM: ["proj_size"], nn.RNN: ["nonlinearity"]}.get(twin, [])
+
+
+class RNN(TorchTwin):
+    """Elman layer, `h = φ(W x + U h₋ + b)` with φ = `nonlinearity`: "tanh", "relu" or "sigmoid".
+
+    Drop-in for `torch.nn.RNN`; arguments and shapes as :class:`Recurrent`, with `nonlinearity` fourth as in torch.
+    """
+
+    twin = nn.RNN
+    __signature__ = _signature(_option("nonlinearity", "tanh", inspect.Parameter.POSITIONAL_OR_KEYWORD), at=3)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        nonlinearity = options.pop("nonlinearity", "tanh")
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+        super().__init__(cells.Elman(nonlinearity), *args, **options)
+
+    @property
+    def nonlinearity(self) -> str:
+        assert isinstance(self.cell, cells.Elman)
+        return self.cell.nonlinearity
+
+
+class LSTM(TorchTwin):
+    """Long short-term memory, gates i f g o. Drop-in for `torch.nn.LSTM`; arguments and shapes as :class:`Recurrent`.
+
+    >>> lstm = carousel.LSTM(10, 20)
+    >>> y, (h, c) = lstm(torch.randn(5, 3, 10), lengths=[2, 5, 0])
+    """
+
+    twin = nn.LSTM
+    __signature__ = _signature()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(cells.LSTM(), *args, **options)
+
+
+class GRU(TorchTwin):
+    """Gated recurrent unit, gates r z n, reset after the product. Drop-in for `torch.nn.GRU`; as :class:`Recurrent`."""
+
+    twin = nn.GRU
+    __signature__ = _signature()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(cells.GRU(), *args, **options)
+
+
+class ResetBeforeGRU(Recurrent):
+    """GRU that resets h₋ before the product, as first published; gates r z n. Arguments as :class:`Recurrent`."""
+
+    __signature__ = _signature()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(cells.ResetBeforeGRU(), *args, **options)
+
+
+class PeepholeLSTM(Recurrent):
+    """LSTM whose gates see the cell state. Arguments as :class:`Recurrent`.
+
+    `peephole` is "diagonal" (`weight_ch` 3·H, in order i f o) or "full" (3·H × H).
+    """
+
+    __signature__ = _signature(_option("peephole", "diagonal"))
+
+    def __init__(self, *args: Any, peephole: str = "diagonal", **options: Any) -> None:
+        super().__init__(cells.Peephole(peephole), *args, **options)
+
+
+class CoupledLSTM(Recurrent):
+    """LSTM that writes exactly what it forgets, i = 1 − f; gates f g o. Arguments as :class:`Recurrent`.
+
+    With `peephole=True`, diagonal peepholes (`weight_ch` 2·H, in order f o).
+    """
+
+    __signature__ = _signature(_option("peephole", False))
+
+    def __init__(self, *args: Any, peephole: bool = False, **options: Any) -> None:
+        super().__init__(cells.Coupled(peephole), *args, **options)
+
+
+class LayerNormLSTM(Recurrent):
+    """LSTM with layer normalisation of W x, U h₋ and c; gates i f g o. Arguments as :class:`Recurrent`."""
+
+    __signature__ = _signature()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(cells.LayerNorm(), *args, **options)

@@ -1,0 +1,196 @@
+"""Looking inside: what every gate and state was at every step, and changing it on the way."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..cells.base import Let
+from .batch import Batch
+from .unroll import Unrolled
+
+
+@dataclass(repr=False)
+class Trace:
+    """One run of a layer, all of it in view.
+
+    `output` and `state` are what the layer's call returns. `gates` and `states` hold, by the names in the cell's
+    equations, one (layers·directions, T, B, H) tensor each, time first whatever `batch_first` says, zero past a
+    sequence's end; index 2·k is layer k's forward direction and 2·k + 1 its reverse in a bidirectional layer. A state
+    is also an attribute: `trace.c`. `gradients`, if they were asked for, has ∂L/∂(value) under the same names.
+    """
+
+    output: Any
+    state: Any
+    gates: dict[str, Tensor]
+    states: dict[str, Tensor]
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+    loss: Tensor | None = None
+
+    def __getattr__(self, name: str) -> Tensor:
+        states = self.__dict__.get("states", {})
+        if name in states:
+            return states[name]
+        raise AttributeError(f"this trace has no '{name}'; its states are {', '.join(states)}")
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, next(iter(self.states.values())).shape))
+        names = [f"{kind} {' '.join(d)}" for kind in ("gates", "states", "gradients") if (d := getattr(self, kind))]
+        return f"Trace({'; '.join(names)}; {shape}: layer·direction, step, sequence, unit)"
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """Hold a gate or state at `value` for some units over a span of steps.
+
+    `steps` and `units` are an index, a (start, stop) pair, a slice, or None for all; `layer` and `direction`
+    (0 forward, 1 reverse) are an index or None for all. `value` is a number, or a tensor that broadcasts to
+    (steps, batch, units), such as a piece of another trace.
+
+    >>> Clamp("f", 1.0, steps=(10, 20))            # forget nothing from step 10 to 19
+    Clamp(name='f', value=1.0, steps=(10, 20), units=None, layer=None, direction=None)
+    """
+
+    name: str
+    value: float | Tensor
+    steps: int | tuple[int, int] | slice | None = None
+    units: int | tuple[int, int] | slice | None = None
+    layer: int | None = None
+    direction: int | None = None
+
+    def check(self, layer: Any, steps: int) -> None:
+        """Refuse a clamp that names nothing in `layer` over `steps` steps."""
+        names = (*layer.cell.states, *(g for g in layer.cell.gates if g not in layer.cell.states))
+        if self.name not in names:
+            raise ValueError(f"Clamp: {type(layer).__name__} has no gate or state {self.name!r}; it has {names}")
+        size = layer.state_size(self.name) if self.name in layer.cell.states else layer.hidden_size
+        for what, chosen, available in (
+            ("steps", self.steps, steps),
+            ("units", self.units, size),
+            ("layer", self.layer, layer.num_layers),
+            ("direction", self.direction, layer.num_directions),
+        ):
+            if len(_span(chosen, available)) == 0:
+                raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+
+    def sorted(self, batch: Batch) -> Clamp:
+        """This clamp with the sequences of a tensor `value` in the order of `batch`."""
+        if not isinstance(self.value, Tensor) or self.value.dim() < 2 or self.value.shape[-2] == 1:
+            return self
+        return replace(self, value=batch.sort(self.value, -2))
+
+    def applies(self, layer: int, direction: int) -> bool:
+        return self.layer in (None, layer) and self.direction in (None, direction)
+
+    def apply(self, t: int, steps: int, value: Tensor) -> Tensor:
+        """`value` (B, S) at step `t`, with this clamp's units replaced if `t` is in its span."""
+        span = _span(self.steps, steps)
+        if t not in span:
+            return value
+        units = _span(self.units, value.shape[-1])
+        held = torch.as_tensor(self.value, dtype=value.dtype, device=value.device)
+        held = held.expand(len(span), value.shape[0], len(units))[span.index(t)]
+        out = value.clone()
+        out[:, units.start : units.stop : units.step] = held
+        return out
+
+
+def _span(chosen: int | tuple[int, int] | slice | None, available: int) -> range:
+    """The indices below `available` that a span chooses."""
+    if isinstance(chosen, int):
+        at = chosen + available if chosen < 0 else chosen
+        return range(at, at + 1) if 0 <= at < available else range(0)
+    if isinstance(chosen, tuple):
+        chosen = slice(*chosen)
+    return range(*(chosen or slice(None)).indices(available))
+
+
+class Watch:
+    """Records what `let` names in one direction of one layer, and applies the clamps that concern it."""
+
+    def __init__(self, steps: int, clamps: Sequence[Clamp]):
+        self.steps = steps
+        self.clamps = clamps
+        self.named: dict[str, list[Tensor]] = {}  # T tensors (B, S) each
+
+    def let_at(self, t: int) -> Let:
+        def let(name: str, value: Tensor) -> Tensor:
+            for clamp in self.clamps:
+                if clamp.name == name:
+                    value = clamp.apply(t, self.steps, value)
+            self.named.setdefault(name, [value] * self.steps)[t] = value
+            return value
+
+        return let
+
+
+def assemble(
+    layer: Any,
+    batch: Batch,
+    output: Any,
+    state: Any,
+    watched: list[tuple[Watch, Unrolled]],
+    loss_fn: Callable[..., Tensor] | None,
+) -> Trace:
+    """Put what was watched in each layer and direction into one Trace, differentiating `loss_fn` if there is one."""
+    gates: dict[str, list[list[Tensor]]] = {}  # name → layer·direction → step → (B, S)
+    states: dict[str, list[list[Tensor]]] = {}
+    for watch, unrolled in watched:
+        for name, values in watch.named.items():
+            if name not in layer.cell.states:
+                gates.setdefault(name, []).append(values)
+        for name, values in unrolled.states.items():
+            states.setdefault(name, []).append(values)
+
+    def visible(values: list[list[Tensor]]) -> Tensor:
+        stacked = torch.stack([torch.stack(steps) for steps in values]).detach()
+        if batch.active is not None:
+            stacked = torch.where(batch.active.unsqueeze(-1), stacked, 0)
+        return batch.unsort(stacked, 2)
+
+    trace = Trace(
+        output,
+        state,
+        {name: visible(values) for name, values in gates.items()},
+        {name: visible(values) for name, values in states.items()},
+    )
+    if loss_fn is not None:
+        named = {**gates, **states}
+        flat = [step for values in named.values() for steps in values for step in steps]
+        trace.loss = _loss(loss_fn, output, state)
+        found = iter(torch.autograd.grad(trace.loss, flat, allow_unused=True, materialize_grads=True))
+        trace.gradients = {
+            name: visible([[next(found) for _ in steps] for steps in values]) for name, values in named.items()
+        }
+        trace.loss = trace.loss.detach()
+        trace.output = _detach(output)
+        trace.state = _detach(state)
+    return trace
+
+
+def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:
+    """loss_fn(output), or loss_fn(output, state) if it takes two arguments."""
+    try:
+        inspect.signature(loss_fn).bind(output, state)
+        takes_state = True
+    except TypeError:
+        takes_state = False
+    loss = loss_fn(output, state) if takes_state else loss_fn(output)
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        raise ValueError("gradients_of must return one number as a Tensor: a loss")
+    if not loss.requires_grad:
+        raise ValueError("gradients_of: the loss does not depend on the layer's output or state")
+    return loss
+
+
+def _detach(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach()
+    if hasattr(value, "_replace"):  # PackedSequence
+        return value._replace(data=value.data.detach())
+    return tuple(v.detach() for v in value)

@@ -1,0 +1,81 @@
+"""The time loop: any cell, one direction, with lengths, restarts and zoneout. Written once, for every cell.
+
+This is the reference path: plain torch operations, so that autograd, double backward, `torch.func` and
+`torch.compile` all see through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..cells.base import Cell, Let, State, Weights, unnamed
+
+
+@dataclass
+class Run:
+    """Everything about one direction of one layer but its input: what the loop needs beside the cell."""
+
+    state: State  # before the first step: (B, S) for each of the cell's states
+    restart_state: State  # after a restart: (B, S) each
+    reverse: bool = False
+    active: Tensor | None = None  # (T, B) bool: false past a sequence's end
+    restart: Tensor | None = None  # (T, B) bool: the state restarts before this step
+    zoneout: Zoneout | None = None
+    let_at: Callable[[int], Let] | None = None  # what names values at step t; None: nobody watches
+
+
+@dataclass
+class Zoneout:
+    """Units that keep their previous value: drawn by `keep` in training, in expectation (`rate`) otherwise."""
+
+    rate: dict[str, float]
+    keep: dict[str, Tensor] = field(default_factory=dict)  # (T, B, S) bool for each state that has a rate
+
+    def mix(self, t: int, name: str, new: Tensor, old: Tensor) -> Tensor:
+        if name in self.keep:
+            return torch.where(self.keep[name][t], old, new)
+        rate = self.rate.get(name, 0.0)
+        return new if rate == 0.0 else rate * old + (1 - rate) * new
+
+
+@dataclass
+class Unrolled:
+    """What one direction of one layer gives."""
+
+    output: Tensor  # (T, B, P), zero past a sequence's end
+    state: State  # after each sequence's last step
+    states: dict[str, list[Tensor]]  # the state carried out of every step, by name: T tensors (B, S)
+
+
+def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
+    """Run `cell` over `x` (T, B, I), forwards or in reverse."""
+    steps = range(x.shape[0])
+    drive = cell.drive(x, w)
+    state = run.state
+    carried: list[State] = [()] * len(steps)
+    for t in reversed(steps) if run.reverse else steps:
+        if run.restart is not None:
+            state = where(run.restart[t], run.restart_state, state)
+        let = unnamed if run.let_at is None else run.let_at(t)
+        new = cell.step(cell.split(drive[t]), state, w, let)
+        if run.zoneout is not None:
+            new = tuple(
+                let(name, run.zoneout.mix(t, name, n, s)) for name, n, s in zip(cell.states, new, state, strict=True)
+            )
+        if run.active is not None:
+            new = where(run.active[t], new, state)
+        carried[t] = state = new
+    output = torch.stack([s[0] for s in carried])
+    if run.active is not None:
+        output = torch.where(run.active.unsqueeze(-1), output, 0)
+    states = {name: [s[k] for s in carried] for k, name in enumerate(cell.states)}
+    return Unrolled(output, state, states)
+
+
+def where(mask: Tensor, yes: State, no: State) -> State:
+    """`yes` for the sequences of `mask` (B), `no` for the others."""
+    return tuple(torch.where(mask.unsqueeze(-1), y, n) for y, n in zip(yes, no, strict=True))

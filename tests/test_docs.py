@@ -1,0 +1,42 @@
+"""Every Python block in the documentation, and every example in a docstring, runs."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import carousel
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+MODULES = sorted(m.name for m in pkgutil.walk_packages(carousel.__path__, "carousel."))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_blocks_run(page):
+    namespace = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstring_examples(module):
+    found = doctest.testmod(
+        importlib.import_module(module),
+        extraglobs={
+            "torch": torch,
+            "carousel": carousel,
+            **{name: getattr(carousel, name) for name in carousel.__all__},
+        },
+    )
+    assert found.failed == 0
