@@ -9,27 +9,56 @@
 
 namespace carousel {
 
-template <class Cell, class T>
+// One thread's lists for the rows of a step, and of a chunk.
+template <class T>
+struct Returning {
+  std::vector<long> rows, places;  // batch indices, and where they stand among all
+  std::vector<long> all;           // rows of every thread
+  std::vector<long> offset;        // of each step of the chunk in the list of its rows
+  std::vector<long> times, batch;  // of each row of the chunk
+  long total = 0, t = 0;
+  long from = 0, to = 0, p_from = 0, p_to = 0;  // blocks of units, panels of h
+  std::vector<const T*> at, c, c_, h_, d_out, delta_all, d_h_all;
+  std::vector<T*> delta, d_h, m, carry_h, carry_c, through, d_m;
+  std::vector<const T*> a_rows;  // of a large product
+  std::vector<T*> c_rows;
+  T* sums = nullptr;  // (sums, plane)
+  Buffer<T> row_c, row_dc;
+};
+
+template <class T>
 class Backward {
-  static constexpr int gates = Cell::gates;
-  static constexpr int first_gates = Cell::staged ? gates - 1 : gates;
   static constexpr long few = 8;  // rows a pass of the cell takes together: their cache lines are used up at once
 
  public:
   const Layer<T>& layer;
   const Direction<T>& d;
   const Schedule<T> schedule;
-  const Sizes<Cell, T> size;
+  const CellKernel<T>& cell;
+  const Sizes<T> size;
   const long index;
+  Buffer<T> parameters;    // (parameters, plane)
+  Buffer<T> cut_h, cut_c;  // (B, P), (B, H): what resets sent to the initial state
+
+  bool projects() const { return d.weight_hr != nullptr; }
+  bool zones_h() const { return d.zone_h || layer.zone_h != 0; }
+  bool zones_c() const { return d.zone_c || layer.zone_c != 0; }
+  bool adds_to_carry() const { return cell.direct || zones_h(); }
+
+  // A reset lies before this step: its gradient belongs to the initial state, and the step before gets none.
+  static void send(T* sum, T* carry, long from, long to) {
+    for (long u = from; u < to; u++) sum[u] += carry[u], carry[u] = 0;
+  }
 
   // d_x (T, B, I): where this direction's ∂L/∂x goes, or is added.
-  Backward(const Layer<T>& layer, long index, T* d_x, Into into)
-      : layer(layer), d(layer.direction[index]), schedule(layer, index == 1), size(layer.hidden), index(index),
-        d_x(d_x), into_x(into) {
+  Backward(const Layer<T>& layer, const CellKernel<T>& cell, long index, T* d_x, Into into)
+      : layer(layer), d(layer.direction[index]), schedule(layer, index == 1), cell(cell),
+        size(cell.planes, layer.hidden), index(index), d_x(d_x), into_x(into) {
+    const int gates = cell.gates;
     const long B = layer.batch, P = layer.projected, I = layer.input;
     chunk = std::min(layer.steps, std::max(1L, 256 / B));
     most = chunk * B;
-    d_row = padded<T>(Cell::d_planes * size.plane);
+    d_row = padded<T>(cell.d_planes * size.plane);
     h_row = padded<T>(up(P, panel<T>));
     turned_row = padded<T>(most);
     p_panels = ceil_div(P, panel<T>), i_panels = ceil_div(I, panel<T>), h_panels = ceil_div(layer.hidden, panel<T>);
@@ -37,24 +66,24 @@ class Backward {
     if (d_x) packed_ih.reserve(i_panels * panel<T> * gates * size.plane);
     if (projects()) packed_hr.reserve(h_panels * panel<T> * P), d_m.reserve(B * padded<T>(h_panels * panel<T>));
     if (projects()) m.reserve(most * size.plane);
-    if (projects() || Cell::whole_rows) d_h.reserve(most * h_row);
+    if (projects() || cell.whole_rows) d_h.reserve(most * h_row);
     carry_h.zero(B * h_row);
     carry_c.zero(B * size.cell_row);
     for (long b = 0; b < B; b++) {
       if (d.d_h_n) std::copy_n(d.d_h_n + b * P, P, carry_h + b * h_row);
-      if (Cell::has_c && d.d_c_n) std::copy_n(d.d_c_n + b * size.hidden, size.hidden, carry_c + b * size.cell_row);
+      if (cell.has_c && d.d_c_n) std::copy_n(d.d_c_n + b * size.hidden, size.hidden, carry_c + b * size.cell_row);
     }
-    if (d.mask || Cell::staged) through.reserve(B * h_row);
-    if (d.mask || Cell::staged) arguments.reserve(most * P * (Cell::staged ? 2 : 1));
+    if (d.mask || cell.staged) through.reserve(B * h_row);
+    if (d.mask || cell.staged) arguments.reserve(most * P * (cell.staged ? 2 : 1));
     delta.reserve(most * d_row);
-    turned.reserve((Cell::d_planes * size.plane + (projects() ? P : 0)) * turned_row);
-    packed_rows.reserve((i_panels + (Cell::staged ? 2 : 1) * p_panels + (projects() ? h_panels : 0)) * panel<T> * most);
-    sums.reserve(long(layer.threads) * Cell::sums * size.plane);
-    parameters.zero(std::max(1, Cell::parameters) * size.plane);
-    for (int k = 0; k < Cell::parameters; k++)
-      if (const T* p = Cell::parameter(d, size.hidden, k)) std::copy(p, p + size.hidden, parameters + k * size.plane);
+    turned.reserve((cell.d_planes * size.plane + (projects() ? P : 0)) * turned_row);
+    packed_rows.reserve((i_panels + (cell.staged ? 2 : 1) * p_panels + (projects() ? h_panels : 0)) * panel<T> * most);
+    sums.reserve(long(layer.threads) * cell.sums * size.plane);
+    parameters.zero(std::max(1, cell.parameters) * size.plane);
+    for (int k = 0; k < cell.parameters; k++)
+      if (const T* p = cell.parameter(d, size.hidden, k)) std::copy(p, p + size.hidden, parameters + k * size.plane);
     zeros.zero(std::max(P, size.cell_row));
-    if (Cell::has_c) {
+    if (cell.has_c) {
       start_c.zero(B * size.cell_row);
       if (d.c_0)
         for (long b = 0; b < B; b++)
@@ -66,8 +95,9 @@ class Backward {
   }
 
   void run(const Team& team) {
-    const bool alone = team.size == 1 || split_rows(layer, gates, team.size);
-    Mine my(*this, team, alone);
+    const bool alone = team.size == 1 || split_rows(layer, cell.gates, team.size);
+    Returning<T> my;
+    list(my, team, alone);
     pack(team);
     const Team inner{team.barrier, alone ? 0 : team.rank, alone ? 1 : team.size};
     size.share(inner, my.from, my.to);
@@ -108,41 +138,21 @@ class Backward {
   Buffer<T> turned;            // (columns of delta and d_h, rows): transposed
   Buffer<T> packed_rows;       // x, arguments of U and m of the chunk in panels
   Buffer<T> sums;              // (threads, sums, plane)
-  Buffer<T> parameters, zeros, start_c, initial_c;
-  Buffer<T> cut_h, cut_c;      // (B, P), (B, H): what resets sent to the initial state
+  Buffer<T> zeros, start_c, initial_c;
 
   static T* T_of(const Buffer<T>& b) { return b; }
-  bool projects() const { return d.weight_hr != nullptr; }
-  bool zones_h() const { return d.zone_h || layer.zone_h != 0; }
-  bool zones_c() const { return d.zone_c || layer.zone_c != 0; }
-  bool adds_to_carry() const { return Cell::direct || zones_h(); }
   long m_row() const { return padded<T>(h_panels * panel<T>); }
 
-  struct Mine {
-    std::vector<long> rows, places;  // batch indices, and where they stand among all
-    std::vector<long> all;           // rows of every thread
-    std::vector<long> offset;        // of each step of the chunk in the list of its rows
-    std::vector<long> times, batch;  // of each row of the chunk
-    long total = 0, t = 0;
-    long from = 0, to = 0, p_from = 0, p_to = 0;  // blocks of units, panels of h
-    std::vector<const T*> at, c, c_, h_, d_out, delta, d_h;
-    std::vector<T*> out, carry, through, d_m;
-    std::vector<T*> c_rows;
-    std::vector<const T*> a_rows;
-    T* sums;                             // (sums, plane)
-    Buffer<T> row_c, row_dc;
-
-    Mine(const Backward& w, const Team& team, bool alone) {
-      rows = w.schedule.rows(alone ? team.rank : 0, alone ? team.size : 1, &places);
-      all = w.schedule.rows(0, 1);
-      const long n = long(rows.size());
-      for (auto* list : {&at, &c, &c_, &h_, &d_out, &delta, &d_h}) list->resize(n);
-      for (auto* list : {&out, &carry, &through, &d_m}) list->resize(n);
-      sums = w.sums + long(team.rank) * Cell::sums * w.size.plane;
-      std::fill_n(sums, Cell::sums * w.size.plane, T(0));
-      if (Cell::whole_rows) row_c.reserve(w.size.cell_row), row_dc.reserve(w.size.cell_row);
-    }
-  };
+  void list(Returning<T>& my, const Team& team, bool alone) const {
+    my.rows = schedule.rows(alone ? team.rank : 0, alone ? team.size : 1, &my.places);
+    my.all = schedule.rows(0, 1);
+    const long n = long(my.rows.size());
+    for (auto* list : {&my.at, &my.c, &my.c_, &my.h_, &my.d_out, &my.delta_all, &my.d_h_all}) list->resize(n);
+    for (auto* list : {&my.delta, &my.d_h, &my.m, &my.carry_h, &my.carry_c, &my.through, &my.d_m}) list->resize(n);
+    my.sums = sums + long(team.rank) * cell.sums * size.plane;
+    std::fill_n(my.sums, cell.sums * size.plane, T(0));
+    if (cell.whole_rows) my.row_c.reserve(size.cell_row), my.row_dc.reserve(size.cell_row);
+  }
 
   const T* output_at(long t, long b) const {
     return layer.output + ((t * layer.batch + b) * layer.directions + index) * layer.projected;
@@ -166,12 +176,12 @@ class Backward {
   }
 
   void pack(const Team& team) {
-    const long P = layer.projected, depth = gates * size.plane;
+    const long P = layer.projected, depth = cell.gates * size.plane;
     long from, to;
     team.share(p_panels, from, to);
-    auto u = [&](long k) { return weight_row(d.weight_hh, P, Cell::h_order, k); };
-    if (Cell::staged) {  // the gates' panels, then the candidate's
-      const long cut = first_gates * size.plane;
+    auto u = [&](long k) { return weight_row(d.weight_hh, P, cell.h_order, k); };
+    if (cell.staged) {  // the gates' panels, then the candidate's
+      const long cut = cell.first_gates() * size.plane;
       pack_rows<T>(cut, P, u, from, to, packed_hh);
       pack_rows<T>(depth - cut, P, [&](long k) { return u(k + cut); }, from, to, packed_hh + p_panels * panel<T> * cut);
     } else {
@@ -179,7 +189,7 @@ class Backward {
     }
     if (d_x) {
       team.share(i_panels, from, to);
-      pack_rows<T>(depth, layer.input, [&](long k) { return weight_row(d.weight_ih, layer.input, Cell::x_order, k); },
+      pack_rows<T>(depth, layer.input, [&](long k) { return weight_row(d.weight_ih, layer.input, cell.x_order, k); },
                    from, to, packed_ih);
     }
     if (projects()) {
@@ -189,7 +199,7 @@ class Backward {
   }
 
   // The rows of a chunk, in the order of its steps; in a step the longest sequence first.
-  void list_rows(Mine& my, long s0, long s1) {
+  void list_rows(Returning<T>& my, long s0, long s1) {
     my.offset.clear(), my.times.clear(), my.batch.clear();
     for (long s = s0; s < s1; s++) {
       const long t = schedule.time(s), n = schedule.active(my.all, t);
@@ -199,200 +209,93 @@ class Backward {
     my.total = long(my.times.size());
   }
 
-  void step(Mine& my, const Team& team, long s, long s0) {
+  void step(Returning<T>& my, const Team& team, long s, long s0) {
     const long t = my.t = schedule.time(s), n = schedule.active(my.rows, t), P = layer.projected;
     const long offset = my.offset[s - s0];
     for (long j = 0; j < n; j++) {
       const long b = my.rows[j], row = t * layer.batch + b, place = offset + my.places[j];
       my.at[j] = d.values + row * size.value_row;
       my.h_[j] = previous_h(t, b);
-      if (Cell::has_c) my.c[j] = d.cells + row * size.cell_row, my.c_[j] = previous_c(t, b);
+      if (cell.has_c) my.c[j] = d.cells + row * size.cell_row, my.c_[j] = previous_c(t, b);
       my.d_out[j] = layer.d_output ? layer.d_output + (row * layer.directions + index) * P : T_of(zeros);
-      my.delta[j] = delta + place * d_row;
-      my.carry[j] = carry_h + b * h_row;
-      if (d.mask || Cell::staged) my.through[j] = through + b * h_row;
-      if (projects() || Cell::whole_rows) my.d_h[j] = d_h + place * h_row;
-      if (projects()) my.d_m[j] = d_m + b * m_row(), my.out[j] = m + place * size.plane;
+      my.delta_all[j] = my.delta[j] = delta + place * d_row;
+      my.carry_h[j] = carry_h + b * h_row, my.carry_c[j] = carry_c + b * size.cell_row;
+      if (d.mask || cell.staged) my.through[j] = through + b * h_row;
+      if (projects() || cell.whole_rows) my.d_h_all[j] = my.d_h[j] = d_h + place * h_row;
+      if (projects()) my.d_m[j] = d_m + b * m_row(), my.m[j] = m + place * size.plane;
     }
-    if (projects() || Cell::whole_rows) {
+    if (projects() || cell.whole_rows) {
       for (long j = 0; j < n; j++)
         collect(my, j, my.p_from * panel<T>, std::min(P, my.p_to * panel<T>));
       team.sync();
     }
     if (projects()) {
       const Packed<T> w{packed_hr, P, nullptr, h_panels * panel<T>, nullptr};
-      multiply<T>(n, my.d_h.data(), 0, w, my.from, my.to, my.d_m.data(), Into::store);
-      if (Cell::whole_rows) team.sync();
+      multiply<T>(n, my.d_h_all.data(), 0, w, my.from, my.to, my.d_m.data(), Into::store);
+      if (cell.whole_rows) team.sync();
     }
-    if constexpr (Cell::whole_rows) {
-      for (long j = team.rank; j < n; j += team.size) whole_row(my, j);
-    } else if constexpr (Cell::staged) {
-      pass<Stage::candidate>(my, n);
+    if (cell.whole_rows) {
+      for (long j = team.rank; j < n; j += team.size) cell.backward_row(*this, my, j);
+    } else if (cell.staged) {
+      pass(my, Stage::candidate, n);
       team.sync();
-      const Packed<T> w{packed_hh + p_panels * panel<T> * first_gates * size.plane, size.plane, nullptr, p_panels * panel<T>,
+      const Packed<T> w{packed_hh + p_panels * panel<T> * cell.first_gates() * size.plane, size.plane, nullptr, p_panels * panel<T>,
                         nullptr};
-      multiply<T>(n, my.delta.data(), (Cell::h_plane + first_gates) * size.plane, w, my.p_from, my.p_to,
+      multiply<T>(n, my.delta_all.data(), (cell.h_plane + cell.first_gates()) * size.plane, w, my.p_from, my.p_to,
                   my.through.data(), Into::store);
-      pass<Stage::gates>(my, n);
+      pass(my, Stage::gates, n);
     } else {
-      pass<Stage::all>(my, n);
+      pass(my, Stage::all, n);
     }
-    if (Cell::has_c && layer.reset && !Cell::whole_rows)
+    if (cell.has_c && layer.reset && !cell.whole_rows)
       for (long j = 0; j < n; j++)
         if (schedule.cut(t, my.rows[j]))
           send(cut_c + my.rows[j] * size.hidden, carry_c + my.rows[j] * size.cell_row, my.from * panel<T>,
                std::min(size.hidden, my.to * panel<T>));
     team.sync();
-    const Packed<T> w{packed_hh, first_gates * size.plane, nullptr, p_panels * panel<T>, nullptr};
-    const long columns = Cell::h_plane * size.plane;
+    const Packed<T> w{packed_hh, cell.first_gates() * size.plane, nullptr, p_panels * panel<T>, nullptr};
+    const long columns = cell.h_plane * size.plane;
     if (d.mask) {
-      multiply<T>(n, my.delta.data(), columns, w, my.p_from, my.p_to, my.through.data(), Into::store);
+      multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.through.data(), Into::store);
       for (long j = 0; j < n; j++)
         for (long p = my.p_from * panel<T>; p < std::min(P, my.p_to * panel<T>); p++) {
           const T back = my.through[j][p] * d.mask[my.rows[j] * P + p];
-          my.carry[j][p] = adds_to_carry() ? my.carry[j][p] + back : back;
+          my.carry_h[j][p] = adds_to_carry() ? my.carry_h[j][p] + back : back;
         }
     } else {
-      multiply<T>(n, my.delta.data(), columns, w, my.p_from, my.p_to, my.carry.data(),
+      multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.carry_h.data(),
                   adds_to_carry() ? Into::add : Into::store);
     }
     if (layer.reset)
       for (long j = 0; j < n; j++)
         if (schedule.cut(t, my.rows[j]))
-          send(cut_h + my.rows[j] * P, my.carry[j], my.p_from * panel<T>, std::min(P, my.p_to * panel<T>));
-    if (Cell::whole_rows) team.sync();
-  }
-
-  // A reset lies before this step: its gradient belongs to the initial state, and the step before gets none.
-  static void send(T* sum, T* carry, long from, long to) {
-    for (long u = from; u < to; u++) sum[u] += carry[u], carry[u] = 0;
+          send(cut_h + my.rows[j] * P, my.carry_h[j], my.p_from * panel<T>, std::min(P, my.p_to * panel<T>));
+    if (cell.whole_rows) team.sync();
   }
 
   // ∂L/∂h of columns [from, to) where a product needs it before the cell does: of h before zoneout.
-  void collect(Mine& my, long j, long from, long to) {
+  void collect(Returning<T>& my, long j, long from, long to) {
     const long row = my.t * layer.batch + my.rows[j], P = layer.projected;
-    T* dh = const_cast<T*>(my.d_h[j]);
+    T* dh = my.d_h[j];
     for (long p = from; p < to; p++) {
-      const T total = my.d_out[j][p] + my.carry[j][p];
+      const T total = my.d_out[j][p] + my.carry_h[j][p];
       if (d.total_h) d.total_h[row * P + p] = total;
       const T keep = d.zone_h ? T(d.zone_h[row * P + p]) : layer.zone_h;
       dh[p] = (1 - keep) * total;
-      if (adds_to_carry()) my.carry[j][p] = keep * total;
+      if (adds_to_carry()) my.carry_h[j][p] = keep * total;
     }
   }
 
-  enum class Stage { all, candidate, gates };
-
-  template <Stage stage>
-  void pass(Mine& my, long n) {
-    for (long j = 0; j < n; j += few) {
-      const long rows = std::min(few, n - j);
-      for (long v = 2 * my.from; v < std::min(2 * my.to, size.vectors); v++) {
-        if ((v + 1) * lanes<T> > size.hidden) units<stage, true>(my, j, rows, v * lanes<T>);
-        else units<stage, false>(my, j, rows, v * lanes<T>);
-      }
-    }
-  }
-
-  template <bool tail>
-  static CAROUSEL_INLINE Vec<T> keep_of(const std::uint8_t* keep, T rate, int n) {
-    return keep ? zoned<tail>(Vec<T>{}, splat<T>(1), keep, rate, n) : splat<T>(rate);
-  }
-
-  // The cell's derivative on one vector of units of `rows` rows from j0.
-  template <Stage stage, bool tail>
-  void units(Mine& my, long j0, long rows, long u0) {
-    const int n = int(std::min<long>(lanes<T>, size.hidden - u0));
-    const long P = layer.projected;
-    const bool zone_h = zones_h() && !projects(), zone_c = zones_c();
-    Back<Cell, T> b;
-    for (int q = 0; q < Cell::parameters; q++) b.p[q] = load<T>(parameters + q * size.plane + u0);
-    for (int q = 0; q < Cell::sums; q++) b.sum[q] = load<T>(my.sums + q * size.plane + u0);
-    for (long j = j0; j < j0 + rows; j++) {
-      const T* at = my.at[j] + u0;
-      T* delta = const_cast<T*>(my.delta[j]) + u0;
-      const long r = my.rows[j], row = my.t * layer.batch + r;
-#pragma GCC unroll 8
-      for (int q = 0; q < Cell::planes; q++) b.at[q] = load<T>(at + q * size.plane);
-      if (Cell::sees_h) b.h_ = load_n<tail>(my.h_[j] + u0, n);
-      T* carry_h = my.carry[j] + u0;
-      if constexpr (stage == Stage::gates) {
-        for (int q = 0; q < Cell::d_planes; q++) b.d[q] = load<T>(delta + q * size.plane);
-        b.dv = load<T>(my.through[j] + u0);
-        if (d.mask) b.dv *= load_n<tail>(d.mask + r * P + u0, n);
-        b.dh_ = load<T>(carry_h);
-        Cell::backward_gates(b);
-        store<T>(delta + Cell::late_plane * size.plane, tail ? only(b.d[Cell::late_plane], n) : b.d[Cell::late_plane]);
-        store<T>(carry_h, b.dh_);
-      } else {
-      Vec<T> keep_h{}, keep_c{}, all_h{}, all_c{};
-      if (projects()) {
-        b.dh = load<T>(my.d_m[j] + u0);
-      } else {
-        b.dh = load_n<tail>(my.d_out[j] + u0, n) + load<T>(carry_h);
-        if (d.total_h) store_n<tail>(d.total_h + row * P + u0, b.dh, n);
-        if (zone_h) {
-          all_h = b.dh, keep_h = keep_of<tail>(d.zone_h ? d.zone_h + row * P + u0 : nullptr, layer.zone_h, n);
-          b.dh = (1 - keep_h) * all_h;
-        }
-      }
-      if constexpr (Cell::has_c) {
-        b.c_ = load<T>(my.c_[j] + u0);
-        b.dc = load<T>(carry_c + r * size.cell_row + u0);
-        if (d.total_c) store_n<tail>(d.total_c + row * size.hidden + u0, b.dc, n);
-        if (zone_c) {
-          all_c = b.dc;
-          keep_c = keep_of<tail>(d.zone_c ? d.zone_c + row * size.hidden + u0 : nullptr, layer.zone_c, n);
-          b.dc = (1 - keep_c) * all_c;
-          b.c = Cell::cell(b.at, b.c_);
-        } else {
-          b.c = load<T>(my.c[j] + u0);
-        }
-      }
-      b.dh_ = Vec<T>{};
-      if constexpr (stage == Stage::candidate) Cell::backward_candidate(b);
-      else Cell::backward(b);
-#pragma GCC unroll 8
-      for (int q = 0; q < Cell::d_planes; q++) store<T>(delta + q * size.plane, tail ? only(b.d[q], n) : b.d[q]);
-      if (zone_h) b.dh_ += keep_h * all_h;
-      if (adds_to_carry() && !projects()) store<T>(carry_h, b.dh_);
-      if (Cell::has_c) {
-        if (zone_c) b.dc_ += keep_c * all_c;
-        store<T>(carry_c + r * size.cell_row + u0, b.dc_);
-      }
-      if (projects()) store<T>(my.out[j] + u0, b.m);
-      }
-    }
-    for (int q = 0; q < Cell::sums; q++) store<T>(my.sums + q * size.plane + u0, b.sum[q]);
-  }
-
-  // The lanes past the last unit hold what an infinite input made of zero weights; they must not meet a product.
-  static CAROUSEL_INLINE Vec<T> only(Vec<T> v, int n) {
-    T lane[lanes<T>];
-    store<T>(lane, v);
-    return load_some<T>(lane, n);
-  }
-
-  void whole_row(Mine& my, long j) {
-    if constexpr (Cell::whole_rows) {
-      const long b = my.rows[j], row = my.t * layer.batch + b, H = size.hidden;
-      T* dc = carry_c + b * size.cell_row;
-      auto keep = [&](long u) { return d.zone_c ? T(d.zone_c[row * H + u]) : layer.zone_c; };
-      if (d.total_c) std::copy_n(dc, H, d.total_c + row * H);
-      if (zones_c())
-        for (long u = 0; u < H; u++) my.row_dc[u] = keep(u) * dc[u], dc[u] *= 1 - keep(u);
-      Cell::backward_row(size, d, my.at[j], zones_c() ? nullptr : my.c[j], my.c_[j], T_of(my.row_c),
-                         projects() ? my.d_m[j] : my.d_h[j], dc, const_cast<T*>(my.delta[j]),
-                         projects() ? my.out[j] : nullptr, my.sums);
-      if (zones_c())
-        for (long u = 0; u < H; u++) dc[u] += my.row_dc[u];
-      if (layer.reset && schedule.cut(my.t, b)) send(cut_c + b * H, dc, 0, H);
-    }
+  // The cell's derivative on this thread's units, a few rows at a time.
+  void pass(Returning<T>& my, Stage stage, long n) {
+    for (long j = 0; j < n; j += few)
+      for (long v = 2 * my.from; v < std::min(2 * my.to, size.vectors); v++)
+        cell.backward(*this, my, stage, j, std::min(few, n - j), v * lanes<T>);
   }
 
   // What U multiplied, where that was not h₋ itself: r∘h₋ of a staged cell, and the dropout mask.
-  void fill_arguments(Mine& my, const Team& team) {
-    if (!d.mask && !Cell::staged) return;
+  void fill_arguments(Returning<T>& my, const Team& team) {
+    if (!d.mask && !cell.staged) return;
     const long P = layer.projected;
     for (long k = team.rank; k < my.total; k += team.size) {
       const long t = my.times[k], b = my.batch[k];
@@ -400,11 +303,11 @@ class Backward {
       for (long p = 0; p < P; p++) {
         const T h_ = d.mask ? h[p] * d.mask[b * P + p] : h[p];
         arguments[k * P + p] = h_;
-        if (Cell::staged) arguments[(most + k) * P + p] = h_ * r[p];
+        if (cell.staged) arguments[(most + k) * P + p] = h_ * r[p];
       }
     }
   }
-  void input_gradient(Mine& my, const Team& team) {
+  void input_gradient(Returning<T>& my, const Team& team) {
     if (!d_x) return;
     long from, to;
     team.share(my.total, from, to);
@@ -413,13 +316,13 @@ class Backward {
       my.a_rows.push_back(delta + k * d_row);
       my.c_rows.push_back(d_x + (my.times[k] * layer.batch + my.batch[k]) * layer.input);
     }
-    const Packed<T> w{packed_ih, gates * size.plane, nullptr, layer.input, nullptr};
-    multiply<T>(to - from, my.a_rows.data(), Cell::x_plane * size.plane, w, 0, i_panels, my.c_rows.data(), into_x);
+    const Packed<T> w{packed_ih, cell.gates * size.plane, nullptr, layer.input, nullptr};
+    multiply<T>(to - from, my.a_rows.data(), cell.x_plane * size.plane, w, 0, i_panels, my.c_rows.data(), into_x);
   }
 
   // δ transposed, and what it meets in panels.
-  void pack_chunk(Mine& my, const Team& team) {
-    const long P = layer.projected, K = my.total, columns = Cell::d_planes * size.plane;
+  void pack_chunk(Returning<T>& my, const Team& team) {
+    const long P = layer.projected, K = my.total, columns = cell.d_planes * size.plane;
     long from, to;
     team.share(columns / lanes<T>, from, to);
     from *= lanes<T>, to *= lanes<T>;
@@ -435,12 +338,12 @@ class Backward {
                  to_panels);
     to_panels += i_panels * K * panel<T>;
     team.share(p_panels, from, to);
-    if (d.mask || Cell::staged)
+    if (d.mask || cell.staged)
       pack_rows<T>(K, P, [&](long k) { return arguments + k * P; }, from, to, to_panels);
     else
       pack_rows<T>(K, P, [&](long k) { return previous_h(my.times[k], my.batch[k]); }, from, to, to_panels);
     to_panels += p_panels * K * panel<T>;
-    if (Cell::staged) {
+    if (cell.staged) {
       pack_rows<T>(K, P, [&](long k) { return arguments + (most + k) * P; }, from, to, to_panels);
       to_panels += p_panels * K * panel<T>;
     }
@@ -450,7 +353,7 @@ class Backward {
     }
   }
 
-  void weight_gradients(Mine& my, const Team& team, bool first) {
+  void weight_gradients(Returning<T>& my, const Team& team, bool first) {
     const long P = layer.projected, K = my.total;
     const T* panels = packed_rows;
     // gates q0 ≤ q < q1 of `order`, whose planes start at `plane`, times `count` panels
@@ -469,15 +372,15 @@ class Backward {
       }
       panels += count * K * panel<T>;
     };
-    gradient(d.d_weight_ih, layer.input, i_panels, Cell::x_plane, Cell::x_order, 0, gates);
-    gradient(d.d_weight_hh, P, p_panels, Cell::h_plane, Cell::h_order, 0, first_gates);
-    if (Cell::staged) gradient(d.d_weight_hh, P, p_panels, Cell::h_plane, Cell::h_order, first_gates, gates);
+    gradient(d.d_weight_ih, layer.input, i_panels, cell.x_plane, cell.x_order, 0, cell.gates);
+    gradient(d.d_weight_hh, P, p_panels, cell.h_plane, cell.h_order, 0, cell.first_gates());
+    if (cell.staged) gradient(d.d_weight_hh, P, p_panels, cell.h_plane, cell.h_order, cell.first_gates(), cell.gates);
     if (projects() && d.d_weight_hr) {
       long from, to;
       team.share(P, from, to);
       my.a_rows.clear(), my.c_rows.clear();
       for (long p = from; p < to; p++) {
-        my.a_rows.push_back(turned + (Cell::d_planes * size.plane + p) * turned_row);
+        my.a_rows.push_back(turned + (cell.d_planes * size.plane + p) * turned_row);
         my.c_rows.push_back(d.d_weight_hr + p * size.hidden);
       }
       const Packed<T> w{panels, K, nullptr, size.hidden, nullptr};
@@ -485,7 +388,7 @@ class Backward {
     }
   }
 
-  void clear_padding(Mine& my) {
+  void clear_padding(Returning<T>& my) {
     if (!d_x || into_x == Into::add || !layer.lengths) return;
     for (long b : my.rows)
       for (long t = schedule.length(b); t < layer.steps; t++)
@@ -495,6 +398,7 @@ class Backward {
   void finish(const Team& team, bool untouched) {
     if (team.rank) return;  // little work, and one order of summation
     const long B = layer.batch, P = layer.projected, H = size.hidden;
+    const int gates = cell.gates;
     auto zero = [](T* p, long n) {
       if (p) std::fill_n(p, n, T(0));
     };
@@ -502,13 +406,13 @@ class Backward {
       zero(d.d_weight_ih, gates * H * layer.input), zero(d.d_weight_hh, gates * H * P), zero(d.d_weight_hr, P * H);
     }
     for (int k = 1; k < team.size; k++)
-      for (long u = 0; u < Cell::sums * size.plane; u++) sums[u] += sums[k * Cell::sums * size.plane + u];
+      for (long u = 0; u < cell.sums * size.plane; u++) sums[u] += sums[k * cell.sums * size.plane + u];
     auto copy = [&](T* to, int q, int sum) {
       if (to) std::copy_n(sums + sum * size.plane, H, to + q * H);
     };
-    for (int q = 0; q < gates; q++) copy(d.d_bias_ih, q, Cell::bias_ih[q]), copy(d.d_bias_hh, q, Cell::bias_hh[q]);
-    for (int q = 0; q < Cell::peepholes; q++) copy(d.d_weight_ch, q, gates + q);
-    if constexpr (Cell::whole_rows) {
+    for (int q = 0; q < gates; q++) copy(d.d_bias_ih, q, cell.bias_ih[q]), copy(d.d_bias_hh, q, cell.bias_hh[q]);
+    for (int q = 0; q < cell.peepholes; q++) copy(d.d_weight_ch, q, gates + q);
+    if (cell.whole_rows) {  // layernorm.hpp: the order of its sums
       for (int q = 0; q < gates; q++) {
         copy(d.d_norm_ih_bias, q, q), copy(d.d_norm_hh_bias, q, q);
         copy(d.d_norm_ih_weight, q, gates + q), copy(d.d_norm_hh_weight, q, 2 * gates + q);
@@ -517,7 +421,7 @@ class Backward {
     }
     for (long b = 0; b < B; b++) {
       if (d.d_h_0) std::copy_n(carry_h + b * h_row, P, d.d_h_0 + b * P);
-      if (Cell::has_c && d.d_c_0) std::copy_n(carry_c + b * size.cell_row, H, d.d_c_0 + b * H);
+      if (cell.has_c && d.d_c_0) std::copy_n(carry_c + b * size.cell_row, H, d.d_c_0 + b * H);
     }
     zero(d.d_initial_h, P), zero(d.d_initial_c, H);
     if (layer.reset)
@@ -530,21 +434,21 @@ class Backward {
   }
 };
 
-template <class Cell, class T>
-void backward(const Layer<T>& layer) {
-  Backward<Cell, T> ahead(layer, 0, layer.d_x, Into::store);
+template <class T>
+void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
+  Backward<T> ahead(layer, cell, 0, layer.d_x, Into::store);
   if (layer.directions == 1) {
     Barrier barrier;
     parallel(layer.threads, [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
   // side by side, each direction writes its own ∂L/∂x, and they are added in one fixed order
-  const bool apart = directions_side_by_side(layer, Cell::gates, layer.threads);
+  const bool apart = directions_side_by_side(layer, cell.gates, layer.threads);
   const long n = layer.steps * layer.batch * layer.input;
   Buffer<T> second;
   if (apart && layer.d_x) second.reserve(n);
   T* d_x = apart && layer.d_x ? static_cast<T*>(second) : layer.d_x;
-  Backward<Cell, T> back(layer, 1, d_x, apart ? Into::store : Into::add);
+  Backward<T> back(layer, cell, 1, d_x, apart ? Into::store : Into::add);
   Barrier barrier[2], both;
   parallel(layer.threads, [&](int rank, int size) {
     if (apart && size > 1) {

@@ -19,8 +19,8 @@ void pointer(nb::class_<Class>& bound, const char* name, Pointer Class::*field) 
 }
 
 template <class T>
-const Kernel<T>& kernel_of(const std::string& cell) {
-  if (const Kernel<T>* kernel = find_kernel<T>(cell)) return *kernel;
+const CellKernel<T>& kernel_of(const std::string& cell) {
+  if (const CellKernel<T>* kernel = find_kernel<T>(cell)) return *kernel;
   throw std::invalid_argument("no kernel for cell '" + cell + "'");
 }
 
@@ -93,19 +93,20 @@ void bind(nb::module_& module, const std::string& suffix) {
   layer.def("direction", [](L& self, long index) -> D& { return self.direction[index]; },
             nb::rv_policy::reference_internal);
   layer.def("forward", [](const L& self, const std::string& cell) {
-    const Kernel<T>& kernel = kernel_of<T>(cell);
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
     nb::gil_scoped_release release;
-    kernel.forward(self);
+    run_forward(self, kernel);
   });
   layer.def("backward", [](const L& self, const std::string& cell) {
-    const Kernel<T>& kernel = kernel_of<T>(cell);
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
     nb::gil_scoped_release release;
-    kernel.backward(self);
+    run_backward(self, kernel);
   });
   // (plane, value_row, cell_row) of a cell, in elements
   module.def(("rows" + suffix).c_str(), [](const std::string& cell, long hidden) {
-    const Kernel<T>& kernel = kernel_of<T>(cell);
-    return nb::make_tuple(kernel.plane(hidden), kernel.value_row(hidden), kernel.cell_row(hidden));
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    const Sizes<T> size(kernel.planes, hidden);
+    return nb::make_tuple(size.plane, size.value_row, kernel.has_c ? size.cell_row : 0);
   });
 }
 

@@ -14,6 +14,17 @@
 
 namespace carousel {
 
+enum class Stage { all, gates, candidate };  // of a step; the latter two in a staged cell
+
+template <class T>
+class Forward;
+template <class T>
+class Backward;
+template <class T>
+struct Stepping;
+template <class T>
+struct Returning;
+
 template <class Cell, class T>
 struct Step {
   Vec<T> x[Cell::gates], u[Cell::gates];  // W x + b and U h₋, gate by gate
@@ -50,12 +61,28 @@ struct Plain {  // defaults
   // Parameter k of all units, (H), null if absent; its sum is stored with the weights' gradients.
   static const T* parameter(const Direction<T>&, long, int) { return nullptr; }
   // Whether bias_hh of a gate may be added to the drive, before the recurrence.
-  static constexpr bool folds_bias(int) { return true; }
+  static bool folds_bias(int) { return true; }
 };
 
 template <class T>
 struct LSTMKind : Plain<T> {
   static constexpr bool has_c = true;
+};
+
+// A cell as the grid sees it: its numbers, and its arithmetic as functions of rows.
+template <class T>
+struct CellKernel {
+  int gates, planes, drive_plane, d_planes, x_plane, h_plane, sums, parameters, peepholes;
+  const int *x_order, *h_order, *bias_ih, *bias_hh;
+  bool has_c, sees_h, direct, staged, whole_rows;
+  const T* (*parameter)(const Direction<T>&, long hidden, int k);
+  bool (*folds_bias)(int gate);
+  // one vector of units of some rows; whole rows
+  void (*step)(const Forward<T>&, Stepping<T>&, Stage, long j0, long rows, long block, long k);
+  void (*step_row)(const Forward<T>&, Stepping<T>&, long j);
+  void (*backward)(const Backward<T>&, Returning<T>&, Stage, long j0, long rows, long u0);
+  void (*backward_row)(const Backward<T>&, Returning<T>&, long j);
+  int first_gates() const { return staged ? gates - 1 : gates; }  // gates of a step's first product
 };
 
 }  // namespace carousel

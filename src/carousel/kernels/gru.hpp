@@ -19,7 +19,7 @@ struct GRU : Plain<T> {
   static const T* parameter(const Direction<T>& d, long hidden, int) {
     return d.bias_hh ? d.bias_hh + N * hidden : nullptr;
   }
-  static constexpr bool folds_bias(int gate) { return gate != N; }  // r multiplies that one
+  static bool folds_bias(int gate) { return gate != N; }  // r multiplies that one
 
   static CAROUSEL_INLINE void step(Step<GRU, T>& s) {
     const V *x = s.x, *u = s.u;

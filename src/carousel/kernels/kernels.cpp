@@ -10,21 +10,15 @@
 #include "layernorm.hpp"
 #include "lstm.hpp"
 #include "peephole.hpp"
+#include "pointwise.hpp"
 
 namespace carousel {
 
 namespace {
 
-template <class Cell, class T>
-Kernel<T> kernel() {
-  return {forward<Cell, T>, backward<Cell, T>, [](long hidden) { return Sizes<Cell, T>(hidden).value_row; },
-          [](long hidden) { return Cell::has_c ? Sizes<Cell, T>(hidden).cell_row : 0; },
-          [](long hidden) { return Sizes<Cell, T>(hidden).plane; }};
-}
-
 template <class T>
-const std::map<std::string, Kernel<T>>& kernels() {
-  static const std::map<std::string, Kernel<T>> table = {
+const std::map<std::string, CellKernel<T>>& kernels() {
+  static const std::map<std::string, CellKernel<T>> table = {
       {"elman-tanh", kernel<Elman<T, Tanh>, T>()},
       {"elman-relu", kernel<Elman<T, Relu>, T>()},
       {"elman-sigmoid", kernel<Elman<T, Sigmoid>, T>()},
@@ -42,11 +36,23 @@ const std::map<std::string, Kernel<T>>& kernels() {
 }  // namespace
 
 template <class T>
-const Kernel<T>* find_kernel(const std::string& cell) {
+const CellKernel<T>* find_kernel(const std::string& cell) {
   const auto found = kernels<T>().find(cell);
   return found == kernels<T>().end() ? nullptr : &found->second;
 }
 
-template const Kernel<CAROUSEL_REAL>* find_kernel<CAROUSEL_REAL>(const std::string&);
+template <class T>
+void run_forward(const Layer<T>& layer, const CellKernel<T>& cell) {
+  forward<T>(layer, cell);
+}
+
+template <class T>
+void run_backward(const Layer<T>& layer, const CellKernel<T>& cell) {
+  backward<T>(layer, cell);
+}
+
+template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
+template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
+template const CellKernel<CAROUSEL_REAL>* find_kernel<CAROUSEL_REAL>(const std::string&);
 
 }  // namespace carousel

@@ -3,21 +3,18 @@
 
 #include <string>
 
-#include "layer.hpp"
+#include "cell.hpp"
 
 namespace carousel {
 
+// One layer, forwards in time or back through it.
 template <class T>
-struct Kernel {
-  void (*forward)(const Layer<T>&);
-  void (*backward)(const Layer<T>&);
-  long (*value_row)(long hidden);  // elements of a row of `values`
-  long (*cell_row)(long hidden);   // elements of a row of `cells`; 0: the cell has no c
-  long (*plane)(long hidden);      // distance between gates in a row of `values`
-};
+void run_forward(const Layer<T>&, const CellKernel<T>&);
+template <class T>
+void run_backward(const Layer<T>&, const CellKernel<T>&);
 
 // Null for a name that has no kernel.
 template <class T>
-const Kernel<T>* find_kernel(const std::string& cell);
+const CellKernel<T>* find_kernel(const std::string& cell);
 
 }  // namespace carousel

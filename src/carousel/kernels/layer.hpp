@@ -86,16 +86,16 @@ long padded(long n) {
 }
 
 // Sizes that follow from a cell and a hidden size. Units are taken in vectors, and two vectors are a block.
-template <class Cell, class T>
+template <class T>
 struct Sizes {
-  long hidden;
+  long planes, hidden;
   long plane = up(hidden, lanes<T>);                       // one gate of one row
-  long value_row = padded<T>(Cell::planes * plane + lanes<T>);  // the last vector is spare: see layernorm, and half panels
+  long value_row = padded<T>(planes * plane + lanes<T>);  // the last vector is spare: for half panels, and see layernorm
   long cell_row = padded<T>(plane);
   long vectors = plane / lanes<T>;
   long blocks = ceil_div(vectors, 2);
 
-  explicit Sizes(long hidden) : hidden(hidden) {}
+  Sizes(long planes, long hidden) : planes(planes), hidden(hidden) {}
 
   long wide(long block) const { return std::min(2L, vectors - 2 * block); }  // vectors in a block
   // Panels of a product that has `gates` gates, before `block`.
@@ -172,8 +172,8 @@ bool directions_side_by_side(const Layer<T>& layer, int gates, int threads) {
 
 // Rows [·][gate·H + u] of weights, gates first … first+gates, into panels block by block: to (panels, depth, panel).
 // In a whole block a panel is one gate of two vectors; in a half block it is two gates of one vector.
-template <class Cell, class T>
-void pack_gates(const Sizes<Cell, T>& size, const T* weight, long depth, int first, int gates, long from, long to_block,
+template <class T>
+void pack_gates(const Sizes<T>& size, const T* weight, long depth, int first, int gates, long from, long to_block,
                 T* to) {
   for (long block = from; block < to_block; block++) {
     const long wide = size.wide(block);

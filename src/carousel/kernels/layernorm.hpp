@@ -22,7 +22,7 @@ struct LayerNorm : LSTMKind<T> {
   static constexpr bool whole_rows = true;
   static constexpr T epsilon = T(1e-5);
   using V = Vec<T>;
-  using Size = Sizes<LayerNorm, T>;
+  using Size = Sizes<T>;
 
   // f(u, n, tail) for each vector of units: n lanes from unit u.
   template <class Function>
