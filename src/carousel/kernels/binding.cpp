@@ -1,5 +1,6 @@
 // The Python module: pointers in, nothing out. One module is built for each instruction set.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
 #include <stdexcept>
@@ -23,6 +24,35 @@ const CellKernel<T>& kernel_of(const std::string& cell) {
   if (const CellKernel<T>* kernel = find_kernel<T>(cell)) return *kernel;
   throw std::invalid_argument("no kernel for cell '" + cell + "'");
 }
+
+// A stack of layers, one direction, that runs one step a call: all of it in one go, outputs are the states.
+template <class T>
+struct Stream {
+  std::string cell;
+  std::vector<Layer<T>> layers;
+
+  // x (B, I) of the first layer; h (L, B, P), c (L, B, H): null stands for zeros; h_n, c_n: out, as h and c
+  void step(long batch, int threads, std::uintptr_t x, std::uintptr_t h, std::uintptr_t c, std::uintptr_t h_n,
+            std::uintptr_t c_n) {
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    nb::gil_scoped_release release;
+    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
+    std::vector<Layer<T>> now = layers;  // calls from several threads must not meet
+    const T* input = real(x);
+    for (std::size_t l = 0; l < now.size(); l++) {
+      Layer<T>& layer = now[l];
+      Direction<T>& d = layer.direction[0];
+      const long P = batch * layer.projected * long(l), H = batch * layer.hidden * long(l);
+      layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + P;
+      // starting the threads costs as much as a quarter of a million multiplications
+      layer.threads = layer.hidden * (layer.input + layer.projected) * kernel.gates * batch < (1L << 18) ? 1 : threads;
+      d.h_0 = h ? real(h) + P : nullptr;
+      if (kernel.has_c) d.c_0 = c ? real(c) + H : nullptr, d.c_n = real(c_n) + H;
+      run_forward(layer, kernel);
+      input = layer.output;
+    }
+  }
+};
 
 template <class T>
 void bind(nb::module_& module, const std::string& suffix) {
@@ -101,6 +131,26 @@ void bind(nb::module_& module, const std::string& suffix) {
     const CellKernel<T>& kernel = kernel_of<T>(cell);
     nb::gil_scoped_release release;
     run_backward(self, kernel);
+  });
+  nb::class_<Stream<T>> stream(module, ("Stream" + suffix).c_str());
+  stream.def("__init__", [](Stream<T>* self, const std::string& cell) { new (self) Stream<T>{cell, {}}; });
+  stream.def("add", [](Stream<T>& self, const L& layer) { self.layers.push_back(layer); });
+  stream.def("step", &Stream<T>::step);
+
+  // n elements whose memory returns to the pool with the tensor: a layer's saved values, page by page, cost too much
+  module.def(("block" + suffix).c_str(), [](long n) {
+    struct Block {
+      void* data;
+      std::size_t bytes;
+    };
+    Block* block = new Block{nullptr, std::size_t(n) * sizeof(T)};
+    block->data = Pool::shared().take(block->bytes);
+    nb::capsule owner(block, [](void* p) noexcept {
+      Block* block = static_cast<Block*>(p);
+      Pool::shared().give(block->data, block->bytes);
+      delete block;
+    });
+    return nb::ndarray<nb::pytorch, T, nb::ndim<1>>(static_cast<T*>(block->data), {std::size_t(n)}, owner);
   });
   // (plane, value_row, cell_row) of a cell, in elements
   module.def(("rows" + suffix).c_str(), [](const std::string& cell, long hidden) {

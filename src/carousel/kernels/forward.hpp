@@ -47,13 +47,13 @@ class Forward {
     const int gates = cell.gates, first_gates = cell.first_gates();
     const long panels = size.panels(gates, size.blocks);
     chunk = std::min(layer.steps, std::max(1L, 512 / layer.batch));
-    packed_ih.reserve(panels * layer.input * panel<T>);
-    packed_hh.reserve(size.panels(first_gates, size.blocks) * layer.projected * panel<T>);
-    if (cell.staged) packed_n.reserve(size.panels(1, size.blocks) * layer.projected * panel<T>);
-    if (projects()) {
-      packed_hr.reserve(ceil_div(layer.projected, panel<T>) * layer.hidden * panel<T>);
-      m.reserve(layer.batch * size.plane);
+    if (!brief()) {
+      packed_ih.reserve(panels * layer.input * panel<T>);
+      packed_hh.reserve(size.panels(first_gates, size.blocks) * layer.projected * panel<T>);
+      if (cell.staged) packed_n.reserve(size.panels(1, size.blocks) * layer.projected * panel<T>);
+      if (projects()) packed_hr.reserve(ceil_div(layer.projected, panel<T>) * layer.hidden * panel<T>);
     }
+    if (projects()) m.reserve(layer.batch * size.plane);
     bias.zero(panels * panel<T>);
     columns.resize(2 * panels);
     for (long block = 0; block < size.blocks; block++)
@@ -95,10 +95,12 @@ class Forward {
     long from, to, p_from, p_to;  // blocks, and panels of the projection
     size.share(team, from, to);
     team.share(ceil_div(P, panel<T>), p_from, p_to);
-    pack_gates(size, d.weight_ih, layer.input, 0, gates, from, to, T_of(packed_ih));
-    pack_gates(size, d.weight_hh, P, 0, first_gates, from, to, T_of(packed_hh));
-    if (cell.staged) pack_gates(size, d.weight_hh, P, gates - 1, 1, from, to, T_of(packed_n));
-    if (projects())  // column n of W_hrᵀ is a row of W_hr
+    if (!brief()) {
+      pack_gates(size, d.weight_ih, layer.input, 0, gates, from, to, T_of(packed_ih));
+      pack_gates(size, d.weight_hh, P, 0, first_gates, from, to, T_of(packed_hh));
+      if (cell.staged) pack_gates(size, d.weight_hh, P, gates - 1, 1, from, to, T_of(packed_n));
+    }
+    if (projects() && !brief())  // column n of W_hrᵀ is a row of W_hr
       for (long p = p_from; p < p_to; p++) {
         const long n = std::min<long>(panel<T>, P - p * panel<T>);
         T* t = packed_hr + p * size.hidden * panel<T>;
@@ -145,6 +147,9 @@ class Forward {
   std::vector<long> columns, u_columns;  // where the panels' vectors go: in a row of values; in one of `shared`
 
   static T* T_of(const Buffer<T>& b) { return b; }
+
+  // So few rows that packing the weights would cost more than it saves.
+  bool brief() const { return layer.steps * layer.batch <= 4; }
   void list(Stepping<T>& my) const {
     const long n = long(my.rows.size()), width = cell.gates * panel<T>;
     for (auto* list : {&my.h_, &my.c_, &my.arg}) list->resize(n);
@@ -178,9 +183,26 @@ class Forward {
         my.drive.push_back(value_at(t, s - s0, my.rows[j]));
       }
     }
+    if (brief()) {
+      for (std::size_t j = 0; j < my.x.size(); j++)
+        for (long block = from; block < to; block++)
+          for (long q = 0; q < cell.gates; q++)
+            for (long k = 0; k < size.wide(block); k++) {
+              const long v = q * size.wide(block) + k, at = 2 * size.panels(cell.gates, block) + v;
+              const Vec<T> sum = gate_dots(d.weight_ih, layer.input, q, 2 * block + k, my.x[j]);
+              store<T>(my.drive[j] + columns[at], cell.whole_rows ? sum : sum + load<T>(bias + at * lanes<T>));
+            }
+      return;
+    }
     const Packed<T> w{packed_ih, layer.input, columns.data(), 0, cell.whole_rows ? nullptr : T_of(bias)};
     multiply<T>(long(my.x.size()), my.x.data(), 0, w, size.panels(cell.gates, from), size.panels(cell.gates, to),
                 my.drive.data(), Into::store);
+  }
+
+  // One vector of units of gate q: rows of weight (G·H, K) times v (K).
+  Vec<T> gate_dots(const T* weight, long K, long q, long vector, const T* v) const {
+    const long u = vector * lanes<T>;
+    return dots<T>(weight + (q * size.hidden + u) * K, K, int(std::min<long>(lanes<T>, size.hidden - u)), v, K);
   }
 
   void step(Stepping<T>& my, const Team& team, long s, long s0, long from, long to, long p_from, long p_to) {
@@ -208,7 +230,12 @@ class Forward {
     }
     if (cell.whole_rows) {
       const Packed<T> w{packed_hh, P, u_columns.data(), 0, nullptr};
-      multiply<T>(n, my.arg.data(), 0, w, size.panels(cell.gates, from), size.panels(cell.gates, to), my.second.data(),
+      if (brief()) {
+        for (long j = 0; j < n; j++)
+          for (long q = 0; q < cell.gates; q++)
+            for (long v = 2 * from; v < std::min(2 * to, size.vectors); v++)
+              store<T>(my.second[j] + q * size.plane + v * lanes<T>, gate_dots(d.weight_hh, P, q, v, my.arg[j]));
+      } else multiply<T>(n, my.arg.data(), 0, w, size.panels(cell.gates, from), size.panels(cell.gates, to), my.second.data(),
                   Into::store);
       team.sync();
       for (long j = team.rank; j < n; j += team.size) cell.step_row(*this, my, j);
@@ -224,7 +251,15 @@ class Forward {
     }
     if (projects()) {
       const Packed<T> w{packed_hr, size.hidden, nullptr, P, nullptr};
-      multiply<T>(n, my.m_all.data(), 0, w, p_from, p_to, my.h.data(), Into::store);
+      if (brief()) {
+        for (long j = 0; j < n; j++)
+          for (long p = p_from * panel<T>; p < std::min(P, p_to * panel<T>); p += lanes<T>) {
+            const int count = int(std::min<long>(lanes<T>, P - p));
+            store_some<T>(my.h[j] + p, dots<T>(d.weight_hr + p * size.hidden, size.hidden, count, my.m_all[j], size.hidden), count);
+          }
+      } else {
+        multiply<T>(n, my.m_all.data(), 0, w, p_from, p_to, my.h.data(), Into::store);
+      }
       if (zones_h())
         for (long j = 0; j < n; j++) zone_h(my, j, p_from * panel<T>, std::min(P, p_to * panel<T>));
       team.sync();
@@ -238,7 +273,15 @@ class Forward {
       for (long block = from; block < to; block++) {
         const long p = size.panels(products, block), panels = size.panels(products, block + 1) - p;
         const Packed<T> w{weights + p * P * panel<T>, P, nullptr, panels * panel<T>, nullptr};
-        multiply<T>(rows, arg + j0, 0, w, 0, panels, my.scratch.data(), Into::store);
+        if (brief()) {
+          const long wide = size.wide(block), first = stage == Stage::candidate ? cell.gates - 1 : 0;
+          for (long j = 0; j < rows; j++)
+            for (long v = 0; v < products * wide; v++)
+              store<T>(my.scratch[j] + v * lanes<T>,
+                       gate_dots(d.weight_hh, P, first + v / wide, 2 * block + v % wide, arg[j0 + j]));
+        } else {
+          multiply<T>(rows, arg + j0, 0, w, 0, panels, my.scratch.data(), Into::store);
+        }
         for (long k = 0; k < size.wide(block); k++) cell.step(*this, my, stage, j0, rows, block, k);
       }
     }
@@ -255,7 +298,7 @@ class Forward {
         if (d.cells) std::fill_n(d.cells + (t * layer.batch + b) * size.cell_row, size.cell_row, T(0));
       }
       const T* h = length ? output_at(last, b) : d.h_0 ? d.h_0 + b * P : zeros;
-      std::copy_n(h, P, d.h_n + b * P);
+      if (h != d.h_n + b * P) std::copy_n(h, P, d.h_n + b * P);  // a stream's output is its state
       if (cell.has_c) {
         const T* c = length && d.cells ? d.cells + (last * layer.batch + b) * size.cell_row : start_c + b * size.cell_row;
         std::copy_n(c, size.hidden, d.c_n + b * size.hidden);

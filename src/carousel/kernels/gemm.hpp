@@ -201,16 +201,18 @@ CAROUSEL_INLINE void turn(const T* from, long from_ld, T* to, long to_ld) {
 // to[j·to_ld + i] = from[i·from_ld + j] for i < rows, j < columns.
 template <class T>
 void transpose(const T* from, long from_ld, long rows, long columns, T* to, long to_ld) {
-  constexpr long n = 32 / long(sizeof(T));
-  long i = 0;
-  for (; i + n <= rows; i += n) {
-    long j = 0;
-    for (; j + n <= columns; j += n) turn<T>(from + i * from_ld + j, from_ld, to + j * to_ld + i, to_ld);
-    for (; j < columns; j++)
-      for (long k = i; k < i + n; k++) to[j * to_ld + k] = from[k * from_ld + j];
-  }
-  for (; i < rows; i++)
-    for (long j = 0; j < columns; j++) to[j * to_ld + i] = from[i * from_ld + j];
+  constexpr long n = 32 / long(sizeof(T)), line = 2 * n;  // a cache line of each row is used up before the next
+  const long whole = rows / n * n;
+  long j = 0;
+  for (; j + line <= columns; j += line)
+    for (long i = 0; i < whole; i += n) {
+      turn<T>(from + i * from_ld + j, from_ld, to + j * to_ld + i, to_ld);
+      turn<T>(from + i * from_ld + j + n, from_ld, to + (j + n) * to_ld + i, to_ld);
+    }
+  for (; j < columns; j++)
+    for (long i = 0; i < whole; i++) to[j * to_ld + i] = from[i * from_ld + j];
+  for (long i = whole; i < rows; i++)
+    for (j = 0; j < columns; j++) to[j * to_ld + i] = from[i * from_ld + j];
 }
 
 // Rows of `from(k)` (null: zeros), `width` long, into panels p0 ≤ p < p1 of `depth` rows: to (panels, depth, panel).
@@ -229,6 +231,33 @@ void pack_rows(long depth, long width, Rows from, long p0, long p1, T* to) {
       }
     }
   }
+}
+
+// ---------------------------------------------------------------------------------------------------- one row
+
+// Products with one vector, for calls too short to pay for packing: lane r is row r of W (count, ld) times v, K long.
+template <class T>
+Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
+  constexpr int n = lanes<T>, together = 4;
+  T result[n] = {};
+  for (int r = 0; r < count; r += together) {
+    const T* row[together];
+    Vec<T> sum[together] = {};
+#pragma GCC unroll 4
+    for (int i = 0; i < together; i++) row[i] = W + std::min(r + i, count - 1) * ld;
+    long k = 0;
+    for (; k + n <= K; k += n) {
+      const Vec<T> b = load<T>(v + k);
+#pragma GCC unroll 4
+      for (int i = 0; i < together; i++) sum[i] += b * load<T>(row[i] + k);
+    }
+    if (k < K) {
+      const Vec<T> b = load_some<T>(v + k, int(K - k));
+      for (int i = 0; i < together; i++) sum[i] += b * load_some<T>(row[i] + k, int(K - k));
+    }
+    for (int i = 0; i < together && r + i < count; i++) result[r + i] = total<T>(sum[i]);
+  }
+  return load<T>(result);
 }
 
 }  // namespace carousel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gemm.hpp"
+#include "pool.hpp"
 #include "team.hpp"
 
 namespace carousel {
@@ -178,6 +179,12 @@ void pack_gates(const Sizes<T>& size, const T* weight, long depth, int first, in
   for (long block = from; block < to_block; block++) {
     const long wide = size.wide(block);
     T* base = to + size.panels(gates, block) * depth * panel<T>;
+    if (wide == 2 && 2 * (block + 1) * lanes<T> <= size.hidden) {  // panels of neighbouring rows
+      for (long q = 0; q < gates; q++)
+        transpose<T>(weight + ((first + q) * size.hidden + block * panel<T>) * depth, depth, panel<T>, depth,
+                     base + q * depth * panel<T>, panel<T>);
+      continue;
+    }
     for (long v = 0; v < up(gates * wide, 2); v++) {
       T* d = base + (v / 2) * depth * panel<T> + (v % 2) * lanes<T>;
       const long q = v / wide, u = (2 * block + v % wide) * lanes<T>;

@@ -7,6 +7,7 @@ function calls the native code directly; under `torch.compile` the same code is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -216,6 +217,17 @@ def _layer(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Any, tuple[int
     return layer, sizes
 
 
+def _block(like: Tensor, *shape: int) -> Tensor:
+    """An uninitialised tensor; a large one from the kernels' own pool, so that its pages are not new every time."""
+    size = math.prod(shape)
+    native = load()[0]
+    if size < 1 << 16 or native is None:
+        return like.new_empty(shape)
+    make = native.block32 if like.dtype == torch.float32 else native.block64
+    block: Tensor = make(size)
+    return block.view(shape)
+
+
 def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool) -> list[Tensor]:
     """output (T, B, D·P), h_n (D, B, P), c_n (D, B, H), values (D, T, B, ·), cells (D, T, B, ·); the last two are
     empty unless `save`."""
@@ -227,8 +239,8 @@ def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool) -> lis
     output = x.new_empty(steps, batch, count * size)
     h_n = x.new_empty(count, batch, size)
     c_n = x.new_empty(count, batch, hidden if call.has_c else 0)
-    values = x.new_empty(count, steps if save else 0, batch, value_row)
-    held = x.new_empty(count, steps if save else 0, batch, cell_row)
+    values = _block(x, count, steps if save else 0, batch, value_row)
+    held = _block(x, count, steps if save else 0, batch, cell_row)
     layer.output = output.data_ptr()
     for d in range(count):
         direction = layer.direction(d)
@@ -431,3 +443,63 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
 
 
 torch.library.register_autograd("carousel::layer", _backward, setup_context=_keep)
+
+
+# ------------------------------------------------------------------------------------------------ streaming
+
+
+class Stream:
+    """A stack of layers, one direction, that takes one step a call.
+
+    `weights` has one entry a layer. Nothing is copied: the parameters may be trained in place between steps.
+
+    >>> stream = Stream(cell, [w])
+    >>> h, c = stream.step(torch.randn(1, 10), None)
+    """
+
+    def __init__(self, cell: Cell, weights: Sequence[Weights], zoneout: Mapping[str, float] | None = None):
+        kernel = kernel_of(cell)
+        if kernel is None:
+            raise ValueError(f"Stream: there is no kernel for {cell!r}")
+        native = load()[0]
+        assert native is not None
+        first = weights[0].weight_ih
+        single = first.dtype == torch.float32
+        self.cell = cell
+        self.hidden = first.shape[0] // len(cell.gates)
+        self.size = weights[0].weight_hh.shape[1]
+        self.layers = len(weights)
+        self.kept = [p for w in weights for n in PARAMETERS if (p := vars(w).get(n)) is not None]
+        self.addresses = [p.data_ptr() for p in self.kept]
+        self.native = (native.Stream32 if single else native.Stream64)(kernel)
+        for w in weights:
+            sizes = 1, 1, w.weight_ih.shape[1], self.hidden, self.size
+            layer = (native.Layer32 if single else native.Layer64)(*sizes, 1, 1)
+            layer.zone_h, layer.zone_c = ((zoneout or {}).get(s, 0.0) for s in ("h", "c"))
+            for name in PARAMETERS:
+                if (p := vars(w).get(name)) is not None:
+                    if not p.is_contiguous():
+                        raise ValueError(f"Stream: {name} must be contiguous")
+                    setattr(layer.direction(0), name, p.data_ptr())
+            self.native.add(layer)
+
+    def current(self) -> bool:
+        """Whether the parameters are still where they were; if not, make a new Stream."""
+        return all(p.data_ptr() == a for p, a in zip(self.kept, self.addresses, strict=True))
+
+    def step(self, x: Tensor, state: State | None) -> State:
+        """x (B, I), contiguous; state (L, B, S) each, or None for zeros; returns the new state, whose h[-1] is the output."""
+        batch = x.shape[0]
+        h_n = x.new_empty(self.layers, batch, self.size)
+        two = len(self.cell.states) == 2
+        c_n = x.new_empty(self.layers, batch, self.hidden) if two else None
+        self.native.step(
+            batch,
+            torch.get_num_threads(),
+            x.data_ptr(),
+            0 if state is None else state[0].data_ptr(),
+            0 if state is None or not two else state[1].data_ptr(),
+            h_n.data_ptr(),
+            0 if c_n is None else c_n.data_ptr(),
+        )
+        return (h_n,) if c_n is None else (h_n, c_n)

@@ -7,6 +7,9 @@
 
 #include <cstdint>
 #include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define CAROUSEL_INLINE inline __attribute__((always_inline))
 
@@ -81,10 +84,11 @@ CAROUSEL_INLINE Vec<T> splat(T a) {
 
 template <class T>
 CAROUSEL_INLINE T total(Vec<T> v) {
-  T lane[lanes<T>], sum = 0;
+  T lane[lanes<T>];
   store<T>(lane, v);
-  for (int j = 0; j < lanes<T>; j++) sum += lane[j];
-  return sum;
+  for (int half = lanes<T> / 2; half; half /= 2)  // in pairs: a short chain of additions
+    for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+  return lane[0];
 }
 
 // Keeps a value in a register: without it GCC folds the load into each multiply and the tile loses a third of its speed.
@@ -98,6 +102,8 @@ CAROUSEL_INLINE void pin(V& v) {
 // e^x = 2ⁿ (1 + q), with n an integer and |x − n ln 2| ≤ ln 2 / 2; q = e^r − 1 keeps full relative accuracy near 0.
 template <class T>
 struct Exponential;
+
+constexpr double factorial(int n) { return n < 2 ? 1. : n * factorial(n - 1); }
 
 template <>
 struct Exponential<float> {
@@ -121,10 +127,36 @@ struct Exponential<double> {
   static constexpr int terms = 13;
 };
 
+// The lesser and the greater, with x where x is NaN: x86's own instructions do so for their second operand.
+template <class T>
+CAROUSEL_INLINE Vec<T> at_most(T limit, Vec<T> x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_min_ps(splat<T>(limit), x);
+  else return _mm512_min_pd(splat<T>(limit), x);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return _mm256_min_ps(splat<T>(limit), x);
+  else return _mm256_min_pd(splat<T>(limit), x);
+#else
+  return limit < x ? splat<T>(limit) : x;
+#endif
+}
+
+template <class T>
+CAROUSEL_INLINE Vec<T> at_least(T limit, Vec<T> x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_max_ps(splat<T>(limit), x);
+  else return _mm512_max_pd(splat<T>(limit), x);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return _mm256_max_ps(splat<T>(limit), x);
+  else return _mm256_max_pd(splat<T>(limit), x);
+#else
+  return limit > x ? splat<T>(limit) : x;
+#endif
+}
+
 template <class T>
 CAROUSEL_INLINE Vec<T> clamp(Vec<T> x, T limit) {
-  x = x > limit ? splat<T>(limit) : x;
-  return x < -limit ? splat<T>(-limit) : x;
+  return at_least<T>(-limit, at_most<T>(limit, x));
 }
 
 template <class T>
@@ -136,12 +168,12 @@ CAROUSEL_INLINE void exponential(Vec<T> x, Vec<T>& scale, Vec<T>& q) {
   const Vec<T> n = shifted - E::magic;
   const Vec<T> r = (x - n * E::ln2_high) - n * E::ln2_low;
   scale = (Vec<T>)(((Ints)shifted << E::mantissa) + (E::bias << E::mantissa));
-  double factorial[16] = {1};
-  for (int k = 1; k < 16; k++) factorial[k] = factorial[k - 1] * k;
-  Vec<T> p = splat<T>(T(1 / factorial[E::terms]));  // Taylor: the next term is below half a unit in the last place
-#pragma GCC unroll 16
-  for (int k = E::terms - 1; k >= 2; k--) p = p * r + T(1 / factorial[k]);
-  q = p * r * r + r;
+  // Taylor: the next term is below half a unit in the last place. Paired, the terms wait less for one another.
+  const Vec<T> r2 = r * r;
+  Vec<T> p = r * T(1. / factorial(E::terms)) + T(1. / factorial(E::terms - 1));
+#pragma GCC unroll 8
+  for (int k = E::terms - 2; k >= 3; k -= 2) p = p * r2 + (r * T(1. / factorial(k)) + T(1. / factorial(k - 1)));
+  q = p * r2 + r;
 }
 
 template <class T>
@@ -153,10 +185,26 @@ CAROUSEL_INLINE Vec<T> sigmoid(Vec<T> x) {
 
 template <class T>
 CAROUSEL_INLINE Vec<T> tanh(Vec<T> x) {
-  Vec<T> scale, q;
-  exponential<T>(clamp<T>(x + x, T(44)), scale, q);  // tanh 22 is 1 in both types
-  const Vec<T> e = (scale - T(1)) + scale * q;       // e^{2x} − 1
-  return e / (e + T(2));
+  if constexpr (sizeof(T) == 4) {
+    // an odd rational function (Eigen's coefficients), good to a few units in the last place up to where tanh is 1
+    x = clamp<T>(x, 7.90531110763549805f);
+    const Vec<T> x2 = x * x;
+    Vec<T> p = x2 * -2.76076847742355e-16f + 2.00018790482477e-13f;
+    p = p * x2 + -8.60467152213735e-11f;
+    p = p * x2 + 5.12229709037114e-08f;
+    p = p * x2 + 1.48572235717979e-05f;
+    p = p * x2 + 6.37261928875436e-04f;
+    p = p * x2 + 4.89352455891786e-03f;
+    Vec<T> q = x2 * 1.19825839466702e-06f + 1.18534705686654e-04f;
+    q = q * x2 + 2.26843463243900e-03f;
+    q = q * x2 + 4.89352518554385e-03f;
+    return x * p / q;
+  } else {
+    Vec<T> scale, q;
+    exponential<T>(clamp<T>(x + x, T(44)), scale, q);  // tanh 22 is 1
+    const Vec<T> e = (scale - T(1)) + scale * q;       // e^{2x} − 1
+    return e / (e + T(2));
+  }
 }
 
 template <class T>

@@ -1,14 +1,11 @@
-// Threads: a parallel region with one spin barrier, memory of one call, and the floating-point mode of a worker.
+// Threads: a parallel region with one spin barrier, and the floating-point mode of a worker.
 #pragma once
 
 #include <omp.h>
 #include <sched.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
 namespace carousel {
 
@@ -91,30 +88,5 @@ void parallel(int threads, const Work& work) {
     work(omp_get_thread_num(), omp_get_num_threads());
   }
 }
-
-// Aligned memory that lives as long as the call that needs it.
-template <class T>
-class Buffer {
- public:
-  Buffer() = default;
-  explicit Buffer(long n) { reserve(n); }
-  ~Buffer() { std::free(data); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  void reserve(long n) {
-    std::free(data);
-    data = static_cast<T*>(std::aligned_alloc(64, (std::size_t(n) * sizeof(T) + 127) / 64 * 64));
-    if (!data) throw std::bad_alloc();
-  }
-  void zero(long n) {
-    reserve(n);
-    for (long j = 0; j < n; j++) data[j] = T();
-  }
-  operator T*() const { return data; }
-
- private:
-  T* data = nullptr;
-};
 
 }  // namespace carousel
