@@ -439,18 +439,18 @@ void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
   Backward<T> ahead(layer, cell, 0, layer.d_x, Into::store);
   if (layer.directions == 1) {
     Barrier barrier;
-    parallel(layer.threads, [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
+    parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
   // side by side, each direction writes its own ∂L/∂x, and they are added in one fixed order
-  const bool apart = directions_side_by_side(layer, cell.gates, layer.threads);
+  const bool apart = directions_side_by_side(layer, cell.gates, threads_for(layer, cell.gates));
   const long n = layer.steps * layer.batch * layer.input;
   Buffer<T> second;
   if (apart && layer.d_x) second.reserve(n);
   T* d_x = apart && layer.d_x ? static_cast<T*>(second) : layer.d_x;
   Backward<T> back(layer, cell, 1, d_x, apart ? Into::store : Into::add);
   Barrier barrier[2], both;
-  parallel(layer.threads, [&](int rank, int size) {
+  parallel(threads_for(layer, cell.gates), [&](int rank, int size) {
     if (apart && size > 1) {
       const int half = size / 2;
       if (rank < half) ahead.run(Team{barrier[0], rank, half});

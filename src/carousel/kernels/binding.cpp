@@ -44,8 +44,7 @@ struct Stream {
       Direction<T>& d = layer.direction[0];
       const long P = batch * layer.projected * long(l), H = batch * layer.hidden * long(l);
       layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + P;
-      // starting the threads costs as much as a quarter of a million multiplications
-      layer.threads = layer.hidden * (layer.input + layer.projected) * kernel.gates * batch < (1L << 18) ? 1 : threads;
+      layer.threads = threads;
       d.h_0 = h ? real(h) + P : nullptr;
       if (kernel.has_c) d.c_0 = c ? real(c) + H : nullptr, d.c_n = real(c_n) + H;
       run_forward(layer, kernel);

@@ -312,12 +312,12 @@ void forward(const Layer<T>& layer, const CellKernel<T>& cell) {
   Forward<T> ahead(layer, cell, 0);
   if (layer.directions == 1) {
     Barrier barrier;
-    parallel(layer.threads, [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
+    parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
   Forward<T> back(layer, cell, 1);
   Barrier barrier[2];
-  parallel(layer.threads, [&](int rank, int size) {
+  parallel(threads_for(layer, cell.gates), [&](int rank, int size) {
     if (directions_side_by_side(layer, cell.gates, size)) {
       const int half = size / 2;
       if (rank < half) ahead.run(Team{barrier[0], rank, half});
