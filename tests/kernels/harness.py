@@ -34,7 +34,7 @@ class Case:
     cell: Cell
     T: int = 5
     B: int = 3
-    I: int = 4  # noqa: E741
+    I: int = 4
     H: int = 5
     P: int | None = None
     D: int = 1
@@ -76,7 +76,7 @@ class Case:
         return {
             "x": normal(T, B, self.I),
             "parameters": parameters,
-            "state": [{n: normal(B, s) * 0.5 if self.state else torch.zeros(B, s).double() for n, s in sizes.items()} for _ in directions],
+            "state": [{n: normal(B, s) * 0.5 * self.state for n, s in sizes.items()} for _ in directions],
             "initial": [{n: normal(s) * 0.5 * self.learn_initial for n, s in sizes.items()} for _ in directions],
             "mask": [(torch.rand(B, P, generator=g) < 0.7).double() / 0.7 if self.mask else None for _ in directions],
             "keep": [

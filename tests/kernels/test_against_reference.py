@@ -44,7 +44,7 @@ def test_any_call(case: Case, threads: int) -> None:
 @pytest.mark.parametrize("shape", [(3, 20, 7, 200), (9, 1, 5, 130), (40, 16, 3, 24), (4, 9, 3, 450)])
 def test_larger_shapes(name: str, shape: tuple[int, int, int, int]) -> None:
     """Enough rows for several tiles, chunks and blocks; weights on either side of the choice how threads share."""
-    T, B, I, H = shape  # noqa: E741
+    T, B, I, H = shape
     compare(Case(CELLS[name], T, B, I, H, D=2, lengths=[(5 * b) % (T + 1) for b in range(B)]), 1e-12)
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from carousel.kernels.ops import Stream, fused_layer
 names = pytest.mark.parametrize("name", CELLS)
 
 
-def layer(name: str, I: int = 3, H: int = 5, dtype: torch.dtype = torch.float64) -> Weights:  # noqa: E741
+def layer(name: str, I: int = 3, H: int = 5, dtype: torch.dtype = torch.float64) -> Weights:
     case = Case(CELLS[name], I=I, H=H)
     return Weights(case.cell, {k: v.to(dtype) for k, v in case.make()["parameters"][0].items()})
 
@@ -97,9 +98,7 @@ def test_finite_differences_of_the_kernel(name: str) -> None:
 
     def call(*tensors: Tensor) -> tuple[Tensor, ...]:
         rest = iter(tensors[1:])
-        weights = [
-            Weights(case.cell, {k: next(rest) for k in ks}, m) for ks, m in zip(keys, made["mask"], strict=True)
-        ]
+        weights = [Weights(case.cell, {k: next(rest) for k in ks}, m) for ks, m in zip(keys, made["mask"], strict=True)]
         states = [tuple(next(rest) for _ in range(n)) for _ in range(2)]
         initials = [tuple(next(rest) for _ in range(n)) for _ in range(2)]
         output, final, _ = fused_layer(
@@ -108,7 +107,9 @@ def test_finite_differences_of_the_kernel(name: str) -> None:
         )  # fmt: skip
         return output, *(s for state in final for s in state)
 
-    assert torch.autograd.gradcheck(call, [v.requires_grad_() for v in flat], eps=1e-6, atol=1e-7, fast_mode=name != "lstm")
+    assert torch.autograd.gradcheck(
+        call, [v.requires_grad_() for v in flat], eps=1e-6, atol=1e-7, fast_mode=name != "lstm"
+    )
 
 
 @names
@@ -192,6 +193,37 @@ def test_trace_is_what_was_saved_and_satisfies_the_equations(name: str) -> None:
         torch.testing.assert_close(trace[0][key], torch.stack(values), rtol=1e-12, atol=1e-12)
     gates = [trace[0][g] for g in w.cell.gates if g not in w.cell.states]
     assert len({g.untyped_storage().data_ptr() for g in gates}) <= 1  # views, not copies
+
+
+@names
+def test_total_gradients_of_every_gate_and_state(name: str) -> None:
+    """What backward saw at each step, through the cell's own derivative, is the derivative of every named value."""
+    w = layer(name)
+    x = torch.randn(6, 3, 3, dtype=torch.float64, requires_grad=True)
+    seed = torch.randn(6, 3, 5, dtype=torch.float64)
+    totals: list[dict[str, Tensor]] = []
+    y, _, trace = fused_layer(w.cell, [w], x, [None], want_trace=True, totals=totals)
+    torch.autograd.grad(y, x, seed)
+    assert trace is not None
+    zero = torch.zeros(1, 3, 5, dtype=torch.float64)
+    previous = tuple(torch.cat((zero, trace[0][s][:-1])) for s in w.cell.states)
+    d = tuple(totals[0][s] for s in w.cell.states)
+    found = w.cell.backward(d, SimpleNamespace(**trace[0]), previous, w).values
+
+    named: dict[str, list[Tensor]] = {}
+
+    def let(name: str, value: Tensor) -> Tensor:
+        named.setdefault(name, []).append(value)
+        return value
+
+    state = tuple(zero[0] for _ in w.cell.states)
+    drive = w.cell.drive(x, w)
+    for t in range(6):
+        state = w.cell.step(w.cell.split(drive[t]), state, w, let)
+    loss = (torch.stack(named["h"]) * seed).sum()
+    for key, values in named.items():
+        want = torch.stack(torch.autograd.grad(loss, values, retain_graph=True, materialize_grads=True))
+        torch.testing.assert_close(found[key], want, rtol=1e-11, atol=1e-12)
 
 
 @names

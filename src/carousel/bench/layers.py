@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +118,39 @@ def both(call: Callable[[Tensor], Tensor], x: Tensor, leaves: list[Tensor]) -> d
     return {"forward": forward, "train": train}
 
 
-def standard(seconds: float, shapes: list[Shape], dtype: torch.dtype = torch.float32, only: str = "") -> list[dict[str, Any]]:
+def first_of(layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """A torch.nn layer's output without its state."""
+
+    def call(x: Tensor) -> Tensor:
+        out: Tensor = layer(x)[0]
+        return out
+
+    return call
+
+
+def packed_by(layer: nn.Module, lengths: Tensor) -> Callable[[Tensor], Tensor]:
+    """A torch.nn layer on a PackedSequence."""
+
+    def call(x: Tensor) -> Tensor:
+        out: Tensor = layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0].data
+        return out
+
+    return call
+
+
+def standard(
+    seconds: float, shapes: list[Shape], dtype: torch.dtype = torch.float32, only: str = ""
+) -> list[dict[str, Any]]:
     """Against torch.nn: one row a layer and shape."""
     rows = []
     for name, (cell, theirs, _, _) in STANDARD.items():
         if only and name != only:
             continue
-        for T, B, I, H in shapes:  # noqa: E741
+        for T, B, I, H in shapes:
             torch.manual_seed(0)
             x = torch.randn(T, B, I, dtype=dtype, requires_grad=True)
             layer, mine = theirs(I, H).to(dtype), Ours(cell, I, H, dtype)
-            a = both(lambda x, layer=layer: layer(x)[0], x, list(layer.parameters()))
+            a = both(first_of(layer), x, list(layer.parameters()))
             b = both(mine, x, list(mine.parameters.values()))
             row: dict[str, Any] = {"layer": name, "shape": (T, B, I, H), "dtype": str(dtype)[6:]}
             for kind in ("forward", "train"):
@@ -142,7 +165,7 @@ def variants(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     """Our variants against our own standard layer, and against a plain loop."""
     rows = []
     for name, (cell, base, _) in VARIANTS.items():
-        for T, B, I, H in shapes:  # noqa: E741
+        for T, B, I, H in shapes:
             torch.manual_seed(0)
             x = torch.randn(T, B, I, requires_grad=True)
             mine, other = Ours(cell, I, H), Ours(base, I, H)
@@ -153,25 +176,26 @@ def variants(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
             found = race(runs, seconds)
             slow = both(mine.loop, x, list(mine.parameters.values()))["train"]
             found |= race({"loop": slow}, 0.0, least=1)
-            rows.append({"layer": name, "shape": (T, B, I, H), **found,
-                         "cost": found["variant"] / found["standard"], "ratio": found["loop"] / found["variant"]})  # fmt: skip
+            found["cost"] = found["variant"] / found["standard"]
+            found["ratio"] = found["loop"] / found["variant"]
+            rows.append({"layer": name, "shape": (T, B, I, H), **found})
     return rows
 
 
 def lengths(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     """Lengths uniform in 1…T, unsorted, against torch.nn.LSTM on a PackedSequence and our own padded call."""
     rows = []
-    for T, B, I, H in shapes:  # noqa: E741
+    for T, B, I, H in shapes:
         torch.manual_seed(0)
         x = torch.randn(T, B, I, requires_grad=True)
         n = torch.randint(1, T + 1, (B,))
         n[0] = T
         layer, mine = nn.LSTM(I, H), Ours(cells.LSTM(), I, H)
-        packed = both(lambda x, n=n, layer=layer: layer(pack_padded_sequence(x, n, enforce_sorted=False))[0].data, x, list(layer.parameters()))
+        packed = both(packed_by(layer, n), x, list(layer.parameters()))
         own = list(mine.parameters.values())
         found = race({
             "packed": packed["train"],
-            "carousel": both(lambda x, n=n, mine=mine: mine(x, n), x, own)["train"],
+            "carousel": both(partial(mine, lengths=n), x, own)["train"],
             "padded": both(mine, x, own)["train"],
         }, seconds)  # fmt: skip
         rows.append({"shape": (T, B, I, H), **found, "ratio": found["packed"] / found["carousel"],
@@ -182,7 +206,7 @@ def lengths(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
 def tracing(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     """A training forward with and without a trace."""
     rows = []
-    for T, B, I, H in shapes:  # noqa: E741
+    for T, B, I, H in shapes:
         x = torch.randn(T, B, I, requires_grad=True)
         mine = Ours(cells.LSTM(), I, H)
         found = race({"plain": lambda: mine(x), "trace": lambda: mine(x, trace=True)}, seconds)  # noqa: B023
@@ -267,7 +291,10 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
 
     for name, (_, _, least, geometric) in STANDARD.items():
         rows = [row for row in r["standard"] if row["layer"] == name]
-        for kind, label, bound in (("train", "forward+backward", geometric), ("forward", "forward", 1.4 if name == "LSTM" else geometric)):
+        for kind, label, bound in (
+            ("train", "forward+backward", geometric),
+            ("forward", "forward", 1.4 if name == "LSTM" else geometric),
+        ):
             ratios = [row[kind]["ratio"] for row in rows]
             claim(f"torch.nn.{name}, {label}, slowest shape", min(ratios), least)
             claim(f"torch.nn.{name}, {label}, geometric mean", mean(ratios), bound)
@@ -280,7 +307,9 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
     claim("trace beside a training forward, geometric mean", mean([row["cost"] for row in r["trace"]]), 1.05, False)
     claim("step against LSTMCell, slower size", min(row["ratio"] for row in r["step"]), 2.5)
     claim("float64 LSTM, forward+backward, geometric mean", mean([row["train"]["ratio"] for row in r["float64"]]), 2.0)
-    large = [row["gflops"] / r["peak gflops"] for row in r["standard"] if row["layer"] == "LSTM" and row["shape"][3] >= 512]
+    large = [
+        row["gflops"] / r["peak gflops"] for row in r["standard"] if row["layer"] == "LSTM" and row["shape"][3] >= 512
+    ]
     if large:
         claim("share of the FMA peak at H ≥ 512, LSTM, forward+backward", min(large), 0.85)
     steps = [row["microseconds a step"] for row in r["growth"]]

@@ -70,13 +70,14 @@ class Call:
     zone: tuple[float, float]  # rates of h and c in evaluation
     noise: list[Tensor | None]  # mask, zone_h, zone_c of each direction
     reference: Callable[..., tuple[Tensor, ...]] | None = None
+    totals: list[dict[str, Tensor]] | None = None
 
 
 def fused_layer(
     cell: Cell,
     weights: Sequence[Weights],
     x: Tensor,
-    state: Sequence[State],
+    state: Sequence[State | None],
     *,
     lengths: Tensor | None = None,
     reset: Tensor | None = None,
@@ -85,6 +86,7 @@ def fused_layer(
     zone_masks: Sequence[Mapping[str, Tensor]] | None = None,
     want_trace: bool = False,
     reference: Callable[..., tuple[Tensor, list[State]]] | None = None,
+    totals: list[dict[str, Tensor]] | None = None,
 ) -> tuple[Tensor, list[State], list[dict[str, Tensor]] | None]:
     """Run one layer, one or two directions, in one native call.
 
@@ -95,6 +97,9 @@ def fused_layer(
     Returns the output (T, B, D·P), the final states, and with `want_trace` for each direction the gates and states by
     name, (T, B, S) views of what the kernel saved. `reference(x, weights, state, initial)` must compute the same
     output and final states with torch operations: it is called when a gradient is itself to be differentiated.
+    A list given as `totals` receives, when the graph is differentiated, for each direction ∂L/∂h_t (T, B, P) with all
+    that flows back in time, and ∂L/∂c_t (T, B, H) as it comes from later steps: the `d` that `cell.backward` takes, whose
+    `values` are then the total derivatives of every gate and state.
 
     >>> cell = carousel.cells.LSTM()
     >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
@@ -112,9 +117,9 @@ def fused_layer(
         for name in PARAMETERS:
             p = own.get(name)
             tensors.append(None if p is None else p.contiguous())
-        for values in (state[d], None if initial is None else initial[d]):
+        for vectors in (state[d], None if initial is None else initial[d]):
             for k in range(2):
-                s = values[k] if values is not None and k < len(values) else None
+                s = vectors[k] if vectors is not None and k < len(vectors) else None
                 tensors.append(None if s is None else s.contiguous())
         noise.append(None if w.mask is None else w.mask.to(x.dtype).contiguous())
         keep = zone_masks[d] if zone_masks is not None else {}
@@ -133,9 +138,10 @@ def fused_layer(
     if torch.compiler.is_compiling():
         output, h_n, c_n, values, held = _compiled(call, tensors, want_trace)
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        call.totals = totals
         if reference is not None:
             call.reference = _again(cell, weights, reference)
-        output, h_n, c_n, values, held = Fused.apply(call, *tensors)  # type: ignore[no-untyped-call]
+        output, h_n, c_n, values, held = Fused.apply(call, *tensors)
     else:
         output, h_n, c_n, values, held = run_forward(call, tensors, want_trace)
     final: list[State] = [(h_n[d], c_n[d]) if has_c else (h_n[d],) for d in range(len(weights))]
@@ -232,7 +238,7 @@ def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool) -> lis
     layer, (steps, batch, _, hidden, size) = _layer(call, tensors)
     x = tensors[0]
     assert x is not None
-    plane, value_row, cell_row = _rows(call.kernel, x.dtype, hidden)
+    _, value_row, cell_row = _rows(call.kernel, x.dtype, hidden)
     count = call.directions
     output = x.new_empty(steps, batch, count * size)
     h_n = x.new_empty(count, batch, size)
@@ -318,7 +324,10 @@ class Fused(torch.autograd.Function):
             return None, *_differentiable(ctx.call, tensors, grads[:3], wanted)
         if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in grads):
             raise RuntimeError("fused_layer: a gradient of a gradient needs `reference`, which was not given")
-        found, _ = run_backward(ctx.call, tensors, (output, values, held), grads[:3], wanted)
+        totals = ctx.call.totals
+        found, summed = run_backward(ctx.call, tensors, (output, values, held), grads[:3], wanted, totals is not None)
+        if totals is not None:
+            totals[:] = summed
         return None, *found
 
 
@@ -390,7 +399,7 @@ def _layer_fake(tensors: list[Tensor], present: list[int], *rest: Any) -> list[T
     x = full[0]
     assert x is not None
     steps, batch, _, hidden, size = _sizes(call, x, full[2], full[5])  # type: ignore[arg-type]
-    plane, value_row, cell_row = _rows(call.kernel, x.dtype, int(hidden))
+    _, value_row, cell_row = _rows(call.kernel, x.dtype, int(hidden))
     count = call.directions
     kept = steps if save else 0
     return [
@@ -406,9 +415,7 @@ def _layer_fake(tensors: list[Tensor], present: list[int], *rest: Any) -> list[T
 def _layer_backward_cpu(tensors: list[Tensor], present: list[int], *rest: Any) -> list[Tensor]:
     *described, saved, grads, grads_present = rest
     full = _gaps([t.contiguous() for t in tensors], present)
-    found, _ = run_backward(
-        _call(*described), full, tuple(saved), _gaps(grads, grads_present), [True] * len(full)
-    )
+    found, _ = run_backward(_call(*described), full, tuple(saved), _gaps(grads, grads_present), [True] * len(full))
     return [g for g in found if g is not None]
 
 
@@ -486,7 +493,7 @@ class Stream:
         return all(p.data_ptr() == a for p, a in zip(self.kept, self.addresses, strict=True))
 
     def step(self, x: Tensor, state: State | None) -> State:
-        """x (B, I), contiguous; state (L, B, S) each, or None for zeros; returns the new state, whose h[-1] is the output."""
+        """x (B, I), contiguous; state (L, B, S) each, or None for zeros. Returns the new state; h[-1] is the output."""
         batch = x.shape[0]
         h_n = x.new_empty(self.layers, batch, self.size)
         two = len(self.cell.states) == 2
