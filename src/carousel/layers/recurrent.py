@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import numbers
 import warnings
@@ -17,7 +18,7 @@ from . import cudnn
 from .batch import Batch, read, read_state
 from .path import Path
 from .trace import Clamp, Trace, Watch, assemble
-from .unroll import Run, Unrolled, Zoneout, unroll
+from .unroll import Run, Zoneout, unroll
 
 MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
     "concat": lambda directions: torch.cat(directions, -1),
@@ -73,8 +74,10 @@ class Recurrent(nn.Module):
         weight_drop: float = 0.0,
         forget_bias: float | None = None,
         learn_initial_state: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        _check_known(type(self), unknown)
         if not isinstance(cell, Cell):
             raise TypeError(f"cell must be a carousel.Cell instance, got {cell!r}")
         _check_flag("bias", bias)
@@ -95,7 +98,7 @@ class Recurrent(nn.Module):
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
                 f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
+                stacklevel=2 if type(self) is Recurrent else 3,  # the line that made the layer
             )
         if merge not in MERGES:
             raise ValueError(f"merge must be one of {', '.join(map(repr, MERGES))}, got {merge!r}")
@@ -296,15 +299,15 @@ class Recurrent(nn.Module):
     ) -> Trace:
         batch = read(self, input, lengths, reset)
         for clamp in clamps:
-            clamp.check(self, batch.x.shape[0])
+            clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = self._initial(batch) if hx is None else read_state(self, hx, batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-            output, final, watched = self._run(batch, state, clamps)
+            output, final, seen = self._run(batch, state, clamps)
             output, final = self._give(batch, output, final)
-            return assemble(self, batch, output, final, watched, loss_fn)
+            return assemble(self.cell, batch, output, final, seen, loss_fn)
 
     def _initial(self, batch: Batch) -> list[Tensor]:
         """The state before the first step, (L·D, B, S) for each of the cell's states: zeros, or the learned one."""
@@ -320,12 +323,12 @@ class Recurrent(nn.Module):
 
     def _run(
         self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None
-    ) -> tuple[Tensor, list[State], list[tuple[Watch, Unrolled]]]:
-        """Layer over layer: output (T, B, ·), each direction's final state, and what was watched."""
+    ) -> tuple[Tensor, list[State], list[dict[str, list[Tensor]]]]:
+        """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each."""
         x = batch.x
         fresh = self._initial(batch) if batch.reset is not None else state
         final: list[State] = []
-        watched: list[tuple[Watch, Unrolled]] = []
+        seen: list[dict[str, list[Tensor]]] = []
         for layer in range(self.num_layers):
             if layer > 0 and self.dropout:
                 x = F.dropout(x, self.dropout, self.training)
@@ -343,15 +346,15 @@ class Recurrent(nn.Module):
                 w = self._weights(layer, direction, batch)
                 watch = None
                 if clamps is not None:
-                    watch = Watch(x.shape[0], [c for c in clamps if c.applies(layer, direction)])
+                    watch = Watch(x.shape[0], [c for c in clamps if c.applies(self, layer, direction)])
                     run.let_at = watch.let_at
                 unrolled = unroll(self.cell, w, x, run)
                 if watch is not None:
-                    watched.append((watch, unrolled))
+                    seen.append(watch.seen(self.cell, unrolled))
                 directions.append(unrolled.output)
                 final.append(unrolled.state)
             x = directions[0] if len(directions) == 1 else MERGES[self.merge](directions)
-        return x, final, watched
+        return x, final, seen
 
     def _weights(self, layer: int, direction: int, batch: Batch) -> Weights:
         """The parameters of one layer and direction, with the noise of this call."""
@@ -421,6 +424,14 @@ def _restarts(reset: Tensor | None, reverse: bool) -> Tensor | None:
     if reset is None or not reverse:
         return reset
     return torch.cat((reset[1:], torch.zeros_like(reset[:1])))
+
+
+def _check_known(layer: type[Recurrent], unknown: Mapping[str, Any]) -> None:
+    known = [n for n, p in inspect.signature(layer).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
+        raise TypeError(f"{layer.__name__} has no argument {name!r}; {hint}")
 
 
 def _check_size(name: str, value: Any) -> None:
