@@ -1,0 +1,168 @@
+// The Python module: pointers in, nothing out. One module is built for each instruction set.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+
+#include "kernels.hpp"
+
+namespace nb = nanobind;
+using namespace carousel;
+
+namespace {
+
+template <class Class, class Pointer>
+void pointer(nb::class_<Class>& bound, const char* name, Pointer Class::*field) {
+  bound.def_prop_rw(
+      name, [field](const Class& self) { return reinterpret_cast<std::uintptr_t>(self.*field); },
+      [field](Class& self, std::uintptr_t address) { self.*field = reinterpret_cast<Pointer>(address); });
+}
+
+template <class T>
+const CellKernel<T>& kernel_of(const std::string& cell) {
+  if (const CellKernel<T>* kernel = find_kernel<T>(cell)) return *kernel;
+  throw std::invalid_argument("no kernel for cell '" + cell + "'");
+}
+
+// A stack of layers, one direction, that runs one step a call: all of it in one go, outputs are the states.
+template <class T>
+struct Stream {
+  std::string cell;
+  std::vector<Layer<T>> layers;
+
+  // x (B, I) of the first layer; h (L, B, P), c (L, B, H): null stands for zeros; h_n, c_n: out, as h and c
+  void step(long batch, int threads, std::uintptr_t x, std::uintptr_t h, std::uintptr_t c, std::uintptr_t h_n,
+            std::uintptr_t c_n) {
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    nb::gil_scoped_release release;
+    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
+    std::vector<Layer<T>> now = layers;  // calls from several threads must not meet
+    const T* input = real(x);
+    for (std::size_t l = 0; l < now.size(); l++) {
+      Layer<T>& layer = now[l];
+      Direction<T>& d = layer.direction[0];
+      const long P = batch * layer.projected * long(l), H = batch * layer.hidden * long(l);
+      layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + P;
+      // starting the threads costs as much as a quarter of a million multiplications
+      layer.threads = layer.hidden * (layer.input + layer.projected) * kernel.gates * batch < (1L << 18) ? 1 : threads;
+      d.h_0 = h ? real(h) + P : nullptr;
+      if (kernel.has_c) d.c_0 = c ? real(c) + H : nullptr, d.c_n = real(c_n) + H;
+      run_forward(layer, kernel);
+      input = layer.output;
+    }
+  }
+};
+
+template <class T>
+void bind(nb::module_& module, const std::string& suffix) {
+  nb::class_<Direction<T>> direction(module, ("Direction" + suffix).c_str());
+  using D = Direction<T>;
+  pointer(direction, "weight_ih", &D::weight_ih);
+  pointer(direction, "weight_hh", &D::weight_hh);
+  pointer(direction, "bias_ih", &D::bias_ih);
+  pointer(direction, "bias_hh", &D::bias_hh);
+  pointer(direction, "weight_hr", &D::weight_hr);
+  pointer(direction, "weight_ch", &D::weight_ch);
+  pointer(direction, "norm_ih_weight", &D::norm_ih_weight);
+  pointer(direction, "norm_ih_bias", &D::norm_ih_bias);
+  pointer(direction, "norm_hh_weight", &D::norm_hh_weight);
+  pointer(direction, "norm_hh_bias", &D::norm_hh_bias);
+  pointer(direction, "norm_c_weight", &D::norm_c_weight);
+  pointer(direction, "norm_c_bias", &D::norm_c_bias);
+  pointer(direction, "h_0", &D::h_0);
+  pointer(direction, "c_0", &D::c_0);
+  pointer(direction, "initial_h", &D::initial_h);
+  pointer(direction, "initial_c", &D::initial_c);
+  pointer(direction, "mask", &D::mask);
+  pointer(direction, "zone_h", &D::zone_h);
+  pointer(direction, "zone_c", &D::zone_c);
+  pointer(direction, "h_n", &D::h_n);
+  pointer(direction, "c_n", &D::c_n);
+  pointer(direction, "values", &D::values);
+  pointer(direction, "cells", &D::cells);
+  pointer(direction, "d_h_n", &D::d_h_n);
+  pointer(direction, "d_c_n", &D::d_c_n);
+  pointer(direction, "d_h_0", &D::d_h_0);
+  pointer(direction, "d_c_0", &D::d_c_0);
+  pointer(direction, "d_initial_h", &D::d_initial_h);
+  pointer(direction, "d_initial_c", &D::d_initial_c);
+  pointer(direction, "d_weight_ih", &D::d_weight_ih);
+  pointer(direction, "d_weight_hh", &D::d_weight_hh);
+  pointer(direction, "d_bias_ih", &D::d_bias_ih);
+  pointer(direction, "d_bias_hh", &D::d_bias_hh);
+  pointer(direction, "d_weight_hr", &D::d_weight_hr);
+  pointer(direction, "d_weight_ch", &D::d_weight_ch);
+  pointer(direction, "d_norm_ih_weight", &D::d_norm_ih_weight);
+  pointer(direction, "d_norm_ih_bias", &D::d_norm_ih_bias);
+  pointer(direction, "d_norm_hh_weight", &D::d_norm_hh_weight);
+  pointer(direction, "d_norm_hh_bias", &D::d_norm_hh_bias);
+  pointer(direction, "d_norm_c_weight", &D::d_norm_c_weight);
+  pointer(direction, "d_norm_c_bias", &D::d_norm_c_bias);
+  pointer(direction, "total_h", &D::total_h);
+  pointer(direction, "total_c", &D::total_c);
+
+  nb::class_<Layer<T>> layer(module, ("Layer" + suffix).c_str());
+  using L = Layer<T>;
+  layer.def(
+      "__init__",
+      [](L* self, long steps, long batch, long input, long hidden, long projected, long directions, int threads) {
+        new (self) L();
+        self->steps = steps, self->batch = batch, self->input = input, self->hidden = hidden;
+        self->projected = projected, self->directions = directions, self->threads = threads;
+      },
+      nb::arg("steps"), nb::arg("batch"), nb::arg("input"), nb::arg("hidden"), nb::arg("projected"),
+      nb::arg("directions"), nb::arg("threads"));
+  layer.def_rw("zone_h", &L::zone_h).def_rw("zone_c", &L::zone_c);
+  pointer(layer, "x", &L::x);
+  pointer(layer, "lengths", &L::lengths);
+  pointer(layer, "reset", &L::reset);
+  pointer(layer, "output", &L::output);
+  pointer(layer, "d_output", &L::d_output);
+  pointer(layer, "d_x", &L::d_x);
+  layer.def("direction", [](L& self, long index) -> D& { return self.direction[index]; },
+            nb::rv_policy::reference_internal);
+  layer.def("forward", [](const L& self, const std::string& cell) {
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    nb::gil_scoped_release release;
+    run_forward(self, kernel);
+  });
+  layer.def("backward", [](const L& self, const std::string& cell) {
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    nb::gil_scoped_release release;
+    run_backward(self, kernel);
+  });
+  nb::class_<Stream<T>> stream(module, ("Stream" + suffix).c_str());
+  stream.def("__init__", [](Stream<T>* self, const std::string& cell) { new (self) Stream<T>{cell, {}}; });
+  stream.def("add", [](Stream<T>& self, const L& layer) { self.layers.push_back(layer); });
+  stream.def("step", &Stream<T>::step);
+
+  // n elements whose memory returns to the pool with the tensor: a layer's saved values, page by page, cost too much
+  module.def(("block" + suffix).c_str(), [](long n) {
+    struct Block {
+      void* data;
+      std::size_t bytes;
+    };
+    Block* block = new Block{nullptr, std::size_t(n) * sizeof(T)};
+    block->data = Pool::shared().take(block->bytes);
+    nb::capsule owner(block, [](void* p) noexcept {
+      Block* block = static_cast<Block*>(p);
+      Pool::shared().give(block->data, block->bytes);
+      delete block;
+    });
+    return nb::ndarray<nb::pytorch, T, nb::ndim<1>>(static_cast<T*>(block->data), {std::size_t(n)}, owner);
+  });
+  // (plane, value_row, cell_row) of a cell, in elements
+  module.def(("rows" + suffix).c_str(), [](const std::string& cell, long hidden) {
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    const Sizes<T> size(kernel.planes, hidden);
+    return nb::make_tuple(size.plane, size.value_row, kernel.has_c ? size.cell_row : 0);
+  });
+}
+
+}  // namespace
+
+NB_MODULE(CAROUSEL_MODULE, module) {
+  bind<float>(module, "32");
+  bind<double>(module, "64");
+}

@@ -1,0 +1,58 @@
+// Compiled once for each instruction set and number type (CAROUSEL_REAL).
+#include "kernels.hpp"
+
+#include <map>
+
+#include "backward.hpp"
+#include "coupled.hpp"
+#include "elman.hpp"
+#include "gru.hpp"
+#include "layernorm.hpp"
+#include "lstm.hpp"
+#include "peephole.hpp"
+#include "pointwise.hpp"
+
+namespace carousel {
+
+namespace {
+
+template <class T>
+const std::map<std::string, CellKernel<T>>& kernels() {
+  static const std::map<std::string, CellKernel<T>> table = {
+      {"elman-tanh", kernel<Elman<T, Tanh>, T>()},
+      {"elman-relu", kernel<Elman<T, Relu>, T>()},
+      {"elman-sigmoid", kernel<Elman<T, Sigmoid>, T>()},
+      {"lstm", kernel<LSTM<T>, T>()},
+      {"peephole", kernel<Peephole<T>, T>()},
+      {"coupled", kernel<Coupled<T, false>, T>()},
+      {"coupled-peephole", kernel<Coupled<T, true>, T>()},
+      {"layernorm", kernel<LayerNorm<T>, T>()},
+      {"gru", kernel<GRU<T>, T>()},
+      {"gru-reset-before", kernel<ResetBeforeGRU<T>, T>()},
+  };
+  return table;
+}
+
+}  // namespace
+
+template <class T>
+const CellKernel<T>* find_kernel(const std::string& cell) {
+  const auto found = kernels<T>().find(cell);
+  return found == kernels<T>().end() ? nullptr : &found->second;
+}
+
+template <class T>
+void run_forward(const Layer<T>& layer, const CellKernel<T>& cell) {
+  forward<T>(layer, cell);
+}
+
+template <class T>
+void run_backward(const Layer<T>& layer, const CellKernel<T>& cell) {
+  backward<T>(layer, cell);
+}
+
+template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
+template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
+template const CellKernel<CAROUSEL_REAL>* find_kernel<CAROUSEL_REAL>(const std::string&);
+
+}  // namespace carousel

@@ -1,0 +1,20 @@
+// The table of kernels: one entry a cell, in both directions of differentiation.
+#pragma once
+
+#include <string>
+
+#include "cell.hpp"
+
+namespace carousel {
+
+// One layer, forwards in time or back through it.
+template <class T>
+void run_forward(const Layer<T>&, const CellKernel<T>&);
+template <class T>
+void run_backward(const Layer<T>&, const CellKernel<T>&);
+
+// Null for a name that has no kernel.
+template <class T>
+const CellKernel<T>* find_kernel(const std::string& cell);
+
+}  // namespace carousel

@@ -1,0 +1,92 @@
+// Threads: a parallel region with one spin barrier, and the floating-point mode of a worker.
+#pragma once
+
+#include <omp.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace carousel {
+
+// Denormal numbers count as zero while this lives (a step with them can be twenty times slower); the mode that was
+// there before comes back with its end, in every thread that had one.
+class FlushDenormals {
+ public:
+#if defined(__SSE2__)
+  FlushDenormals() : before(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(before | 0x8040u); }
+  ~FlushDenormals() { __builtin_ia32_ldmxcsr(before); }
+
+ private:
+  unsigned before;
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(before));
+    asm volatile("msr fpcr, %0" : : "r"(before | (std::uint64_t(1) << 24)));
+  }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" : : "r"(before)); }
+
+ private:
+  std::uint64_t before;
+#endif
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+};
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class Barrier {
+ public:
+  void wait(int size) {
+    if (size == 1) return;
+    const int now = epoch.load(std::memory_order_relaxed);
+    if (arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
+      arrived.store(0, std::memory_order_relaxed);
+      epoch.store(now + 1, std::memory_order_release);
+      return;
+    }
+    // give the processor away after a while: there may be fewer cores free than threads
+    for (int spins = 0; epoch.load(std::memory_order_acquire) == now; spins++) {
+      pause();
+      if (spins > 20000) sched_yield(), spins = 0;
+    }
+  }
+
+ private:
+  alignas(64) std::atomic<int> arrived{0};
+  alignas(64) std::atomic<int> epoch{0};
+};
+
+// The threads that work on one direction, seen from one of them.
+struct Team {
+  Barrier& barrier;
+  int rank, size;
+
+  void sync() const { barrier.wait(size); }
+
+  // This thread's share of n things: [from, to).
+  void share(long n, long& from, long& to) const { from = n * rank / size, to = n * (rank + 1) / size; }
+};
+
+// work(rank, size) on up to `threads` threads; `size` is the number the runtime granted, the one barriers need.
+template <class Work>
+void parallel(int threads, const Work& work) {
+  if (threads == 1) {
+    FlushDenormals mode;
+    work(0, 1);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    FlushDenormals mode;
+    work(omp_get_thread_num(), omp_get_num_threads());
+  }
+}
+
+}  // namespace carousel
