@@ -19,7 +19,7 @@ from ..cells.base import State
 class Batch:
     """One call's input in the layout the unroller wants, and what is needed to answer in the caller's layout."""
 
-    x: Tensor  # (T, B, I), zero past each sequence's end
+    x: Tensor  # (T, B, I); past a sequence's end anything may stand
     active: Tensor | None  # (T, B) bool
     lengths: Tensor | None  # (B) int64
     reset: Tensor | None  # (T, B) bool
@@ -91,7 +91,6 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
     if lengths is not None:
         active = torch.arange(steps, device=x.device).unsqueeze(1) < lengths
         reset = None if reset is None else reset & active
-        x = torch.where(active.unsqueeze(-1), x, 0)  # whatever stands in the padding, even NaN, stops here
     return Batch(x, active, lengths, reset, batch_first, batched)
 
 

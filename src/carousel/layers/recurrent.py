@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..cells.base import Cell, State, Weights
-from . import cudnn
+from . import cudnn, fused
 from .batch import Batch, read, read_state
 from .path import Path
-from .trace import Clamp, Trace, Watch, assemble
+from .trace import Clamp, Seen, Trace, Watch, assemble
 from .unroll import Run, Zoneout, unroll
 
 MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
@@ -158,7 +158,11 @@ class Recurrent(nn.Module):
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
         if self.proj_size:
             shapes["weight_hr"] = (self.proj_size, self.hidden_size)
-        shapes |= self.cell.extra_parameters(self.hidden_size)
+        extra = self.cell.extra_parameters(self.hidden_size)
+        for name in extra:
+            if name in shapes or name.startswith("initial_"):
+                raise ValueError(f"{self.cell!r}.extra_parameters: {name!r} is a layer's own name; choose another")
+        shapes |= extra
         if self.learn_initial_state:
             shapes |= {f"initial_{name}": (self.state_size(name),) for name in self.cell.states}
         return shapes
@@ -215,7 +219,7 @@ class Recurrent(nn.Module):
         if path == "cudnn":
             output, final = cudnn.run(self, batch.x, state)
         else:
-            output, final, _ = self._run(batch, state)
+            output, final, _ = self._run(batch, state, native=path == "fused")
         return self._give(batch, output, final)
 
     def step(self, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -283,10 +287,9 @@ class Recurrent(nn.Module):
         """The path's name, and why."""
         if batch.x.is_cuda:
             obstacle = cudnn.obstacle(self, batch)
-            if obstacle is None:
-                return "cudnn", "a standard cell on a CUDA device"
-            return "reference", f"on a CUDA device, and {obstacle}"
-        return "reference", "the cell's own step, one operation after another"
+            return ("reference", obstacle) if obstacle else ("cudnn", "a standard cell on a CUDA device")
+        obstacle = fused.obstacle(self, batch.x)
+        return ("reference", obstacle) if obstacle else ("fused", f"native kernels ({fused.ISA})")
 
     def _watched(
         self,
@@ -305,7 +308,9 @@ class Recurrent(nn.Module):
         with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-            output, final, seen = self._run(batch, state, clamps)
+            # only the reference path can be stopped inside a step, to change a value or to differentiate by it
+            native = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
+            output, final, seen = self._run(batch, state, clamps, native=native)
             output, final = self._give(batch, output, final)
             return assemble(self.cell, batch, output, final, seen, loss_fn)
 
@@ -322,28 +327,42 @@ class Recurrent(nn.Module):
         return states
 
     def _run(
-        self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None
-    ) -> tuple[Tensor, list[State], list[dict[str, list[Tensor]]]]:
+        self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None, *, native: bool
+    ) -> tuple[Tensor, list[State], list[Seen]]:
         """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each."""
         x = batch.x
+        if batch.active is not None and not native:
+            x = torch.where(batch.active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
         fresh = self._initial(batch) if batch.reset is not None else state
         final: list[State] = []
-        seen: list[dict[str, list[Tensor]]] = []
+        seen: list[Seen] = []
         for layer in range(self.num_layers):
             if layer > 0 and self.dropout:
                 x = F.dropout(x, self.dropout, self.training)
-            directions = []
+            weights, runs = [], []
             for direction in range(self.num_directions):
                 at = layer * self.num_directions + direction
-                run = Run(
-                    state=tuple(s[at] for s in state),
-                    restart_state=tuple(s[at] for s in fresh),
-                    reverse=direction == 1,
-                    active=batch.active,
-                    restart=_restarts(batch.reset, reverse=direction == 1),
-                    zoneout=self._draw_zoneout(batch),
+                weights.append(self._weights(layer, direction, batch))
+                runs.append(
+                    Run(
+                        state=tuple(s[at] for s in state),
+                        restart_state=tuple(s[at] for s in fresh),
+                        reverse=direction == 1,
+                        active=batch.active,
+                        restart=_restarts(batch.reset, reverse=direction == 1),
+                        zoneout=self._draw_zoneout(batch),
+                    )
                 )
-                w = self._weights(layer, direction, batch)
+            if native:
+                see = clamps is not None
+                x, states, values = fused.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
+                if self.bidirectional and self.merge != "concat":
+                    x = MERGES[self.merge](list(x.chunk(2, -1)))
+                final += states
+                seen += [dict(own) for own in values]
+                continue
+            directions = []
+            for direction, (w, run) in enumerate(zip(weights, runs, strict=True)):
                 watch = None
                 if clamps is not None:
                     watch = Watch(x.shape[0], [c for c in clamps if c.applies(self, layer, direction)])
@@ -355,6 +374,15 @@ class Recurrent(nn.Module):
                 final.append(unrolled.state)
             x = directions[0] if len(directions) == 1 else MERGES[self.merge](directions)
         return x, final, seen
+
+    def _learned(self, layer: int, batch: Batch) -> list[State] | None:
+        """The vectors (S) that `layer`'s directions restart from, if they are learned and there are restarts."""
+        if batch.reset is None or not self.learn_initial_state:
+            return None
+        return [
+            tuple(getattr(self, f"initial_{name}{_suffix(layer, direction)}") for name in self.cell.states)
+            for direction in range(self.num_directions)
+        ]
 
     def _weights(self, layer: int, direction: int, batch: Batch) -> Weights:
         """The parameters of one layer and direction, with the noise of this call."""

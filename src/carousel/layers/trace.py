@@ -14,6 +14,9 @@ from ..cells.base import Cell, Let
 from .batch import Batch
 from .unroll import Unrolled
 
+Steps = Tensor | list[Tensor]  # (T, B, S), whole or step by step
+Seen = dict[str, Steps]  # what was seen in one direction of one layer, by name
+
 
 @dataclass(repr=False)
 class Trace:
@@ -138,7 +141,7 @@ class Watch:
 
         return let
 
-    def seen(self, cell: Cell, unrolled: Unrolled) -> dict[str, list[Tensor]]:
+    def seen(self, cell: Cell, unrolled: Unrolled) -> Seen:
         """What was named, and the states: T tensors (B, S) each."""
         for clamp in self.clamps:
             if clamp.name not in self.named:
@@ -152,7 +155,7 @@ class Planes(Mapping[str, Tensor]):
     Until then it costs nothing: the parts are what the run computed anyway.
     """
 
-    def __init__(self, batch: Batch, parts: dict[str, list[Tensor]]):
+    def __init__(self, batch: Batch, parts: dict[str, list[Steps]]):
         self._batch = batch
         self._parts = parts  # name → layer·direction → (T, B, S)
         self._whole: dict[str, Tensor] = {}
@@ -161,11 +164,11 @@ class Planes(Mapping[str, Tensor]):
         if name not in self._parts:
             raise KeyError(f"{name!r}: there are only {', '.join(map(repr, self._parts))}")
         if name not in self._whole:
-            parts = self._parts[name]
+            parts = [p if isinstance(p, Tensor) else torch.stack(p) for p in self._parts[name]]
             whole = parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
             if self._batch.active is not None:
                 whole = torch.where(self._batch.active.unsqueeze(-1), whole, 0)
-            self._whole[name] = self._batch.unsort(whole, 2)
+            self._whole[name] = self._batch.unsort(whole, 2).detach()
         return self._whole[name]
 
     def __or__(self, other: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -183,16 +186,16 @@ def assemble(
     batch: Batch,
     output: Any,
     state: Any,
-    seen: list[dict[str, list[Tensor]]],
+    seen: list[Seen],
     loss_fn: Callable[..., Tensor] | None,
 ) -> Trace:
     """Put what was seen in each layer and direction into one Trace, differentiating `loss_fn` if there is one.
 
-    `seen` has, for each layer and direction, T tensors (B, S) by name.
+    `seen` has, for each layer and direction, the steps of each value by name; to differentiate, one tensor a step.
     """
 
-    def planes(names: Iterable[str], seen: list[dict[str, list[Tensor]]]) -> Planes:
-        return Planes(batch, {name: [torch.stack(own[name]).detach() for own in seen] for name in names})
+    def planes(names: Iterable[str], seen: list[Seen]) -> Planes:
+        return Planes(batch, {name: [own[name] for own in seen] for name in names})
 
     names = list(seen[0])
     trace = Trace(output, state, planes([n for n in names if n not in cell.states], seen), planes(cell.states, seen))
@@ -200,7 +203,7 @@ def assemble(
         loss = _loss(loss_fn, output, state)
         flat = [step for own in seen for name in names for step in own[name]]
         found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
-        gradients = [{name: [next(found) for _ in own[name]] for name in names} for own in seen]
+        gradients: list[Seen] = [{name: [next(found) for _ in own[name]] for name in names} for own in seen]
         trace = replace(
             trace,
             output=_detach(output),

@@ -7,7 +7,7 @@ This is the reference path: plain torch operations, so that autograd, double bac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,10 @@ class Run:
     restart: Tensor | None = None  # (T, B) bool: the state restarts before this step
     zoneout: Zoneout | None = None
     let_at: Callable[[int], Let] | None = None  # what names values at step t; None: nobody watches
+
+    def starting(self, state: State, restart_state: State) -> Run:
+        """This run from other states."""
+        return replace(self, state=state, restart_state=restart_state)
 
 
 @dataclass
