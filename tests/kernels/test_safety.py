@@ -213,6 +213,7 @@ def test_stream_equals_sequence(name: str) -> None:
 @names
 @pytest.mark.parametrize("grad", [False, True])
 def test_compiles_without_a_graph_break(name: str, grad: bool) -> None:
+    torch.compiler.reset()
     w = layer(name)
     keys = [k for k in vars(w) if isinstance(vars(w)[k], Tensor)]
     x = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=grad)

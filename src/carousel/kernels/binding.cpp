@@ -160,9 +160,31 @@ void bind(nb::module_& module, const std::string& suffix) {
   });
 }
 
+// Multiply-adds a second, in units of 10⁹ operations, that `threads` threads reach when they do nothing else.
+double peak(int threads) {
+  constexpr long rounds = 400000;
+  double best = 0;
+  for (int attempt = 0; attempt < 20; attempt++) {
+    const double start = omp_get_wtime();
+    parallel(threads, [&](int, int) {
+      Vec<float> sum[10] = {}, a = splat<float>(1.0001f), b = splat<float>(1e-9f);
+      pin(a), pin(b);
+      for (long k = 0; k < rounds; k++) {
+#pragma GCC unroll 10
+        for (int i = 0; i < 10; i++) sum[i] = sum[i] * a + b;
+#pragma GCC unroll 10
+        for (int i = 0; i < 10; i++) pin(sum[i]);
+      }
+    });
+    best = std::max(best, 2. * 10 * lanes<float> * rounds * threads / (omp_get_wtime() - start) * 1e-9);
+  }
+  return best;
+}
+
 }  // namespace
 
 NB_MODULE(CAROUSEL_MODULE, module) {
   bind<float>(module, "32");
   bind<double>(module, "64");
+  module.def("peak", &peak, nb::call_guard<nb::gil_scoped_release>());
 }

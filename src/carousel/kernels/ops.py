@@ -69,7 +69,6 @@ class Call:
     reset: Tensor | None  # (T, B) bool
     zone: tuple[float, float]  # rates of h and c in evaluation
     noise: list[Tensor | None]  # mask, zone_h, zone_c of each direction
-    threads: int
     reference: Callable[..., tuple[Tensor, ...]] | None = None
 
 
@@ -130,7 +129,6 @@ def fused_layer(
         None if reset is None else reset.contiguous(),
         zone,
         noise,
-        torch.get_num_threads(),
     )
     if torch.compiler.is_compiling():
         output, h_n, c_n, values, held = _compiled(call, tensors, want_trace)
@@ -199,7 +197,7 @@ def _layer(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Any, tuple[int
     assert x is not None
     sizes = _sizes(call, x, tensors[2], tensors[5])  # type: ignore[arg-type]
     make = native.Layer32 if x.dtype == torch.float32 else native.Layer64
-    layer = make(*sizes, call.directions, call.threads)
+    layer = make(*sizes, call.directions, torch.get_num_threads())
     layer.x = x.data_ptr()
     if call.lengths is not None:
         layer.lengths = call.lengths.data_ptr()
@@ -343,7 +341,7 @@ def _differentiable(
 # Lists of tensors in an operator's schema have no gaps, so `present` says which entries of the full list are there.
 _ARGUMENTS = (
     "Tensor[] tensors, int[] present, Tensor[] noise, int[] noise_present, str kernel, int directions, bool has_c, "
-    "Tensor? lengths, Tensor? reset, float zone_h, float zone_c, int threads"
+    "Tensor? lengths, Tensor? reset, float zone_h, float zone_c"
 )
 torch.library.define("carousel::layer", f"({_ARGUMENTS}, bool save) -> Tensor[]")
 torch.library.define(
@@ -366,16 +364,16 @@ def _compiled(call: Call, tensors: Sequence[Tensor | None], save: bool) -> list[
     save = save or (torch.is_grad_enabled() and any(t.requires_grad for t in some))
     out: list[Tensor] = torch.ops.carousel.layer(
         some, present, noise, noise_present, call.kernel, call.directions, call.has_c, call.lengths, call.reset,
-        *call.zone, call.threads, save,
+        *call.zone, save,
     )  # fmt: skip
     return out
 
 
 def _call(
     noise: Sequence[Tensor], noise_present: Sequence[int], kernel: str, directions: int, has_c: bool,
-    lengths: Tensor | None, reset: Tensor | None, zone_h: float, zone_c: float, threads: int,
+    lengths: Tensor | None, reset: Tensor | None, zone_h: float, zone_c: float,
 ) -> Call:  # fmt: skip
-    return Call(kernel, directions, has_c, lengths, reset, (zone_h, zone_c), _gaps(noise, noise_present), threads)
+    return Call(kernel, directions, has_c, lengths, reset, (zone_h, zone_c), _gaps(noise, noise_present))
 
 
 @torch.library.impl("carousel::layer", "CPU")
@@ -439,7 +437,7 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
         tensors, present, noise, noise_present, kernel, directions, has_c, lengths, reset, *rest, saved, some,
         grads_present,
     )  # fmt: skip
-    return (found, *(None for _ in range(12)))
+    return (found, *(None for _ in range(11)))
 
 
 torch.library.register_autograd("carousel::layer", _backward, setup_context=_keep)
