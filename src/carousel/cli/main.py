@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -67,6 +68,15 @@ def print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+@contextmanager
+def option(name: str) -> Iterator[None]:
+    """Where the only files in use are those an option names: a file that cannot be used is a wrong option."""
+    try:
+        yield
+    except OSError as error:
+        raise typer.BadParameter(reason(error), param_hint=name) from error
+
+
 @app.callback()
 def root(
     version: Annotated[
@@ -103,7 +113,9 @@ def demo(
     """
     from carousel.lab import latch
 
-    typer.echo(latch.demo(out=out, seed=seed, quiet=quiet))
+    with option("--out"):
+        path = latch.demo(out=out, seed=seed, quiet=quiet)
+    typer.echo(path)
 
 
 if __name__ == "__main__":

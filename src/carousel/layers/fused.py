@@ -6,7 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from .. import kernels
@@ -73,14 +73,49 @@ def run(
     return output, final, seen or []
 
 
+def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    """One step of a stream in one native call, or None where the general way is needed (to complain, for one).
+
+    This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is not
+    to the sequence call.
+    """
+    stream = _stream(layer)
+    if stream is None or x.dim() != 2 or x.shape[1] != layer.input_size or x.dtype != layer.weight_ih_l0.dtype:
+        return None
+    if (layer.training and (layer.dropout or layer.zoneout)) or obstacle(layer, x) is not None:
+        return None
+    names = layer.cell.states
+    if state is not None:
+        state = (state,) if isinstance(state, Tensor) else state
+        if not isinstance(state, tuple | list) or len(state) != len(names):
+            return None
+        for name, s in zip(names, state, strict=True):
+            shape = (layer.num_layers, x.shape[0], layer.state_size(name))
+            if not isinstance(s, Tensor) or s.shape != shape or s.dtype != x.dtype or s.device != x.device:
+                return None
+        state = tuple(s.contiguous() for s in state)
+    elif layer.learn_initial_state:
+        return None
+    new = stream.step(x.contiguous(), state)
+    return new[0][-1], new if len(names) > 1 else new[0]
+
+
 # Where the native code finds a layer's parameters. Beside the layers, not in them: a layer is copied and pickled.
-_streams: WeakKeyDictionary[Any, Stream] = WeakKeyDictionary()
+_streams: WeakKeyDictionary[Any, tuple[list[int], Stream]] = WeakKeyDictionary()
 
 
-def stream(layer: Any) -> Stream:
-    """The native stepper of a unidirectional `layer`, made anew when its parameters have moved."""
+def _stream(layer: Any) -> Stream | None:
+    """The native stepper of `layer`, made anew when its parameters have moved; None if there can be none."""
+    own = layer._parameters.values() if not layer._modules else list(layer.parameters())
+    addresses = [p.data_ptr() for p in own if p is not None]
     found = _streams.get(layer)
-    if found is None or not found.current():
-        weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
-        found = _streams[layer] = Stream(layer.cell, weights, layer.zoneout)
-    return found
+    if found is not None and found[0] == addresses:
+        return found[1]
+    weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
+    parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
+    if layer.bidirectional or obstacle(layer, layer.weight_ih_l0) is not None:
+        return None
+    if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
+        return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
+    _streams[layer] = addresses, Stream(layer.cell, weights, layer.zoneout)
+    return _streams[layer][1]

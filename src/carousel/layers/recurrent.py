@@ -227,6 +227,10 @@ class Recurrent(nn.Module):
 
         The numbers are those of the sequence call on the same inputs; `state` is in its layout.
         """
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and isinstance(input, Tensor):
+            stepped = fused.step(self, input, state)
+            if stepped is not None:
+                return stepped
         if self.bidirectional:
             raise ValueError(f"{type(self).__name__}.step: a bidirectional layer needs the whole sequence")
         if self.training and (self.recurrent_dropout or self.weight_drop):
