@@ -14,7 +14,7 @@ export PIP_USER = 0
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint bench clean FORCE
+.PHONY: help venv demo test lint bench sanitize clean FORCE
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,14 @@ lint: $(STAMP) ## check style (ruff) and types (mypy)
 bench: $(STAMP) ## measure the layers against torch.nn
 	@echo "==> measuring the layers"
 	@$(BIN)/carousel bench layers $(ARGS)
+
+sanitize: ## run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "==> building the kernels with sanitizers"
+	@cmake -S . -B build/sanitize -DCAROUSEL_SANITIZE=ON -DCAROUSEL_PYTHON=OFF >/dev/null
+	@cmake --build build/sanitize -j 2 --target sanitize_generic sanitize_avx2
+	@echo "==> running every cell and option"
+	@build/sanitize/sanitize_generic
+	@build/sanitize/sanitize_avx2
 
 clean: ## remove the environment and everything else make created
 	@echo "==> removing $(VENV), build products, caches and the demo's report"

@@ -1,0 +1,154 @@
+// Every cell and option on awkward shapes, in arrays of exactly the size that layer.hpp promises. Built with
+// AddressSanitizer and UndefinedBehaviorSanitizer: what it checks is that no access strays, and that results are numbers.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels.hpp"
+
+using namespace carousel;
+
+namespace {
+
+std::mt19937 random_numbers(0);
+
+template <class T>
+class Arrays {  // tensors of one call
+ public:
+  T* some(long n) {
+    T* p = raw<T>(n);
+    std::normal_distribution<double> normal(0, 0.3);
+    for (long k = 0; k < n; k++) p[k] = T(normal(random_numbers));
+    return p;
+  }
+  T* room(long n) {  // not a number until it is written
+    T* p = raw<T>(n);
+    std::fill_n(p, n, T(NAN));
+    written.push_back({p, n});
+    return p;
+  }
+  T* scratch(long n) { return raw<T>(n); }
+  std::uint8_t* flags(long n) {
+    std::uint8_t* p = raw<std::uint8_t>(n);
+    for (long k = 0; k < n; k++) p[k] = random_numbers() % 3 == 0;
+    return p;
+  }
+  std::int64_t* lengths(long n, long most) {
+    std::int64_t* p = raw<std::int64_t>(n);
+    for (long k = 0; k < n; k++) p[k] = long(random_numbers() % (most + 1));
+    return p;
+  }
+  bool finite() const {
+    for (const auto& [p, n] : written)
+      for (long k = 0; k < n; k++)
+        if (!std::isfinite(p[k])) return false;
+    return true;
+  }
+
+ private:
+  std::vector<std::shared_ptr<void>> owned;
+  std::vector<std::pair<T*, long>> written;
+
+  template <class E>
+  E* raw(long n) {
+    std::shared_ptr<E[]> memory(new E[std::max(n, 1L)]);
+    owned.push_back(memory);
+    return memory.get();
+  }
+};
+
+template <class T>
+bool check(const char* name, long steps, long batch, long input, long hidden, int threads, unsigned options) {
+  const CellKernel<T>& cell = *find_kernel<T>(name);
+  const Sizes<T> size(cell.planes, hidden);
+  auto has = [&](int bit) { return (options >> bit & 1) != 0; };
+  const bool projects = has(0) && cell.has_c && hidden > 1, save = has(1);
+  const long H = hidden, P = projects ? (hidden + 1) / 2 : hidden, G = cell.gates, D = has(2) ? 2 : 1, TB = steps * batch;
+  Arrays<T> a;
+  Layer<T> layer;
+  layer.steps = steps, layer.batch = batch, layer.input = input, layer.hidden = H, layer.projected = P;
+  layer.directions = D, layer.threads = threads;
+  layer.x = a.some(TB * input), layer.output = a.room(TB * D * P);
+  if (has(3)) layer.lengths = a.lengths(batch, steps);
+  if (has(4)) layer.reset = a.flags(TB);
+  if (has(5)) layer.zone_h = T(0.2), layer.zone_c = T(0.3);
+  for (long k = 0; k < D; k++) {
+    Direction<T>& d = layer.direction[k];
+    d.weight_ih = a.some(G * H * input), d.weight_hh = a.some(G * H * P);
+    if (has(6)) d.bias_ih = a.some(G * H), d.bias_hh = a.some(G * H);
+    if (projects) d.weight_hr = a.some(P * H);
+    if (cell.peepholes) d.weight_ch = a.some(cell.peepholes * H);
+    if (cell.whole_rows) {
+      d.norm_ih_weight = a.some(G * H), d.norm_ih_bias = a.some(G * H), d.norm_hh_weight = a.some(G * H);
+      d.norm_hh_bias = a.some(G * H), d.norm_c_weight = a.some(H), d.norm_c_bias = a.some(H);
+    }
+    if (has(7)) d.h_0 = a.some(batch * P);
+    if (has(7) && cell.has_c) d.c_0 = a.some(batch * H);
+    if (has(4) && has(7)) d.initial_h = a.some(P);
+    if (has(4) && has(7) && cell.has_c) d.initial_c = a.some(H);
+    if (has(8)) d.mask = a.some(batch * P);
+    if (has(9)) d.zone_h = a.flags(TB * P);
+    if (has(9) && cell.has_c) d.zone_c = a.flags(TB * H);
+    d.h_n = a.room(batch * P);
+    if (cell.has_c) d.c_n = a.room(batch * H);
+    if (save) d.values = a.scratch(TB * size.value_row);
+    if (save && cell.has_c) d.cells = a.scratch(TB * size.cell_row);
+  }
+  run_forward(layer, cell);
+  if (save) {
+    layer.d_output = a.some(TB * D * P);
+    layer.d_x = a.room(TB * input);
+    for (long k = 0; k < D; k++) {
+      Direction<T>& d = layer.direction[k];
+      d.d_h_n = a.some(batch * P), d.d_h_0 = a.room(batch * P);
+      if (cell.has_c) d.d_c_n = a.some(batch * H), d.d_c_0 = a.room(batch * H), d.d_initial_c = a.room(H);
+      d.d_initial_h = a.room(P);
+      d.d_weight_ih = a.room(G * H * input), d.d_weight_hh = a.room(G * H * P);
+      if (d.bias_ih) d.d_bias_ih = a.room(G * H), d.d_bias_hh = a.room(G * H);
+      if (projects) d.d_weight_hr = a.room(P * H);
+      if (cell.peepholes) d.d_weight_ch = a.room(cell.peepholes * H);
+      if (cell.whole_rows) {
+        d.d_norm_ih_weight = a.room(G * H), d.d_norm_ih_bias = a.room(G * H), d.d_norm_hh_weight = a.room(G * H);
+        d.d_norm_hh_bias = a.room(G * H), d.d_norm_c_weight = a.room(H), d.d_norm_c_bias = a.room(H);
+      }
+      if (has(7)) d.total_h = a.scratch(TB * P), d.total_c = cell.has_c ? a.scratch(TB * H) : nullptr;
+    }
+    run_backward(layer, cell);
+  }
+  if (a.finite()) return true;
+  std::printf("%s: T=%ld B=%ld I=%ld H=%ld threads=%d options=%x: not a number\n", name, steps, batch, input, hidden,
+              threads, options);
+  return false;
+}
+
+}  // namespace
+
+int main() {
+#if defined(__AVX512F__)
+  const bool runs = __builtin_cpu_supports("avx512f");
+#elif defined(__AVX2__)
+  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  const bool runs = true;
+#endif
+  if (!runs) return std::puts("skipped: this processor does not run this instruction set"), 0;
+  const long shapes[][4] = {{1, 1, 1, 1}, {1, 3, 2, 5}, {3, 5, 7, 9}, {4, 13, 17, 33}, {2, 6, 16, 16}, {7, 2, 3, 19}};
+  long calls = 0, wrong = 0;
+  for (const char* cell : {"elman-tanh", "elman-relu", "elman-sigmoid", "lstm", "peephole", "coupled",
+                           "coupled-peephole", "layernorm", "gru", "gru-reset-before"})
+    for (const auto& s : shapes)
+      for (int k = 0; k < 24; k++) {
+        const unsigned options = k == 0 ? 0 : k == 1 ? 0x3ff : unsigned(random_numbers()) & 0x3ff;
+        const int threads = 1 + k % 3;
+        wrong += !check<float>(cell, s[0], s[1], s[2], s[3], threads, options);
+        wrong += !check<double>(cell, s[0], s[1], s[2], s[3], threads, options);
+        calls += 2;
+      }
+  // weights too large for threads to share the rows: they share the units
+  for (const char* cell : {"lstm", "layernorm", "gru", "gru-reset-before"})
+    for (unsigned options : {0x002u, 0x0c7u, 0x3ffu}) wrong += !check<float>(cell, 2, 9, 3, 451, 2, options), calls++;
+  std::printf("%ld calls, %ld wrong\n", calls, wrong);
+  return wrong != 0;
+}
