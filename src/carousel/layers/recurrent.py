@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import numbers
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..cells.base import Cell, State, Weights
-from . import cudnn, fused
+from . import arguments, cudnn, fused
 from .batch import Batch, read, read_state
 from .path import Path
 from .trace import Clamp, Seen, Trace, Watch, assemble
@@ -77,23 +75,23 @@ class Recurrent(nn.Module):
         **unknown: Any,
     ) -> None:
         super().__init__()
-        _check_known(type(self), unknown)
+        arguments.check_known(type(self), unknown)
         if not isinstance(cell, Cell):
             raise TypeError(f"cell must be a carousel.Cell instance, got {cell!r}")
-        _check_flag("bias", bias)
-        _check_flag("batch_first", batch_first)
-        _check_flag("bidirectional", bidirectional)
-        _check_flag("learn_initial_state", learn_initial_state)
-        _check_size("input_size", input_size)
-        _check_size("hidden_size", hidden_size)
-        _check_size("num_layers", num_layers)
-        _check_projection(cell, proj_size, hidden_size)
+        arguments.check_flag("bias", bias)
+        arguments.check_flag("batch_first", batch_first)
+        arguments.check_flag("bidirectional", bidirectional)
+        arguments.check_flag("learn_initial_state", learn_initial_state)
+        arguments.check_size("input_size", input_size)
+        arguments.check_size("hidden_size", hidden_size)
+        arguments.check_size("num_layers", num_layers)
+        arguments.check_projection(cell, proj_size, hidden_size)
         for name, rate in (
             ("dropout", dropout),
             ("recurrent_dropout", recurrent_dropout),
             ("weight_drop", weight_drop),
         ):
-            _check_probability(name, rate)
+            arguments.check_probability(name, rate)
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
@@ -117,7 +115,7 @@ class Recurrent(nn.Module):
         self.proj_size = proj_size
         self.merge = merge
         self.recurrent_dropout = float(recurrent_dropout)
-        self.zoneout = _zoneout_rates(cell, zoneout)
+        self.zoneout = arguments.zoneout_rates(cell, zoneout)
         self.weight_drop = float(weight_drop)
         self.forget_bias = cell.forget_bias if forget_bias is None else float(forget_bias)
         self.learn_initial_state = learn_initial_state
@@ -456,46 +454,3 @@ def _restarts(reset: Tensor | None, reverse: bool) -> Tensor | None:
     if reset is None or not reverse:
         return reset
     return torch.cat((reset[1:], torch.zeros_like(reset[:1])))
-
-
-def _check_known(layer: type[Recurrent], unknown: Mapping[str, Any]) -> None:
-    known = [n for n, p in inspect.signature(layer).parameters.items() if p.kind is not p.VAR_KEYWORD]
-    for name in unknown:
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
-        raise TypeError(f"{layer.__name__} has no argument {name!r}; {hint}")
-
-
-def _check_size(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
-    if value <= 0:
-        raise ValueError(f"{name} must be greater than zero, got {value}")
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
-
-
-def _check_probability(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
-        raise ValueError(f"{name} should be a number in range [0, 1], a probability, got {value!r}")
-
-
-def _check_projection(cell: Cell, proj_size: Any, hidden_size: int) -> None:
-    if not isinstance(proj_size, int) or isinstance(proj_size, bool) or proj_size < 0:
-        raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size!r}")
-    if proj_size and not cell.projects:
-        raise ValueError(f"proj_size argument is only supported for LSTM, not RNN or GRU: {cell!r} does not project")
-    if proj_size >= hidden_size:
-        raise ValueError(f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}")
-
-
-def _zoneout_rates(cell: Cell, zoneout: float | Mapping[str, float]) -> dict[str, float]:
-    rates = dict(zoneout) if isinstance(zoneout, Mapping) else dict.fromkeys(cell.states, zoneout)
-    for name, rate in rates.items():
-        if name not in cell.states:
-            raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.states}")
-        _check_probability("zoneout", rate)
-    return {name: float(rate) for name, rate in rates.items() if rate}
