@@ -125,11 +125,13 @@ class Cell:
         super().__init_subclass__(**kwargs)
         for kind in ("gates", "states"):
             names = getattr(cls, kind, ())
-            if isinstance(names, str) or not names or len(set(names)) != len(names):
+            if not isinstance(names, tuple) or not names or len(set(names)) != len(names):
                 raise TypeError(f"{cls.__name__}.{kind} must be a tuple of distinct names, got {names!r}")
             for name in names:
                 if not str(name).isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
                     raise TypeError(f"{cls.__name__}.{kind}: {name!r} is not usable as a name")
+        if cls.forget_gate is not None and cls.forget_gate not in cls.gates:
+            raise TypeError(f"{cls.__name__}.forget_gate: {cls.forget_gate!r} is not one of its gates {cls.gates}")
         cls.Gates = namedtuple("Gates", cls.gates)  # type: ignore[misc]
 
     Gates: ClassVar[Any]  # a named tuple with one field a gate

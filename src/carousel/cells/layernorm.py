@@ -24,8 +24,9 @@ EPSILON = 1e-5
 
 
 def layer_norm(v: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """LN over the last dimension of `v`."""
-    return F.layer_norm(v, v.shape[-1:], gain, bias, EPSILON)
+    """LN over the last dimension of `v`, in the wider of their precisions: they differ under autocast."""
+    v = v.to(torch.promote_types(v.dtype, gain.dtype))
+    return F.layer_norm(v, v.shape[-1:], gain.to(v.dtype), bias.to(v.dtype), EPSILON)
 
 
 def layer_norm_backward(d: Tensor, v: Tensor, gain: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 import carousel
+
+from . import bench
+from .errors import fail, option, reason, usage
 
 app = typer.Typer(
     name="carousel",
@@ -24,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see where it came from.",
 )
+app.add_typer(bench.app, name="bench")
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -38,27 +41,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             raise
         fail(reason(error), 1)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def fail(message: str, code: int) -> NoReturn:
-    """Print `message` as one red line on stderr and exit with `code`."""
-    line = "error: " + " ".join(message.split())
-    Console(stderr=True, highlight=False).print(line, style="red", markup=False, soft_wrap=True)
-    sys.exit(code)
-
-
-def usage(error: typer.TyperException) -> str:
-    """What was wrong with the command line, and the command that says what is right."""
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "carousel"
-    return f"{error.format_message().rstrip('.')} (see {path} --help)"
-
-
-def reason(error: OSError | ValueError) -> str:
-    """The error in words: `runs/a: Permission denied` rather than `[Errno 13] …`."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
 
 
 def print_version(asked: bool) -> None:
@@ -77,6 +59,7 @@ def root(
 
     \b
     carousel demo                see it work: a report in two minutes
+    carousel bench layers        measure it here, against torch.nn
     carousel demo --help         what a command does, with examples
     """
 
@@ -103,7 +86,9 @@ def demo(
     """
     from carousel.lab import latch
 
-    typer.echo(latch.demo(out=out, seed=seed, quiet=quiet))
+    with option("--out"):
+        path = latch.demo(out=out, seed=seed, quiet=quiet)
+    typer.echo(path)
 
 
 if __name__ == "__main__":

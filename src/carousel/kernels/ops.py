@@ -444,7 +444,7 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
         tensors, present, noise, noise_present, kernel, directions, has_c, lengths, reset, *rest, saved, some,
         grads_present,
     )  # fmt: skip
-    return (found, *(None for _ in range(11)))
+    return (found, None, [None] * m, *(None for _ in range(9)))
 
 
 torch.library.register_autograd("carousel::layer", _backward, setup_context=_keep)

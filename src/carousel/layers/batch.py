@@ -19,7 +19,7 @@ from ..cells.base import State
 class Batch:
     """One call's input in the layout the unroller wants, and what is needed to answer in the caller's layout."""
 
-    x: Tensor  # (T, B, I), zero past each sequence's end
+    x: Tensor  # (T, B, I); past a sequence's end anything may stand
     active: Tensor | None  # (T, B) bool
     lengths: Tensor | None  # (B) int64
     reset: Tensor | None  # (T, B) bool
@@ -91,7 +91,6 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
     if lengths is not None:
         active = torch.arange(steps, device=x.device).unsqueeze(1) < lengths
         reset = None if reset is None else reset & active
-        x = torch.where(active.unsqueeze(-1), x, 0)  # whatever stands in the padding, even NaN, stops here
     return Batch(x, active, lengths, reset, batch_first, batched)
 
 
@@ -101,7 +100,7 @@ def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any) ->
         if value is not None:
             raise ValueError(f"{kind}: {name} cannot be given with a PackedSequence; pass the padded tensor instead")
     if input.data.dim() != 2:
-        raise RuntimeError(f"{kind}: a PackedSequence's data must have 2 dimensions, got {input.data.dim()}")
+        raise RuntimeError(f"{kind}: a PackedSequence as input must have 2 dimensions, got {input.data.dim()}")
     _check_input(layer, input.data)
     sizes = input.batch_sizes.to(input.data.device)
     rank = torch.arange(int(input.batch_sizes[0]), device=input.data.device)
@@ -121,9 +120,9 @@ def _check_input(layer: Any, x: Tensor) -> None:
             f"{kind}: Input and parameter tensors are not at the same device, found input tensor at {x.device} "
             f"and parameter tensor at {weight.device}"
         )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    if x.dtype != weight.dtype and not torch._C._is_any_autocast_enabled():
         raise ValueError(
-            f"{kind}: input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). "
+            f"{kind}: RNN input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). "
             f"Convert input: input.to({weight.dtype}), or convert model: model.to({x.dtype})"
         )
 
@@ -144,10 +143,19 @@ def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: to
     message = f"must lie between 0 and the {steps} steps of the input"
     if torch.compiler.is_compiling():
         torch._assert_async(legal.all(), f"lengths {message}")
-    elif not torch._C._functorch.is_batchedtensor(lengths) and not bool(legal.all()):
-        wrong = int((~legal).nonzero()[0, 0])
-        raise ValueError(f"lengths[{wrong}] is {int(lengths[wrong])}, but {message}")
+    else:
+        plain, legal = _unwrapped(lengths), _unwrapped(legal)
+        if not bool(legal.all()):
+            at = (~legal).nonzero()[0]
+            raise ValueError(f"lengths[{', '.join(map(str, at.tolist()))}] is {int(plain[tuple(at)])}, but {message}")
     return lengths.to(device, torch.int64)
+
+
+def _unwrapped(value: Tensor) -> Tensor:
+    """What is inside the wrappers that torch.func puts around a tensor: there the numbers can be looked at."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    return value
 
 
 def _read_reset(reset: Any, input: Tensor, batch_first: bool, batched: bool) -> Tensor:
@@ -176,11 +184,11 @@ def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
             raise TypeError(f"{kind}: hx must be a tuple of {len(names)} Tensors ({', '.join(names)}), got {got}")
         given = tuple(hx)
     rank, word = (3, "batched 3-D") if batch.batched else (2, "unbatched 2-D")
-    ranks = [s.dim() for s in given]
-    if any(r != rank for r in ranks):
-        raise RuntimeError(
-            f"{kind}: For {word} input, hx should also be {rank}-D but got {', '.join(f'{r}-D' for r in ranks)}"
-        )
+    ranks = [f"{s.dim()}-D" for s in given]
+    if any(s.dim() != rank for s in given):
+        each = " and ".join(f"{name}x" for name in names)  # hx and cx, as torch says it
+        got = f"{ranks[0]} tensor" if len(ranks) == 1 else f"({', '.join(ranks)}) tensors"
+        raise RuntimeError(f"{kind}: For {word} input, {each} should also be {rank}-D but got {got}")
     out = []
     for k, (name, s) in enumerate(zip(names, given, strict=True)):
         which = "hidden" if len(names) == 1 else f"hidden[{k}]"
@@ -194,7 +202,7 @@ def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
                 f"{kind}: Input and hidden tensors are not at the same device, found input tensor at "
                 f"{batch.x.device} and {which} tensor at {s.device}"
             )
-        if s.dtype != batch.x.dtype and not torch.is_autocast_enabled(s.device.type):
+        if s.dtype != batch.x.dtype and not torch._C._is_any_autocast_enabled():
             raise RuntimeError(
                 f"{kind}: Input and hidden tensors are not the same dtype, found input tensor with {batch.x.dtype} "
                 f"and {which} tensor with {s.dtype}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..cells.base import Cell, State, Weights
-from . import cudnn
+from . import arguments, cudnn, fused
 from .batch import Batch, read, read_state
 from .path import Path
-from .trace import Clamp, Trace, Watch, assemble
-from .unroll import Run, Unrolled, Zoneout, unroll
+from .trace import Clamp, Seen, Trace, Watch, assemble
+from .unroll import Run, Zoneout, unroll
 
 MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
     "concat": lambda directions: torch.cat(directions, -1),
@@ -73,29 +72,31 @@ class Recurrent(nn.Module):
         weight_drop: float = 0.0,
         forget_bias: float | None = None,
         learn_initial_state: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        arguments.check_known(type(self), unknown)
         if not isinstance(cell, Cell):
             raise TypeError(f"cell must be a carousel.Cell instance, got {cell!r}")
-        _check_flag("bias", bias)
-        _check_flag("batch_first", batch_first)
-        _check_flag("bidirectional", bidirectional)
-        _check_flag("learn_initial_state", learn_initial_state)
-        _check_size("input_size", input_size)
-        _check_size("hidden_size", hidden_size)
-        _check_size("num_layers", num_layers)
-        _check_projection(cell, proj_size, hidden_size)
+        arguments.check_flag("bias", bias)
+        arguments.check_flag("batch_first", batch_first)
+        arguments.check_flag("bidirectional", bidirectional)
+        arguments.check_flag("learn_initial_state", learn_initial_state)
+        arguments.check_size("input_size", input_size)
+        arguments.check_size("hidden_size", hidden_size)
+        arguments.check_size("num_layers", num_layers)
+        arguments.check_projection(cell, proj_size, hidden_size)
         for name, rate in (
             ("dropout", dropout),
             ("recurrent_dropout", recurrent_dropout),
             ("weight_drop", weight_drop),
         ):
-            _check_probability(name, rate)
+            arguments.check_probability(name, rate)
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
                 f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
+                stacklevel=2 if type(self) is Recurrent else 3,  # the line that made the layer
             )
         if merge not in MERGES:
             raise ValueError(f"merge must be one of {', '.join(map(repr, MERGES))}, got {merge!r}")
@@ -114,7 +115,7 @@ class Recurrent(nn.Module):
         self.proj_size = proj_size
         self.merge = merge
         self.recurrent_dropout = float(recurrent_dropout)
-        self.zoneout = _zoneout_rates(cell, zoneout)
+        self.zoneout = arguments.zoneout_rates(cell, zoneout)
         self.weight_drop = float(weight_drop)
         self.forget_bias = cell.forget_bias if forget_bias is None else float(forget_bias)
         self.learn_initial_state = learn_initial_state
@@ -155,7 +156,11 @@ class Recurrent(nn.Module):
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
         if self.proj_size:
             shapes["weight_hr"] = (self.proj_size, self.hidden_size)
-        shapes |= self.cell.extra_parameters(self.hidden_size)
+        extra = self.cell.extra_parameters(self.hidden_size)
+        for name in extra:
+            if name in shapes or name.startswith("initial_"):
+                raise ValueError(f"{self.cell!r}.extra_parameters: {name!r} is a layer's own name; choose another")
+        shapes |= extra
         if self.learn_initial_state:
             shapes |= {f"initial_{name}": (self.state_size(name),) for name in self.cell.states}
         return shapes
@@ -212,7 +217,7 @@ class Recurrent(nn.Module):
         if path == "cudnn":
             output, final = cudnn.run(self, batch.x, state)
         else:
-            output, final, _ = self._run(batch, state)
+            output, final, _ = self._run(batch, state, native=path == "fused")
         return self._give(batch, output, final)
 
     def step(self, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -220,6 +225,10 @@ class Recurrent(nn.Module):
 
         The numbers are those of the sequence call on the same inputs; `state` is in its layout.
         """
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and isinstance(input, Tensor):
+            stepped = fused.step(self, input, state)
+            if stepped is not None:
+                return stepped
         if self.bidirectional:
             raise ValueError(f"{type(self).__name__}.step: a bidirectional layer needs the whole sequence")
         if self.training and (self.recurrent_dropout or self.weight_drop):
@@ -280,10 +289,9 @@ class Recurrent(nn.Module):
         """The path's name, and why."""
         if batch.x.is_cuda:
             obstacle = cudnn.obstacle(self, batch)
-            if obstacle is None:
-                return "cudnn", "a standard cell on a CUDA device"
-            return "reference", f"on a CUDA device, and {obstacle}"
-        return "reference", "the cell's own step, one operation after another"
+            return ("reference", obstacle) if obstacle else ("cudnn", "a standard cell on a CUDA device")
+        obstacle = fused.obstacle(self, batch.x)
+        return ("reference", obstacle) if obstacle else ("fused", f"native kernels ({fused.ISA})")
 
     def _watched(
         self,
@@ -296,15 +304,17 @@ class Recurrent(nn.Module):
     ) -> Trace:
         batch = read(self, input, lengths, reset)
         for clamp in clamps:
-            clamp.check(self, batch.x.shape[0])
+            clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = self._initial(batch) if hx is None else read_state(self, hx, batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-            output, final, watched = self._run(batch, state, clamps)
+            # only the reference path can be stopped inside a step, to change a value or to differentiate by it
+            native = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
+            output, final, seen = self._run(batch, state, clamps, native=native)
             output, final = self._give(batch, output, final)
-            return assemble(self, batch, output, final, watched, loss_fn)
+            return assemble(self.cell, batch, output, final, seen, loss_fn)
 
     def _initial(self, batch: Batch) -> list[Tensor]:
         """The state before the first step, (L·D, B, S) for each of the cell's states: zeros, or the learned one."""
@@ -319,39 +329,62 @@ class Recurrent(nn.Module):
         return states
 
     def _run(
-        self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None
-    ) -> tuple[Tensor, list[State], list[tuple[Watch, Unrolled]]]:
-        """Layer over layer: output (T, B, ·), each direction's final state, and what was watched."""
+        self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None, *, native: bool
+    ) -> tuple[Tensor, list[State], list[Seen]]:
+        """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each."""
         x = batch.x
+        if batch.active is not None and not native:
+            x = torch.where(batch.active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
         fresh = self._initial(batch) if batch.reset is not None else state
         final: list[State] = []
-        watched: list[tuple[Watch, Unrolled]] = []
+        seen: list[Seen] = []
         for layer in range(self.num_layers):
             if layer > 0 and self.dropout:
                 x = F.dropout(x, self.dropout, self.training)
-            directions = []
+            weights, runs = [], []
             for direction in range(self.num_directions):
                 at = layer * self.num_directions + direction
-                run = Run(
-                    state=tuple(s[at] for s in state),
-                    restart_state=tuple(s[at] for s in fresh),
-                    reverse=direction == 1,
-                    active=batch.active,
-                    restart=_restarts(batch.reset, reverse=direction == 1),
-                    zoneout=self._draw_zoneout(batch),
+                weights.append(self._weights(layer, direction, batch))
+                runs.append(
+                    Run(
+                        state=tuple(s[at] for s in state),
+                        restart_state=tuple(s[at] for s in fresh),
+                        reverse=direction == 1,
+                        active=batch.active,
+                        restart=_restarts(batch.reset, reverse=direction == 1),
+                        zoneout=self._draw_zoneout(batch),
+                    )
                 )
-                w = self._weights(layer, direction, batch)
+            if native:
+                see = clamps is not None
+                x, states, values = fused.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
+                if self.bidirectional and self.merge != "concat":
+                    x = MERGES[self.merge](list(x.chunk(2, -1)))
+                final += states
+                seen += [dict(own) for own in values]
+                continue
+            directions = []
+            for direction, (w, run) in enumerate(zip(weights, runs, strict=True)):
                 watch = None
                 if clamps is not None:
-                    watch = Watch(x.shape[0], [c for c in clamps if c.applies(layer, direction)])
+                    watch = Watch(x.shape[0], [c for c in clamps if c.applies(self, layer, direction)])
                     run.let_at = watch.let_at
                 unrolled = unroll(self.cell, w, x, run)
                 if watch is not None:
-                    watched.append((watch, unrolled))
+                    seen.append(watch.seen(self.cell, unrolled))
                 directions.append(unrolled.output)
                 final.append(unrolled.state)
             x = directions[0] if len(directions) == 1 else MERGES[self.merge](directions)
-        return x, final, watched
+        return x, final, seen
+
+    def _learned(self, layer: int, batch: Batch) -> list[State] | None:
+        """The vectors (S) that `layer`'s directions restart from, if they are learned and there are restarts."""
+        if batch.reset is None or not self.learn_initial_state:
+            return None
+        return [
+            tuple(getattr(self, f"initial_{name}{_suffix(layer, direction)}") for name in self.cell.states)
+            for direction in range(self.num_directions)
+        ]
 
     def _weights(self, layer: int, direction: int, batch: Batch) -> Weights:
         """The parameters of one layer and direction, with the noise of this call."""
@@ -421,38 +454,3 @@ def _restarts(reset: Tensor | None, reverse: bool) -> Tensor | None:
     if reset is None or not reverse:
         return reset
     return torch.cat((reset[1:], torch.zeros_like(reset[:1])))
-
-
-def _check_size(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
-    if value <= 0:
-        raise ValueError(f"{name} must be greater than zero, got {value}")
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
-
-
-def _check_probability(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
-        raise ValueError(f"{name} should be a number in range [0, 1], a probability, got {value!r}")
-
-
-def _check_projection(cell: Cell, proj_size: Any, hidden_size: int) -> None:
-    if not isinstance(proj_size, int) or isinstance(proj_size, bool) or proj_size < 0:
-        raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size!r}")
-    if proj_size and not cell.projects:
-        raise ValueError(f"proj_size argument is only supported for LSTM, not RNN or GRU: {cell!r} does not project")
-    if proj_size >= hidden_size:
-        raise ValueError(f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}")
-
-
-def _zoneout_rates(cell: Cell, zoneout: float | Mapping[str, float]) -> dict[str, float]:
-    rates = dict(zoneout) if isinstance(zoneout, Mapping) else dict.fromkeys(cell.states, zoneout)
-    for name, rate in rates.items():
-        if name not in cell.states:
-            raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.states}")
-        _check_probability("zoneout", rate)
-    return {name: float(rate) for name, rate in rates.items() if rate}

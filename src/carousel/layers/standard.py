@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Self
 
-from torch import nn
+from torch import Tensor, nn
 
 from .. import cells
 from .recurrent import Recurrent
@@ -13,7 +13,7 @@ from .recurrent import Recurrent
 
 def _signature(*own: inspect.Parameter, at: int | None = None) -> inspect.Signature:
     """Recurrent's arguments without the cell, with a layer's `own` ones at position `at` or last."""
-    arguments = [p for n, p in inspect.signature(Recurrent).parameters.items() if n != "cell"]
+    arguments = [p for n, p in inspect.signature(Recurrent).parameters.items() if n not in ("cell", "unknown")]
     at = len(arguments) if at is None else at
     return inspect.Signature([*arguments[:at], *own, *arguments[at:]])
 
@@ -26,6 +26,17 @@ class TorchTwin(Recurrent):
     """A layer that torch has too: the same parameters, so that weights go both ways."""
 
     twin: ClassVar[type[nn.RNNBase]]
+
+    @property
+    def mode(self) -> str:
+        """torch's word for the cell: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU"."""
+        nonlinearity = getattr(self.cell, "nonlinearity", None)
+        return self.twin.__name__ if nonlinearity is None else f"RNN_{nonlinearity.upper()}"
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        """All weights in one list. Private in torch, but code for pruning and weight norm looks here."""
+        return [weight for weights in self.all_weights for weight in weights]
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase) -> Self:
@@ -80,9 +91,11 @@ class RNN(TorchTwin):
     __signature__ = _signature(_option("nonlinearity", "tanh", inspect.Parameter.POSITIONAL_OR_KEYWORD), at=3)
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        nonlinearity = options.pop("nonlinearity", "tanh")
         if len(args) > 3:
-            nonlinearity, args = args[3], args[:3] + args[4:]
+            if "nonlinearity" in options:
+                raise TypeError("RNN got multiple values for argument 'nonlinearity'")
+            options["nonlinearity"], args = args[3], args[:3] + args[4:]
+        nonlinearity = options.pop("nonlinearity", "tanh")
         super().__init__(cells.Elman(nonlinearity), *args, **options)
 
     @property

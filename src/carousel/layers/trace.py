@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..cells.base import Let
+from ..cells.base import Cell, Let
 from .batch import Batch
 from .unroll import Unrolled
+
+Steps = Tensor | list[Tensor]  # (T, B, S), whole or step by step
+Seen = dict[str, Steps]  # what was seen in one direction of one layer, by name
 
 
 @dataclass(repr=False)
@@ -27,9 +30,9 @@ class Trace:
 
     output: Any
     state: Any
-    gates: dict[str, Tensor]
-    states: dict[str, Tensor]
-    gradients: dict[str, Tensor] = field(default_factory=dict)
+    gates: Mapping[str, Tensor]
+    states: Mapping[str, Tensor]
+    gradients: Mapping[str, Tensor] = field(default_factory=dict)
     loss: Tensor | None = None
 
     def __getattr__(self, name: str) -> Tensor:
@@ -63,20 +66,29 @@ class Clamp:
     layer: int | None = None
     direction: int | None = None
 
-    def check(self, layer: Any, steps: int) -> None:
-        """Refuse a clamp that names nothing in `layer` over `steps` steps."""
+    def check(self, layer: Any, steps: int, size: int) -> None:
+        """Refuse a clamp that means nothing in `layer` on `size` sequences of `steps` steps."""
         names = (*layer.cell.states, *(g for g in layer.cell.gates if g not in layer.cell.states))
         if self.name not in names:
             raise ValueError(f"Clamp: {type(layer).__name__} has no gate or state {self.name!r}; it has {names}")
-        size = layer.state_size(self.name) if self.name in layer.cell.states else layer.hidden_size
+        units = layer.state_size(self.name) if self.name in layer.cell.states else layer.hidden_size
         for what, chosen, available in (
             ("steps", self.steps, steps),
-            ("units", self.units, size),
+            ("units", self.units, units),
             ("layer", self.layer, layer.num_layers),
             ("direction", self.direction, layer.num_directions),
         ):
+            if not isinstance(chosen, int | tuple | slice | None) or isinstance(chosen, bool):
+                raise TypeError(f"Clamp: {what} must be an index, a (start, stop) pair or a slice, got {chosen!r}")
             if len(_span(chosen, available)) == 0:
                 raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+        if isinstance(self.value, Tensor):
+            room = (len(_span(self.steps, steps)), size, len(_span(self.units, units)))
+            try:
+                self.value.expand(room)
+            except RuntimeError:
+                shape = tuple(self.value.shape)
+                raise ValueError(f"Clamp: value must broadcast to (steps, batch, units) {room}, got {shape}") from None
 
     def sorted(self, batch: Batch) -> Clamp:
         """This clamp with the sequences of a tensor `value` in the order of `batch`."""
@@ -84,8 +96,9 @@ class Clamp:
             return self
         return replace(self, value=batch.sort(self.value, -2))
 
-    def applies(self, layer: int, direction: int) -> bool:
-        return self.layer in (None, layer) and self.direction in (None, direction)
+    def applies(self, owner: Any, layer: int, direction: int) -> bool:
+        """Whether this clamp concerns `layer` and `direction` of `owner`."""
+        return layer in _span(self.layer, owner.num_layers) and direction in _span(self.direction, owner.num_directions)
 
     def apply(self, t: int, steps: int, value: Tensor) -> Tensor:
         """`value` (B, S) at step `t`, with this clamp's units replaced if `t` is in its span."""
@@ -128,57 +141,86 @@ class Watch:
 
         return let
 
+    def seen(self, cell: Cell, unrolled: Unrolled) -> Seen:
+        """What was named, and the states: T tensors (B, S) each."""
+        for clamp in self.clamps:
+            if clamp.name not in self.named:
+                raise ValueError(f"Clamp: {cell!r}.step never names {clamp.name!r} with let")
+        return {**self.named, **unrolled.states}
+
+
+class Planes(Mapping[str, Tensor]):
+    """What was seen, by name; a (layers·directions, T, B, S) tensor is put together when it is first asked for.
+
+    Until then it costs nothing: the parts are what the run computed anyway.
+    """
+
+    def __init__(self, batch: Batch, parts: dict[str, list[Steps]]):
+        self._batch = batch
+        self._parts = parts  # name → layer·direction → (T, B, S)
+        self._whole: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._parts:
+            raise KeyError(f"{name!r}: there are only {', '.join(map(repr, self._parts))}")
+        if name not in self._whole:
+            parts = [p if isinstance(p, Tensor) else torch.stack(p) for p in self._parts[name]]
+            whole = parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
+            if self._batch.active is not None:
+                whole = torch.where(self._batch.active.unsqueeze(-1), whole, 0)
+            self._whole[name] = self._batch.unsort(whole, 2).detach()
+        return self._whole[name]
+
+    def __or__(self, other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {**self, **other}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
 
 def assemble(
-    layer: Any,
+    cell: Cell,
     batch: Batch,
     output: Any,
     state: Any,
-    watched: list[tuple[Watch, Unrolled]],
+    seen: list[Seen],
     loss_fn: Callable[..., Tensor] | None,
 ) -> Trace:
-    """Put what was watched in each layer and direction into one Trace, differentiating `loss_fn` if there is one."""
-    gates: dict[str, list[list[Tensor]]] = {}  # name → layer·direction → step → (B, S)
-    states: dict[str, list[list[Tensor]]] = {}
-    for watch, unrolled in watched:
-        for name, values in watch.named.items():
-            if name not in layer.cell.states:
-                gates.setdefault(name, []).append(values)
-        for name, values in unrolled.states.items():
-            states.setdefault(name, []).append(values)
+    """Put what was seen in each layer and direction into one Trace, differentiating `loss_fn` if there is one.
 
-    def visible(values: list[list[Tensor]]) -> Tensor:
-        stacked = torch.stack([torch.stack(steps) for steps in values]).detach()
-        if batch.active is not None:
-            stacked = torch.where(batch.active.unsqueeze(-1), stacked, 0)
-        return batch.unsort(stacked, 2)
+    `seen` has, for each layer and direction, the steps of each value by name; to differentiate, one tensor a step.
+    """
 
-    trace = Trace(
-        output,
-        state,
-        {name: visible(values) for name, values in gates.items()},
-        {name: visible(values) for name, values in states.items()},
-    )
+    def planes(names: Iterable[str], seen: list[Seen]) -> Planes:
+        return Planes(batch, {name: [own[name] for own in seen] for name in names})
+
+    names = list(seen[0])
+    trace = Trace(output, state, planes([n for n in names if n not in cell.states], seen), planes(cell.states, seen))
     if loss_fn is not None:
-        named = {**gates, **states}
-        flat = [step for values in named.values() for steps in values for step in steps]
-        trace.loss = _loss(loss_fn, output, state)
-        found = iter(torch.autograd.grad(trace.loss, flat, allow_unused=True, materialize_grads=True))
-        trace.gradients = {
-            name: visible([[next(found) for _ in steps] for steps in values]) for name, values in named.items()
-        }
-        trace.loss = trace.loss.detach()
-        trace.output = _detach(output)
-        trace.state = _detach(state)
+        loss = _loss(loss_fn, output, state)
+        flat = [step for own in seen for name in names for step in own[name]]
+        found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
+        gradients: list[Seen] = [{name: [next(found) for _ in own[name]] for name in names} for own in seen]
+        trace = replace(
+            trace,
+            output=_detach(output),
+            state=_detach(state),
+            gradients=planes(names, gradients),
+            loss=loss.detach(),
+        )
     return trace
 
 
 def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:
-    """loss_fn(output), or loss_fn(output, state) if it takes two arguments."""
+    """loss_fn(output), or loss_fn(output, state) if it needs two arguments."""
     try:
-        inspect.signature(loss_fn).bind(output, state)
-        takes_state = True
-    except TypeError:
+        given = inspect.signature(loss_fn).parameters.values()
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        takes_state = sum(p.kind in positional and p.default is p.empty for p in given) > 1
+    except ValueError:  # a builtin such as torch.sum does not tell
         takes_state = False
     loss = loss_fn(output, state) if takes_state else loss_fn(output)
     if not isinstance(loss, Tensor) or loss.numel() != 1:

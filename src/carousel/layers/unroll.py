@@ -6,8 +6,8 @@ This is the reference path: plain torch operations, so that autograd, double bac
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,10 @@ class Run:
     restart: Tensor | None = None  # (T, B) bool: the state restarts before this step
     zoneout: Zoneout | None = None
     let_at: Callable[[int], Let] | None = None  # what names values at step t; None: nobody watches
+
+    def starting(self, state: State, restart_state: State) -> Run:
+        """This run from other states."""
+        return replace(self, state=state, restart_state=restart_state)
 
 
 @dataclass
@@ -48,7 +52,7 @@ class Unrolled:
 
     output: Tensor  # (T, B, P), zero past a sequence's end
     state: State  # after each sequence's last step
-    states: dict[str, list[Tensor]]  # the state carried out of every step, by name: T tensors (B, S)
+    states: dict[str, list[Tensor]]  # the state every step made, by name: T tensors (B, S)
 
 
 def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
@@ -56,24 +60,41 @@ def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
     steps = range(x.shape[0])
     drive = cell.drive(x, w)
     state = run.state
-    carried: list[State] = [()] * len(steps)
+    zoned = {} if run.zoneout is None else run.zoneout.rate
+    made: list[State] = [()] * len(steps)
     for t in reversed(steps) if run.reverse else steps:
         if run.restart is not None:
             state = where(run.restart[t], run.restart_state, state)
         let = unnamed if run.let_at is None else run.let_at(t)
-        new = cell.step(cell.split(drive[t]), state, w, let)
+        new = checked(cell, cell.step(cell.split(drive[t]), state, w, except_for(zoned, let)), state)
         if run.zoneout is not None:
             new = tuple(
-                let(name, run.zoneout.mix(t, name, n, s)) for name, n, s in zip(cell.states, new, state, strict=True)
+                let(name, run.zoneout.mix(t, name, n, s)) if name in zoned else n
+                for name, n, s in zip(cell.states, new, state, strict=True)
             )
-        if run.active is not None:
-            new = where(run.active[t], new, state)
-        carried[t] = state = new
-    output = torch.stack([s[0] for s in carried])
+        made[t] = new  # before lengths part it from what is carried: h is made from this c
+        state = new if run.active is None else where(run.active[t], new, state)
+    output = torch.stack([s[0] for s in made])
     if run.active is not None:
         output = torch.where(run.active.unsqueeze(-1), output, 0)
-    states = {name: [s[k] for s in carried] for k, name in enumerate(cell.states)}
+    states = {name: [s[k] for s in made] for k, name in enumerate(cell.states)}
     return Unrolled(output, state, states)
+
+
+def checked(cell: Cell, new: State, state: State) -> State:
+    """What a cell's step returned, refused unless it is a state like the one before."""
+    if not isinstance(new, tuple) or len(new) != len(state):
+        given = f"a tuple of {len(new)}" if isinstance(new, tuple) else type(new).__name__
+        raise TypeError(f"{cell!r}.step must return a tuple with every state, {cell.states}, got {given}")
+    for name, n, s in zip(cell.states, new, state, strict=True):
+        if n.shape != s.shape:
+            raise ValueError(f"{cell!r}.step returned {name} of shape {tuple(n.shape)} from one of {tuple(s.shape)}")
+    return new
+
+
+def except_for(names: Collection[str], let: Let) -> Let:
+    """`let` that leaves `names` alone: a zoned state gets its name when it is mixed, not as the cell proposes it."""
+    return let if not names else lambda name, value: value if name in names else let(name, value)
 
 
 def where(mask: Tensor, yes: State, no: State) -> State:

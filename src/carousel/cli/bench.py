@@ -1,0 +1,47 @@
+"""`carousel bench …`: how fast, side by side with what a PyTorch user has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import option
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Measure speed, side by side with the alternative, as ratios.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def group() -> None:
+    """Measure speed, side by side with the alternative, as ratios."""
+
+
+@app.command()
+def layers(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="Where layers.json and layers.html go.")
+    ] = Path("bench-layers"),
+    quick: Annotated[bool, typer.Option("--quick", help="Three shapes and short turns: half a minute.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns; longer is steadier.")
+    ] = None,
+) -> None:
+    """The recurrent layers against torch.nn's, in one process, taking turns, best of several.
+
+    Every figure is a ratio, theirs / ours. The claims that the project makes
+    are listed with what was found; those that do not hold are red.
+
+    \b
+    carousel bench layers                  all shapes, some minutes
+    carousel bench layers --quick          a first impression
+    carousel bench layers --seconds 3      on a busy machine
+    """
+    from carousel.bench import layers
+
+    with option("--out"):
+        layers.main(out=out, quick=quick, seconds=seconds)

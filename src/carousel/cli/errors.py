@@ -1,0 +1,41 @@
+"""Errors as a line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Print `message` as one red line on stderr and exit with `code`."""
+    line = "error: " + " ".join(message.split())
+    Console(stderr=True, highlight=False).print(line, style="red", markup=False, soft_wrap=True)
+    sys.exit(code)
+
+
+def usage(error: typer.TyperException) -> str:
+    """What was wrong with the command line, and the command that says what is right."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "carousel"
+    return f"{error.format_message().rstrip('.')} (see {path} --help)"
+
+
+def reason(error: OSError | ValueError) -> str:
+    """The error in words: `runs/a: Permission denied` rather than `[Errno 13] …`."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+@contextmanager
+def option(name: str) -> Iterator[None]:
+    """Where the only files in use are those an option names: a file that cannot be used is a wrong option."""
+    try:
+        yield
+    except OSError as error:
+        raise typer.BadParameter(reason(error), param_hint=name) from error

@@ -1,0 +1,338 @@
+"""The latch task's figures and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import report
+from .contenders import CELLS
+from .words import listing, percent, power
+
+if TYPE_CHECKING:
+    from .latch import Latch, Outcome, Setting
+
+CHANCE = 0.5
+LEARNED = 0.95  # the accuracy from which the page says that a cell knows the answer
+MARK = {"color": report.INK, "width": 1.2, "dash": "dot"}
+
+
+# ---- figures ----
+
+
+def plot_accuracy(result: Latch) -> Any:
+    """Accuracy against T, one panel a cell, filled from chance; the length of training is marked."""
+    longest, shown = result.setting.longest, result.outcomes
+    titles = [f"<b>{result.label(o)}</b>  {percent(o.where_trained)} → {percent(o.accuracy[longest])}" for o in shown]
+    figure = report.figure(height=90 + 82 * len(shown), titles=titles, hovermode="x", showlegend=False)
+    lengths = spread(1, longest)
+    for row, outcome in enumerate(shown, 1):
+        chance = {"color": report.QUIET, "width": 1, "dash": "dash"}
+        figure.add_scatter(x=lengths, y=[CHANCE] * len(lengths), line=chance, hoverinfo="skip", row=row, col=1)
+        figure.add_scatter(
+            x=lengths,
+            y=[outcome.accuracy[t] for t in lengths],
+            name=result.label(outcome),
+            line={"color": CELLS[outcome.cell].colour},
+            fill="tonexty",
+            fillcolor=pale(CELLS[outcome.cell].colour),
+            hovertemplate="T = %{x}: %{y:.1%}<extra></extra>",
+            row=row,
+            col=1,
+        )
+        figure.add_vline(outcome.setting.irrelevant, line=MARK, row=row, col=1)
+    figure.update_xaxes(type="log", dtick=1, showgrid=False)
+    figure.update_xaxes(title_text="irrelevant steps T before the answer", row=len(shown), col=1)
+    figure.update_yaxes(range=[-0.05, 1.08], tickvals=[0, CHANCE, 1], tickformat=".0%", showgrid=False)
+    return figure
+
+
+def plot_gradient(result: Latch) -> Any:
+    """‖∂L/∂h_t‖ and ‖∂L/∂c_t‖ against t on a log scale, one panel a state."""
+    setting, shown = result.setting, same_length(result)
+    names = {"h": "through the output h", "c": "through the cell c"}
+    states = [name for name in names if any(name in o.gradient for o in shown)]
+    figure = report.figure(height=170 + 250 * len(states), titles=[names[s] for s in states], hovermode="x")
+    for row, state in enumerate(states, 1):
+        for outcome in shown:
+            if state not in outcome.gradient:
+                continue
+            kind, label = CELLS[outcome.cell], result.label(outcome)
+            figure.add_scatter(
+                x=list(range(1, setting.steps + 1)),
+                y=[size or None for size in outcome.gradient[state]],  # an underflow has no place on a log scale
+                name=label,
+                legendgroup=label,
+                showlegend=state == "h",
+                line={"color": kind.colour, "dash": kind.dash if outcome.setting == setting else "dot"},
+                hovertemplate="%{y:.1e}",
+                row=row,
+                col=1,
+            )
+        title = f"‖∂L/∂{state}<sub>t</sub>‖"
+        figure.update_yaxes(
+            type="log", range=[-16, 1], dtick=4, exponentformat="power", title_text=title, row=row, col=1
+        )
+    mark_relevant(figure, setting)
+    figure.update_xaxes(title_text="step t; the answer is read at the last", row=len(states), col=1)
+    return figure
+
+
+def plot_gate(outcome: Outcome) -> Any:
+    """One sequence of each class through a trained LSTM: input, forget gate and cell, units against steps."""
+    x, forget, cell = look(outcome)
+    steps = list(range(1, outcome.setting.steps + 1))
+    titles = [
+        "input x: class + dark, class − light",
+        "forget gate f, class +",
+        "cell tanh c, class −",
+        "cell tanh c, class +",
+    ]
+    figure = report.figure(height=860, titles=titles, row_heights=[0.16, 0.28, 0.28, 0.28], showlegend=False)
+    for k, colour in enumerate(("#98a2ae", report.INK)):
+        figure.add_scatter(x=steps, y=x[:, k].tolist(), line={"color": colour, "width": 1.3}, row=1, col=1)
+    # f = 0.9 and f = 0.99 are ten steps and a hundred: the colour goes with log 1/(1 − f), so that one sees it.
+    ticks = [0.5, 0.9, 0.97, 0.99, 0.997, 0.999]
+    figure.add_heatmap(
+        x=steps,
+        z=(-(1 - forget[:, 1]).clamp(min=1e-4).log10()).T.tolist(),
+        customdata=forget[:, 1].T.tolist(),
+        hovertemplate="step %{x}, unit %{y}: f = %{customdata:.4f}<extra></extra>",
+        colorscale="Viridis",
+        colorbar=colour_bar(figure, 2, [-math.log10(1 - f) for f in ticks], [f"{f:g}" for f in ticks]),
+        row=2,
+        col=1,
+    )
+    for row, k in ((3, 0), (4, 1)):
+        figure.add_heatmap(
+            x=steps,
+            z=cell[:, k].tanh().T.tolist(),
+            zmin=-1,
+            zmax=1,
+            customdata=cell[:, k].T.tolist(),
+            hovertemplate="step %{x}, unit %{y}: c = %{customdata:.2f}<extra></extra>",
+            colorscale="RdBu",
+            colorbar=colour_bar(figure, row, [-1, 0, 1], ["−1", "0", "1"]),
+            row=row,
+            col=1,
+        )
+    mark_relevant(figure, outcome.setting)
+    figure.update_yaxes(title_text="unit", showgrid=False).update_yaxes(title_text="", row=1, col=1)
+    figure.update_xaxes(showgrid=False).update_xaxes(title_text="step t", row=4, col=1)
+    return figure
+
+
+def mark_relevant(figure: Any, setting: Setting) -> None:
+    """Mark the relevant steps in every panel."""
+    figure.add_vrect(0.5, setting.relevant + 0.5, fillcolor="#e9edf1", line_width=0, layer="below")
+    figure.add_vline(setting.relevant + 0.5, line=MARK)
+    figure.update_xaxes(range=[0.5, setting.steps + 0.5])
+
+
+def colour_bar(figure: Any, row: int, values: list[float], texts: list[str]) -> dict[str, Any]:
+    """A colour bar beside the panel in `row`, as high as it."""
+    bottom, top = figure.get_subplot(row, 1).yaxis.domain
+    place = {"y": bottom, "yanchor": "bottom", "len": top - bottom, "ypad": 0}
+    return {**place, "thickness": 12, "outlinewidth": 0, "tickvals": values, "ticktext": texts}
+
+
+def pale(colour: str) -> str:
+    """The same colour, for an area."""
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, 0.22)"
+
+
+def spread(first: int, last: int, count: int = 160) -> list[int]:
+    """Whole numbers from `first` to `last`, evenly on a log scale."""
+    return sorted({round(first * (last / first) ** (k / (count - 1))) for k in range(count)})
+
+
+def look(outcome: Outcome) -> tuple[Any, Any, Any]:
+    """Input (T, 2), forget gate and cell (T, 2, H) of one sequence of each class, units sorted by what they keep."""
+    x, trace = outcome.trace()
+    forget, cell = trace.gates["f"][0], trace.c[0]
+    units = forget.mean((0, 1)).argsort()
+    return x[..., 0], forget[..., units].detach(), cell[..., units].detach()
+
+
+def same_length(result: Latch) -> list[Outcome]:
+    """Those whose gradients go the same number of steps."""
+    return [o for o in result.outcomes if o.setting.steps == result.setting.steps]
+
+
+# ---- words: what they say is decided by the numbers ----
+
+
+def write(result: Latch) -> report.Page:
+    setting, figures = result.setting, result.figures()
+    page = report.Page("The latch task: which cell remembers?", lead(result))
+    page.heading("The task").text(describe_task(setting))
+    page.figure(figures["accuracy"], "Accuracy against length", *describe_accuracy(result))
+    page.figure(figures["gradient"], "The gradient on its way back", *describe_gradient(result))
+    if result.lstm is not None:
+        page.figure(figures["gate"], "Inside the LSTM: the forget gate over time", *describe_gate(result.lstm))
+    page.heading("Training and numbers").text(*describe_training(result))
+    return page.table(*tabulate(result))
+
+
+def lead(result: Latch) -> str:
+    says = f"Remember one bit through {result.setting.irrelevant} steps of noise."
+    accuracy = {o.cell: o.where_trained for o in result.contenders}
+    if "rnn" in accuracy and "lstm" in accuracy:
+        says += (
+            f" After the same training, a plain RNN answers {percent(accuracy['rnn'])} of new sequences correctly and "
+            f"an LSTM {percent(accuracy['lstm'])}; guessing gives {percent(CHANCE, 0)}."
+        )
+    return says
+
+
+def describe_task(setting: Setting) -> str:
+    return (
+        f"The first {setting.relevant} inputs are all +1 or all −1: that is the class. The T = {setting.irrelevant} "
+        f"that follow are 0. Gaussian noise with standard deviation {setting.noise:g} is added to every one. The "
+        "network reads one number at a time, nothing marks where the irrelevant part begins, and the class is asked "
+        "after the last step. The task follows Bengio, Simard and Frasconi (1994), who showed that a single tanh unit "
+        "can hold the bit, and why gradient descent has trouble finding out how: the more firmly the bit is held, the "
+        "less gradient gets back to where it was written."
+    )
+
+
+def describe_accuracy(result: Latch) -> list[str]:
+    setting = result.setting
+    able, unable = divide(result.contenders, lambda o: o.where_trained)
+    says = [
+        f"Each cell was trained with the T at its dotted line and is tested with T from 1 to {setting.longest}. Its "
+        f"accuracy is given where trained → at T = {setting.longest}; the dashed line is chance."
+    ]
+    if able:
+        who, answer = listing(map(result.label, able)), "answers" if len(able) == 1 else "answer"
+        says.append(f"At T = {setting.irrelevant}, {who} {answer} at least {percent(LEARNED, 0)} correctly.")
+    if unable:
+        got = listing(f"{result.label(o)} with {percent(o.where_trained)}" for o in unable)
+        says.append(f"Below that: {got}.")
+    if able:
+        lasting, fallen = divide(able, lambda o: o.accuracy[setting.longest])
+        times = f"{setting.longest / setting.irrelevant:.3g} times the length of training"
+        says.append(f"At T = {setting.longest}, {times}, {len(lasting)} of these {len(able)} still do.")
+        if fallen:
+            got = listing(f"{result.label(o)} with {percent(o.accuracy[setting.longest])}" for o in fallen)
+            says.append(f"Not any more: {got}.")
+    if any(o.accuracy[t] < 1 - LEARNED for o in result.outcomes for t in range(1, setting.longest + 1)):
+        says.append("Where a line is near zero the bit is still there, with its sign turned.")
+    return [" ".join(says), *compare(result)]
+
+
+def compare(result: Latch) -> list[str]:
+    """What the rows below the contenders show."""
+    says, setting = [], result.setting
+    for o in result.comparisons:
+        if o.setting.irrelevant != setting.irrelevant:
+            says.append(
+                f"{result.label(o)} instead of {setting.irrelevant}, answers {percent(o.where_trained)} correctly at "
+                f"that length, {percent(o.accuracy[setting.irrelevant])} at T = {setting.irrelevant} and "
+                f"{percent(o.accuracy[setting.longest])} at T = {setting.longest}."
+            )
+        elif o.setting.gates == "layer":
+            says.append(
+                f"{result.label(o)}, which is the layer's default, instead of the biases described below, answers "
+                f"{percent(o.where_trained)} correctly."
+            )
+        else:
+            says.append(f"{result.label(o)}, answers {percent(o.where_trained)} correctly.")
+    return [f"For comparison, in the last rows: {' '.join(says)}"] if says else []
+
+
+def describe_gradient(result: Latch) -> list[str]:
+    shown = same_length(result)
+    able, unable = divide(shown, lambda o: o.where_trained)
+    parts = listing(f"{power(o.gradient_kept)} in {result.label(o)}" for o in shown)
+    says = [f"As a part of the gradient at the last step, the gradient at step 1 is {parts}."]
+    if able and unable:
+        low, high = min(o.gradient_kept for o in able), max(o.gradient_kept for o in unable)
+        says.append(
+            f"Those that learned the task started with {power(low)} or more, the others with {power(high)} or less."
+            if low > high
+            else "In this run, that alone does not tell which cells learned the task."
+        )
+    return [
+        "How strongly the loss at the end depends on the state at step t, before the first update: on the output h, "
+        "and on the cell c that LSTMs carry along beside it. A weight can learn what to do with the relevant steps "
+        "(shaded) only from the gradient that gets back to them. A line that breaks off has left the figure, or what "
+        "float32 can hold.",
+        " ".join(says),
+    ]
+
+
+def describe_gate(lstm: Outcome) -> list[str]:
+    _, forget, cell = look(lstm)
+    kept = forget[:, 1].mean(0)  # (H)
+    low, high = float(kept.min()), float(kept.max())
+    opposite = int((cell[-1, 0] * cell[-1, 1] < 0).sum())
+    return [
+        f"The trained LSTM ({percent(lstm.where_trained)} correct) reads one sequence of each class; its units are "
+        "sorted by how much they keep, and the relevant steps end at the dotted line. A forget gate at f keeps what it "
+        f"holds for about 1/(1 − f) steps: on average over the sequence, from {memory(low)} to "
+        f"{memory(high)}.",
+        "The two lower panels are the cells, as the output gate sees them. After the last step, "
+        f"{opposite} of the {len(kept)} have opposite signs in the two sequences.",
+    ]
+
+
+def memory(f: float) -> str:
+    return f"{1 / max(1 - f, 1e-6):.0f} steps (f = {f:.3f})"
+
+
+def describe_training(result: Latch) -> list[str]:
+    setting = result.setting
+    less = (
+        "With one input, LN(W x) keeps little more than the sign of x: the layer-norm LSTM is shown less than others."
+    )
+    start = {
+        "chrono": "The gates that keep the past (f, and z in the GRUs) start with the *chrono* biases of Tallec and "
+        f"Ollivier (2018): log u with u drawn between 1 and {setting.steps - 1}, so that the units begin with memories "
+        "of all lengths up to the task's; an input gate starts with the negated bias. The RNN has no such gate. All "
+        "other weights start as in PyTorch.",
+        "layer": "All weights start as the layers themselves start them: as in PyTorch, with forget bias 1.",
+    }[setting.gates]
+    return [
+        f"Every cell has {setting.hidden} units and the same training: Adam with learning rate {setting.rate:g}, "
+        f"gradients clipped to norm {setting.clip:g}, the same batches of {setting.batch} new sequences, at most "
+        f"{setting.updates} updates, and an end as soon as {setting.solved} batches in a row are without a mistake. "
+        f"{start} {less if any(o.cell == 'layernorm' for o in result.outcomes) else ''}",
+        f"*Accuracy* is that on {setting.tests} new sequences of the length of training. *Gradient kept* is the "
+        "gradient at step 1 divided by that at the last step, before training, in c or, where there is none, in h.",
+    ]
+
+
+def tabulate(result: Latch) -> tuple[list[str], list[list[str]]]:
+    longest = result.setting.longest
+    columns = [
+        "Cell",
+        "Parameters",
+        "Updates",
+        "Accuracy",
+        f"at T = {longest}",
+        "Gradient kept",
+        "Seconds",
+        "ms/update",
+    ]
+    rows = [
+        [
+            result.label(o),
+            f"{o.parameters}",
+            f"{len(o.curve)}" if o.solved else f"{len(o.curve)} (all)",
+            percent(o.where_trained),
+            percent(o.accuracy[longest]),
+            power(o.gradient_kept),
+            f"{o.seconds:.1f}",
+            f"{1000 * o.seconds / len(o.curve):.0f}",
+        ]
+        for o in result.outcomes
+    ]
+    return columns, rows
+
+
+def divide(outcomes: list[Outcome], accuracy: Callable[[Outcome], float]) -> tuple[list[Outcome], list[Outcome]]:
+    """Those that know the answer, and those that do not."""
+    return [o for o in outcomes if accuracy(o) >= LEARNED], [o for o in outcomes if accuracy(o) < LEARNED]

@@ -1,0 +1,56 @@
+"""What a layer's constructor accepts: each check names the argument, what was given and what would do."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from ..cells.base import Cell
+
+
+def check_known(layer: type[nn.Module], unknown: Mapping[str, Any]) -> None:
+    known = [n for n, p in inspect.signature(layer).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
+        raise TypeError(f"{layer.__name__} has no argument {name!r}; {hint}")
+
+
+def check_size(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+    if value <= 0:
+        raise ValueError(f"{name} must be greater than zero, got {value}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+
+
+def check_probability(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"{name} should be a number in range [0, 1], a probability, got {value!r}")
+
+
+def check_projection(cell: Cell, proj_size: Any, hidden_size: int) -> None:
+    if not isinstance(proj_size, int) or isinstance(proj_size, bool) or proj_size < 0:
+        raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size!r}")
+    if proj_size and not cell.projects:
+        raise ValueError(f"proj_size argument is only supported for LSTM, not RNN or GRU: {cell!r} does not project")
+    if proj_size >= hidden_size:
+        raise ValueError(f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}")
+
+
+def zoneout_rates(cell: Cell, zoneout: float | Mapping[str, float]) -> dict[str, float]:
+    rates = dict(zoneout) if isinstance(zoneout, Mapping) else dict.fromkeys(cell.states, zoneout)
+    for name, rate in rates.items():
+        if name not in cell.states:
+            raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.states}")
+        check_probability("zoneout", rate)
+    return {name: float(rate) for name, rate in rates.items() if rate}

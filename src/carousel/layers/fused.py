@@ -1,0 +1,121 @@
+"""The native kernels, for the layers and calls they can run."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from .. import kernels
+from ..cells.base import State, Weights
+from ..kernels.ops import Stream, fused_layer, kernel_of
+from .batch import Batch
+from .unroll import Run, unroll
+
+ISA, MISSING = kernels.isa(), kernels.why_not()  # the instruction set in use; what is missing if there is none
+
+
+def obstacle(layer: Any, x: Tensor) -> str | None:
+    """Why the kernels cannot run `layer` on `x`, or None if they can."""
+    if kernel_of(layer.cell) is None:
+        return f"there is no kernel for the cell {layer.cell!r}"
+    if x.device.type != "cpu":
+        return f"the kernels run on CPUs, the input is on {x.device}"
+    if x.dtype not in (torch.float32, torch.float64):
+        return f"the kernels take float32 and float64, not {x.dtype}"
+    if MISSING:
+        return MISSING
+    if torch._C._is_any_autocast_enabled():
+        return "autocast is on"
+    if torch.compiler.is_compiling():
+        return None
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "torch.func transforms need to see every operation"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation needs to see every operation"
+    return None
+
+
+def run(
+    layer: Any, weights: list[Weights], x: Tensor, batch: Batch, runs: list[Run], initial: list[State] | None, see: bool
+) -> tuple[Tensor, list[State], list[dict[str, Tensor]]]:
+    """One layer: output (T, B, D·P), final states, and with `see` each direction's gates and states (T, B, S)."""
+
+    def again(x: Tensor, weights: list[Weights], state: list[State], initial: Any) -> tuple[Tensor, list[State]]:
+        """The same by the reference path, for gradients that are differentiated again."""
+        if batch.active is not None:
+            x = torch.where(batch.active.unsqueeze(-1), x, 0)
+        parts = []
+        for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
+            fresh = run.restart_state
+            if restart[0] is not None:
+                fresh = tuple(vector.expand_as(old) for vector, old in zip(restart, fresh, strict=True))
+            parts.append(unroll(layer.cell, w, x, run.starting(s, fresh)))
+        return torch.cat([p.output for p in parts], -1), [p.state for p in parts]
+
+    training = any(run.zoneout is not None and run.zoneout.keep for run in runs)
+    output, final, seen = fused_layer(
+        layer.cell,
+        weights,
+        x,
+        [run.state for run in runs],
+        lengths=batch.lengths,
+        reset=batch.reset,
+        initial=initial,
+        zoneout=layer.zoneout,
+        zone_masks=[run.zoneout.keep for run in runs if run.zoneout is not None] if training else None,
+        want_trace=see,
+        reference=again,
+    )
+    return output, final, seen or []
+
+
+def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    """One step of a stream in one native call, or None where the general way is needed (to complain, for one).
+
+    This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is not
+    to the sequence call.
+    """
+    stream = _stream(layer)
+    if stream is None or x.dim() != 2 or x.shape[1] != layer.input_size or x.dtype != layer.weight_ih_l0.dtype:
+        return None
+    if (layer.training and (layer.dropout or layer.zoneout)) or obstacle(layer, x) is not None:
+        return None
+    names = layer.cell.states
+    if state is not None:
+        state = (state,) if isinstance(state, Tensor) else state
+        if not isinstance(state, tuple | list) or len(state) != len(names):
+            return None
+        for name, s in zip(names, state, strict=True):
+            shape = (layer.num_layers, x.shape[0], layer.state_size(name))
+            if not isinstance(s, Tensor) or s.shape != shape or s.dtype != x.dtype or s.device != x.device:
+                return None
+        state = tuple(s.contiguous() for s in state)
+    elif layer.learn_initial_state:
+        return None
+    new = stream.step(x.contiguous(), state)
+    return new[0][-1], new if len(names) > 1 else new[0]
+
+
+# Where the native code finds a layer's parameters. Beside the layers, not in them: a layer is copied and pickled.
+_streams: WeakKeyDictionary[Any, tuple[list[int], Stream]] = WeakKeyDictionary()
+
+
+def _stream(layer: Any) -> Stream | None:
+    """The native stepper of `layer`, made anew when its parameters have moved; None if there can be none."""
+    own = layer._parameters.values() if not layer._modules else list(layer.parameters())
+    addresses = [p.data_ptr() for p in own if p is not None]
+    found = _streams.get(layer)
+    if found is not None and found[0] == addresses:
+        return found[1]
+    weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
+    parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
+    if layer.bidirectional or obstacle(layer, layer.weight_ih_l0) is not None:
+        return None
+    if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
+        return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
+    _streams[layer] = addresses, Stream(layer.cell, weights, layer.zoneout)
+    return _streams[layer][1]

@@ -1,0 +1,268 @@
+"""A page that carries everything it shows: prose, tables and plotly figures in one HTML file, read offline.
+
+    page = Page("Title", "What this page is about, in a sentence or two.")
+    page.heading("A part").text("Prose with *emphasis* and `code`.").table(["cell", "accuracy"], [["LSTM", "99 %"]])
+    page.figure(figure, "Figure title", "What is seen in it.")
+    page.footer(command="carousel demo", seed=0, minutes=1.2)
+    page.write("out/report.html")
+
+plotly's JavaScript is embedded once. The page's own security policy forbids it to load anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import html
+import io
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+INK, QUIET, RULE = "#1c2430", "#5b6675", "#dfe3e8"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+# How every figure looks; a lab that makes one starts from `figure()`.
+LAYOUT: dict[str, Any] = {
+    "template": "none",
+    "font": {"family": FONT, "size": 13, "color": INK},
+    "colorway": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6000"],
+    "paper_bgcolor": "#ffffff",
+    "plot_bgcolor": "#ffffff",
+    "margin": {"l": 56, "r": 16, "t": 52, "b": 48},
+    "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yanchor": "bottom", "yref": "container"},
+    "dragmode": False,  # so that a finger scrolls the page; zooming is a button
+    "hoverlabel": {"font": {"family": FONT, "size": 12}, "namelength": -1},
+}
+AXIS: dict[str, Any] = {
+    "gridcolor": "#eceff2",
+    "linecolor": "#aeb6c0",
+    "showline": True,
+    "ticks": "outside",
+    "tickcolor": "#aeb6c0",
+    "zeroline": False,
+    "automargin": True,
+    "title": {"standoff": 10, "font": {"size": 13}},
+    "tickfont": {"size": 12},
+}
+
+CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtons": [["zoom2d", "resetScale2d", "toImage"]],
+}
+
+STYLE = f"""
+:root {{ color-scheme: light }}
+* {{ box-sizing: border-box }}
+body {{ margin: 0; background: #f5f6f8; color: {INK}; font: 16px/1.6 {FONT} }}
+main {{ max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 3rem }}
+h1 {{ font-size: clamp(1.6rem, 5vw, 2.3rem); line-height: 1.2; letter-spacing: -.02em; margin: 0 0 .6rem }}
+h2 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.01em; margin: 0 0 .5rem }}
+p {{ margin: 0 0 .8rem; max-width: 46rem }}
+.lead {{ font-size: 1.1rem; color: {QUIET} }}
+section {{ background: #fff; border: 1px solid {RULE}; border-radius: 12px; padding: 1.4rem 1.5rem; margin: 1.4rem 0 }}
+section > :last-child {{ margin-bottom: 0 }}
+figure {{ margin: .6rem 0 0 }}
+.wide {{ overflow-x: auto; margin-top: .6rem }}
+table {{ border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }}
+th, td {{ padding: .45rem .6rem; text-align: right; border-bottom: 1px solid {RULE}; white-space: nowrap }}
+th {{ color: {QUIET}; font-weight: 600; vertical-align: bottom; white-space: normal }}
+th:first-child, td:first-child {{ text-align: left; padding-left: 0; white-space: normal; min-width: 8.5rem }}
+th:last-child, td:last-child {{ padding-right: 0 }}
+tbody tr:last-child td {{ border-bottom: 0 }}
+code {{ font: .92em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; background: #eef1f4; border-radius: 4px;
+  padding: .1em .3em }}
+footer {{ color: {QUIET}; font-size: .88rem }}
+dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 }}
+dt {{ font-weight: 600 }}
+dd {{ margin: 0; overflow-wrap: anywhere }}
+@media (max-width: 40rem) {{
+  main {{ padding: 1.5rem .75rem 2rem }}
+  section {{ padding: 1rem .9rem; border-radius: 10px }}
+  th, td {{ padding: .4rem .45rem }}
+}}
+@media print {{ body {{ background: #fff }} section {{ break-inside: avoid; border: 0; padding: 0 }} }}
+"""
+
+# Nothing may be fetched: what the page needs is in it.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def figure(
+    height: int = 420, titles: Sequence[str] = ("",), row_heights: Sequence[float] | None = None, **layout: Any
+) -> Any:
+    """An empty plotly figure in the look of the pages: one panel for each of `titles`, over one x axis.
+
+    `height` is in pixels, `row_heights` are relative, `layout` is as in `go.Layout`.
+    """
+    from plotly.subplots import make_subplots
+
+    plain = make_subplots(
+        rows=len(titles),
+        shared_xaxes=True,
+        subplot_titles=titles,
+        row_heights=row_heights,
+        vertical_spacing=30 / height if len(titles) > 1 else 0,  # room for a title
+    )
+    plain.update_layout(LAYOUT).update_xaxes(AXIS).update_yaxes(AXIS)
+    plain.update_annotations(x=0, xanchor="left", font={"size": 13})
+    return plain.update_layout(height=height, **layout)
+
+
+class Page:
+    """One page, put together from top to bottom. Every method returns the page, so calls can be chained.
+
+    Prose is plain text in which `*emphasis*` and backquoted code are marked up, and everything else is escaped.
+    """
+
+    def __init__(self, title: str, lead: str = "") -> None:
+        self.title = title
+        self.lead = lead
+        self.sections: list[list[str]] = []
+        self.facts: dict[str, str] = {}
+        self.figures = 0
+
+    def heading(self, title: str) -> Self:
+        """Start a new part of the page."""
+        self.sections.append([f"<h2>{prose(title)}</h2>"])
+        return self
+
+    def text(self, *paragraphs: str) -> Self:
+        self._part().extend(f"<p>{prose(paragraph)}</p>" for paragraph in paragraphs)
+        return self
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Self:
+        """A table; its first column is set left, the others right. A row has one entry for each column."""
+        for row in rows:
+            if len(row) != len(columns):
+                raise ValueError(f"table: a row has {len(row)} entries for {len(columns)} columns: {list(row)}")
+        head = "".join(f'<th scope="col">{prose(column)}</th>' for column in columns)
+        body = "".join(f"<tr>{''.join(f'<td>{prose(str(entry))}</td>' for entry in row)}</tr>" for row in rows)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        self._part().append(f'<div class="wide">{table}</div>')
+        return self
+
+    def figure(self, figure: Any, title: str, *paragraphs: str) -> Self:
+        """A plotly figure in a part of its own, under its title and what there is to see in it."""
+        self.heading(title).text(*paragraphs)
+        self.figures += 1
+        drawn = figure.to_html(
+            full_html=False,
+            include_plotlyjs=False,
+            div_id=f"figure-{self.figures}",
+            config=CONFIG,
+        )
+        self._part().append(f'<figure role="img" aria-label="{html.escape(title)}">{drawn}</figure>')
+        return self
+
+    def footer(self, command: str, seed: int | None = None, minutes: float | None = None, **facts: str) -> Self:
+        """Where the numbers come from: the command that gives them, its seed and minutes, and the machine."""
+        self.facts |= {"Command": f"`{command}`"}
+        if seed is not None:
+            self.facts["Seed"] = str(seed)
+        if minutes is not None:
+            self.facts["Time"] = f"{minutes:.1f} minutes" if minutes >= 1 else f"{60 * minutes:.0f} seconds"
+        self.facts |= facts
+        self.facts |= {"Machine": environment(), "Made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
+        return self
+
+    def html(self) -> str:
+        """The whole page as HTML."""
+        parts = "\n".join(f"<section>\n{chr(10).join(section)}\n</section>" for section in self.sections)
+        lead = f'<p class="lead">{prose(self.lead)}</p>' if self.lead else ""
+        facts = "".join(f"<dt>{prose(name)}</dt><dd>{prose(value)}</dd>" for name, value in self.facts.items())
+        footer = f"<footer><dl>{facts}</dl></footer>" if facts else ""
+        script = noscript = ""
+        if self.figures:
+            from plotly.offline import get_plotlyjs
+
+            script = f"<script>{get_plotlyjs()}</script>"
+            noscript = (
+                "<noscript><p>The figures are drawn by JavaScript that this page carries; it is off.</p></noscript>"
+            )
+        return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{html.escape(self.title)}</title>
+<link rel="icon" href="data:,">
+<style>{STYLE}</style>
+{script}
+</head>
+<body>
+<main>
+<h1>{prose(self.title)}</h1>
+{lead}{noscript}
+{parts}
+{footer}
+</main>
+</body>
+</html>
+"""
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page to `path`, all of it or nothing; returns the path."""
+        with replacing(path) as file:
+            file.write(self.html())
+        return Path(path)
+
+    def _part(self) -> list[str]:
+        """The part under construction."""
+        if not self.sections:
+            self.sections.append([])
+        return self.sections[-1]
+
+
+def prose(text: str) -> str:
+    """Plain text as HTML, with `*emphasis*` and backquoted code marked up."""
+    text = re.sub(r"(?<=\d) (?=%)", "&nbsp;", html.escape(text))
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
+    return re.sub(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])", r"<em>\1</em>", text)
+
+
+def environment() -> str:
+    """The machine and the versions a number depends on, in one line."""
+    import torch
+
+    from . import __version__
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{platform.system()} {platform.machine()}, {cores} cores; "
+        f"Carousel {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}"
+    )
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[TextIO]:
+    """Text that becomes the file `path` when the block ends well; until then, and if it fails, nothing is changed.
+
+    That `path` can be written is tried at once: the time to know is before the work, not after it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    missing = [parent for parent in path.parents if not parent.exists()]
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    text = io.StringIO()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
+        part.unlink()
+        yield text
+        part.write_text(text.getvalue(), encoding="utf-8")
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        for parent in missing:
+            with suppress(OSError):  # it is not empty, or was never made
+                parent.rmdir()
+        raise

@@ -1,0 +1,21 @@
+"""What every test stands on: one thread, fixed seeds, and hypothesis examples that are the same on every machine in CI.
+
+Because this file stands here, `tests/` is on the import path: `from witness import ...` works in every test.
+"""
+
+import os
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+settings.register_profile("local", deadline=None, max_examples=25)
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)

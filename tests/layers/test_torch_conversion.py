@@ -1,0 +1,137 @@
+"""Weights go from torch.nn to carousel and back, and a layer starts out as torch's does but for the forget gate."""
+
+import pytest
+import torch
+from torch import nn
+from twins import KINDS, makers
+
+import carousel
+
+LSTMS = [carousel.LSTM, carousel.PeepholeLSTM, carousel.CoupledLSTM, carousel.LayerNormLSTM]
+OPTIONS = [
+    {},
+    {"bias": False, "num_layers": 3},
+    {"num_layers": 2, "bidirectional": True, "batch_first": True, "dropout": 0.25},
+]
+kinds = pytest.mark.parametrize("kind", KINDS)
+options = pytest.mark.parametrize("options", OPTIONS, ids=["plain", "no-bias", "deep"])
+
+
+def same(a, b):
+    """Equal to the last bit."""
+    torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def configuration(layer):
+    names = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"]
+    return {name: getattr(layer, name) for name in names} | {"nonlinearity": getattr(layer, "nonlinearity", None)}
+
+
+@options
+@kinds
+def test_state_dicts_load_both_ways(kind, options):
+    theirs, ours = makers(kind, 4, 5, **options)
+    a, b = theirs(), ours()
+    assert list(a.state_dict()) == list(b.state_dict())
+    assert [n for n, _ in a.named_parameters()] == [n for n, _ in b.named_parameters()]
+    b.load_state_dict(a.state_dict(), strict=True)
+    same(dict(b.state_dict()), dict(a.state_dict()))
+    fresh = theirs()
+    fresh.load_state_dict(b.state_dict(), strict=True)
+    same(dict(fresh.state_dict()), dict(a.state_dict()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@options
+@kinds
+def test_there_and_back(kind, options, dtype):
+    theirs, ours = makers(kind, 4, 5, **options)
+    before = theirs(dtype=dtype).eval()
+    before.weight_hh_l0.requires_grad_(False)
+    between = ours.func.from_torch(before)
+    after = between.to_torch()
+    assert type(between) is ours.func and type(after) is theirs.func
+    for module in (between, after):
+        assert configuration(module) == configuration(before)
+        assert not module.training
+        assert {n: p.requires_grad for n, p in module.named_parameters()} == {
+            n: p.requires_grad for n, p in before.named_parameters()
+        }
+        same(dict(module.state_dict()), dict(before.state_dict()))
+        assert not {p.data_ptr() for p in module.parameters()} & {p.data_ptr() for p in before.parameters()}
+
+
+def test_a_torch_subclass_converts():
+    class Mine(nn.GRU):
+        pass
+
+    same(dict(carousel.GRU.from_torch(layer := Mine(3, 4)).state_dict()), dict(layer.state_dict()))
+
+
+@pytest.mark.parametrize("given", [nn.GRU(2, 3), nn.LSTMCell(2, 3), carousel.LSTM(2, 3), {}], ids=repr)
+def test_from_torch_refuses_what_is_not_its_twin(given):
+    with pytest.raises(TypeError, match=r"LSTM\.from_torch takes a torch\.nn\.LSTM, got ") as error:
+        carousel.LSTM.from_torch(given)
+    assert repr(given) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("layer", "option"),
+    [
+        (carousel.LSTM(2, 3, recurrent_dropout=0.1), "recurrent_dropout=0.1"),
+        (carousel.GRU(2, 3, zoneout=0.1), "zoneout={'h': 0.1}"),
+        (carousel.RNN(2, 3, weight_drop=0.1), "weight_drop=0.1"),
+        (carousel.LSTM(2, 3, learn_initial_state=True), "learn_initial_state=True"),
+        (carousel.GRU(2, 3, bidirectional=True, merge="sum"), "merge='sum'"),
+        (carousel.RNN(2, 3, nonlinearity="sigmoid"), "nonlinearity='sigmoid'"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else None,
+)
+def test_to_torch_refuses_what_torch_lacks(layer, option):
+    with pytest.raises(ValueError) as error:
+        layer.to_torch()
+    assert option in str(error.value) and "to_torch" in str(error.value)
+
+
+@pytest.mark.parametrize("layer", [*LSTMS[1:], carousel.ResetBeforeGRU], ids=lambda c: c.__name__)
+def test_layers_torch_lacks_offer_no_conversion(layer):
+    assert not hasattr(layer, "from_torch") and not hasattr(layer, "to_torch")
+
+
+# ---- initialisation ----
+
+
+@options
+@kinds
+def test_same_seed_same_weights_but_for_the_forget_gate(kind, options):
+    theirs, ours = makers(kind, 4, 5, **options)
+    torch.manual_seed(7)
+    expected = {name: value.clone() for name, value in theirs().state_dict().items()}
+    torch.manual_seed(7)
+    layer = ours()
+    if KINDS[kind][0] == "LSTM":
+        for name, value in expected.items():
+            if name.startswith("bias"):
+                value[5:10] = 1.0 if "_ih_" in name else 0.0  # rows i f g o, five each
+    same(dict(layer.state_dict()), expected)
+    torch.manual_seed(7)
+    layer.reset_parameters()
+    same(dict(layer.state_dict()), expected)
+
+
+@pytest.mark.parametrize(("given", "total"), [({}, 1.0), ({"forget_bias": 0.0}, 0.0), ({"forget_bias": 3}, 3.0)])
+@pytest.mark.parametrize("layer", LSTMS, ids=lambda c: c.__name__)
+def test_forget_bias_is_what_both_biases_sum_to(layer, given, total):
+    H = 6
+    made = layer(2, H, num_layers=2, bidirectional=True, **given)
+    at = made.cell.gates.index("f") * H
+    for _, _, b_ih, b_hh, *_ in made.all_weights:
+        same((b_ih + b_hh)[at : at + H], torch.full((H,), total))
+        others = torch.cat([(b_ih + b_hh)[:at], (b_ih + b_hh)[at + H :]])
+        assert others.abs().max() <= 2 * H**-0.5 and others.std() > 0
+
+
+def test_loading_torch_weights_leaves_the_forget_gate_alone():
+    theirs = nn.LSTM(2, 3)
+    nn.init.zeros_(theirs.bias_ih_l0)
+    same(carousel.LSTM.from_torch(theirs).bias_ih_l0.detach(), torch.zeros(12))
