@@ -98,8 +98,8 @@ def fused_layer(
     name, (T, B, S) views of what the kernel saved. `reference(x, weights, state, initial)` must compute the same
     output and final states with torch operations: it is called when a gradient is itself to be differentiated.
     A list given as `totals` receives, when the graph is differentiated, for each direction ∂L/∂h_t (T, B, P) with all
-    that flows back in time, and ∂L/∂c_t (T, B, H) as it comes from later steps: the `d` that `cell.backward` takes, whose
-    `values` are then the total derivatives of every gate and state.
+    that flows back in time, and ∂L/∂c_t (T, B, H) as it comes from later steps: the `d` that `cell.backward` takes,
+    whose `values` are then the total derivatives of every gate and state.
 
     >>> cell = carousel.cells.LSTM()
     >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
