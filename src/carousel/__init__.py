@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import cells, layers
+    from . import cells, data, layers
     from .cells import Cell
     from .layers import (
         GRU,
@@ -38,13 +38,14 @@ __all__ = [
     "ResetBeforeGRU",
     "Trace",
     "cells",
+    "data",
     "layers",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
-    if name in ("cells", "layers"):
+    if name in ("cells", "data", "layers"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{'cells' if name == 'Cell' else 'layers'}"), name)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from .. import cells, kernels
-from ..cells.base import Cell, Weights, unnamed
-from ..kernels.ops import Stream, fused_layer
+from .. import kernels, layers
+from ..cells.base import Weights, unnamed
+from ..layers import Recurrent
 
 Shape = tuple[int, int, int, int]
 SHAPES: list[Shape] = [  # T, B, I, H
@@ -33,16 +32,16 @@ SHAPES: list[Shape] = [  # T, B, I, H
     (50, 64, 512, 512),
     (2000, 8, 32, 64),
 ]
-STANDARD: dict[str, tuple[Cell, Any, float, float]] = {  # cell, torch's layer, least ratio, least geometric mean
-    "LSTM": (cells.LSTM(), nn.LSTM, 1.0, 1.45),
-    "GRU": (cells.GRU(), nn.GRU, 1.25, 2.7),
-    "RNN": (cells.Elman(), nn.RNN, 1.3, 2.5),
+STANDARD: dict[str, tuple[Any, Any, float, float]] = {  # layer, torch's, least ratio, least geometric mean
+    "LSTM": (layers.LSTM, nn.LSTM, 1.0, 1.45),
+    "GRU": (layers.GRU, nn.GRU, 1.25, 2.7),
+    "RNN": (layers.RNN, nn.RNN, 1.3, 2.5),
 }
-VARIANTS: dict[str, tuple[Cell, Cell, float]] = {  # cell, what it is compared with, at most this many times its time
-    "peephole": (cells.Peephole(), cells.LSTM(), 1.15),
-    "coupled": (cells.Coupled(), cells.LSTM(), 1.15),
-    "reset-before GRU": (cells.ResetBeforeGRU(), cells.GRU(), 1.15),
-    "layer-norm": (cells.LayerNorm(), cells.LSTM(), 1.6),
+VARIANTS: dict[str, tuple[Any, Any, float]] = {  # layer, what it is compared with, at most this many times its time
+    "peephole": (layers.PeepholeLSTM, layers.LSTM, 1.15),
+    "coupled": (layers.CoupledLSTM, layers.LSTM, 1.15),
+    "reset-before GRU": (layers.ResetBeforeGRU, layers.GRU, 1.15),
+    "layer-norm": (layers.LayerNormLSTM, layers.LSTM, 1.6),
 }
 
 
@@ -69,41 +68,23 @@ def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-class Ours:
-    """A layer with its parameters, run by the fused kernel."""
+def loop_of(layer: Recurrent) -> Callable[[Tensor], Tensor]:
+    """The plain loop over steps that a user writes for a cell PyTorch does not have."""
 
-    def __init__(self, cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype = torch.float32):
-        rows = len(cell.gates) * hidden_size
-        shapes: dict[str, tuple[int, ...]] = {
-            "weight_ih": (rows, input_size),
-            "weight_hh": (rows, hidden_size),
-            "bias_ih": (rows,),
-            "bias_hh": (rows,),
-        }
-        shapes |= cell.extra_parameters(hidden_size)
-        self.cell = cell
-        self.parameters = {n: torch.empty(s, dtype=dtype) for n, s in shapes.items()}
-        cell.initialise(self.parameters, hidden_size, cell.forget_bias)
-        for p in self.parameters.values():
-            p.requires_grad_()
-        self.weights = Weights(cell, self.parameters)
-
-    def __call__(self, x: Tensor, lengths: Tensor | None = None, trace: bool = False) -> Tensor:
-        return fused_layer(self.cell, [self.weights], x, [None], lengths=lengths, want_trace=trace)[0]
-
-    def loop(self, x: Tensor) -> Tensor:
-        """The plain loop over steps that a user writes for a cell PyTorch does not have."""
-        drive = self.cell.drive(x, self.weights)
-        hidden = self.parameters["weight_hh"].shape[1]
-        state = tuple(x.new_zeros(x.shape[1], hidden) for _ in self.cell.states)
+    def loop(x: Tensor) -> Tensor:
+        w = Weights(layer.cell, layer._parameters_of(0, 0))
+        drive = layer.cell.drive(x, w)
+        state = tuple(x.new_zeros(x.shape[1], layer.hidden_size) for _ in layer.cell.states)
         out = []
         for t in range(x.shape[0]):
-            state = self.cell.step(self.cell.split(drive[t]), state, self.weights, unnamed)
+            state = layer.cell.step(layer.cell.split(drive[t]), state, w, unnamed)
             out.append(state[0])
         return torch.stack(out)
 
+    return loop
 
-def both(call: Callable[[Tensor], Tensor], x: Tensor, leaves: list[Tensor]) -> dict[str, Callable[[], Any]]:
+
+def both(call: Callable[[Tensor], Tensor], x: Tensor, leaves: Sequence[Tensor]) -> dict[str, Callable[[], Any]]:
     """Forward, and forward+backward with the gradient of the input."""
     with torch.no_grad():
         seed = torch.randn_like(call(x))
@@ -118,11 +99,11 @@ def both(call: Callable[[Tensor], Tensor], x: Tensor, leaves: list[Tensor]) -> d
     return {"forward": forward, "train": train}
 
 
-def first_of(layer: nn.Module) -> Callable[[Tensor], Tensor]:
-    """A torch.nn layer's output without its state."""
+def first_of(layer: nn.Module, **options: Any) -> Callable[[Tensor], Tensor]:
+    """A layer's output without its state."""
 
     def call(x: Tensor) -> Tensor:
-        out: Tensor = layer(x)[0]
+        out: Tensor = layer(x, **options)[0]
         return out
 
     return call
@@ -143,20 +124,20 @@ def standard(
 ) -> list[dict[str, Any]]:
     """Against torch.nn: one row a layer and shape."""
     rows = []
-    for name, (cell, theirs, _, _) in STANDARD.items():
+    for name, (ours, theirs, _, _) in STANDARD.items():
         if only and name != only:
             continue
         for T, B, I, H in shapes:
             torch.manual_seed(0)
             x = torch.randn(T, B, I, dtype=dtype, requires_grad=True)
-            layer, mine = theirs(I, H).to(dtype), Ours(cell, I, H, dtype)
+            layer, mine = theirs(I, H, dtype=dtype), ours(I, H, dtype=dtype)
             a = both(first_of(layer), x, list(layer.parameters()))
-            b = both(mine, x, list(mine.parameters.values()))
+            b = both(first_of(mine), x, list(mine.parameters()))
             row: dict[str, Any] = {"layer": name, "shape": (T, B, I, H), "dtype": str(dtype)[6:]}
             for kind in ("forward", "train"):
                 found = race({"torch": a[kind], "carousel": b[kind]}, seconds)
                 row[kind] = {**found, "ratio": found["torch"] / found["carousel"]}
-            row["gflops"] = 3 * 2 * T * B * len(cell.gates) * H * (I + H) / row["train"]["carousel"] * 1e-9
+            row["gflops"] = 3 * 2 * T * B * len(mine.cell.gates) * H * (I + H) / row["train"]["carousel"] * 1e-9
             rows.append(row)
     return rows
 
@@ -164,17 +145,17 @@ def standard(
 def variants(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     """Our variants against our own standard layer, and against a plain loop."""
     rows = []
-    for name, (cell, base, _) in VARIANTS.items():
+    for name, (variant, base, _) in VARIANTS.items():
         for T, B, I, H in shapes:
             torch.manual_seed(0)
             x = torch.randn(T, B, I, requires_grad=True)
-            mine, other = Ours(cell, I, H), Ours(base, I, H)
+            mine, other = variant(I, H), base(I, H)
             runs = {
-                "variant": both(mine, x, list(mine.parameters.values()))["train"],
-                "standard": both(other, x, list(other.parameters.values()))["train"],
+                "variant": both(first_of(mine), x, list(mine.parameters()))["train"],
+                "standard": both(first_of(other), x, list(other.parameters()))["train"],
             }
             found = race(runs, seconds)
-            slow = both(mine.loop, x, list(mine.parameters.values()))["train"]
+            slow = both(loop_of(mine), x, list(mine.parameters()))["train"]
             found |= race({"loop": slow}, 0.0, least=1)
             found["cost"] = found["variant"] / found["standard"]
             found["ratio"] = found["loop"] / found["variant"]
@@ -190,13 +171,13 @@ def lengths(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
         x = torch.randn(T, B, I, requires_grad=True)
         n = torch.randint(1, T + 1, (B,))
         n[0] = T
-        layer, mine = nn.LSTM(I, H), Ours(cells.LSTM(), I, H)
+        layer, mine = nn.LSTM(I, H), layers.LSTM(I, H)
         packed = both(packed_by(layer, n), x, list(layer.parameters()))
-        own = list(mine.parameters.values())
+        own = list(mine.parameters())
         found = race({
             "packed": packed["train"],
-            "carousel": both(partial(mine, lengths=n), x, own)["train"],
-            "padded": both(mine, x, own)["train"],
+            "carousel": both(first_of(mine, lengths=n), x, own)["train"],
+            "padded": both(first_of(mine), x, own)["train"],
         }, seconds)  # fmt: skip
         rows.append({"shape": (T, B, I, H), **found, "ratio": found["packed"] / found["carousel"],
                      "of padded": found["carousel"] / found["padded"]})  # fmt: skip
@@ -208,8 +189,8 @@ def tracing(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     rows = []
     for T, B, I, H in shapes:
         x = torch.randn(T, B, I, requires_grad=True)
-        mine = Ours(cells.LSTM(), I, H)
-        found = race({"plain": lambda: mine(x), "trace": lambda: mine(x, trace=True)}, seconds)  # noqa: B023
+        mine = layers.LSTM(I, H)
+        found = race({"plain": lambda: mine(x), "trace": lambda: mine.trace(x).gates}, seconds)  # noqa: B023
         rows.append({"shape": (T, B, I, H), **found, "cost": found["trace"] / found["plain"]})
     return rows
 
@@ -218,8 +199,7 @@ def streaming(seconds: float) -> list[dict[str, Any]]:
     """One step at B = 1 against torch.nn.LSTMCell."""
     rows = []
     for H in (128, 256):
-        cell, mine = nn.LSTMCell(H, H), Ours(cells.LSTM(), H, H)
-        stream = Stream(mine.cell, [mine.weights])
+        cell, mine = nn.LSTMCell(H, H), layers.LSTM(H, H)
         x, state = torch.randn(1, H), (torch.zeros(1, H), torch.zeros(1, H))
         own = tuple(s.unsqueeze(0) for s in state)
 
@@ -233,7 +213,7 @@ def streaming(seconds: float) -> list[dict[str, Any]]:
 
         found = race({
             "torch": repeat(lambda: cell(x, state)),  # noqa: B023
-            "carousel": repeat(lambda: stream.current() and stream.step(x, own)),  # noqa: B023
+            "carousel": repeat(lambda: mine.step(x, own)),  # noqa: B023
         }, seconds)  # fmt: skip
         rows.append({"hidden": H, **{k: v / 50 for k, v in found.items()}, "ratio": found["torch"] / found["carousel"]})
     return rows
@@ -241,11 +221,11 @@ def streaming(seconds: float) -> list[dict[str, Any]]:
 
 def growth(seconds: float) -> list[dict[str, Any]]:
     """Time a step as the number of steps grows."""
-    mine = Ours(cells.LSTM(), 64, 64)
+    mine = layers.LSTM(64, 64)
     rows = []
     for T in (100, 300, 1000, 3000, 10_000):
         x = torch.randn(T, 8, 64, requires_grad=True)
-        run = both(mine, x, list(mine.parameters.values()))["train"]
+        run = both(first_of(mine), x, list(mine.parameters()))["train"]
         rows.append({"steps": T, "microseconds a step": race({"t": run}, seconds)["t"] / T * 1e6})
     return rows
 
@@ -323,6 +303,8 @@ def main(out: Path | None = None, quick: bool = False, seconds: float | None = N
     from rich.table import Table
 
     console = Console()
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # before the minutes, not after them
     result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
     table = Table(title=f"times torch / carousel, 2 threads, {result['isa']}; peak {result['peak gflops']:.0f} GF/s")
     for column in ("T", "B", "I", "H"):
@@ -342,7 +324,6 @@ def main(out: Path | None = None, quick: bool = False, seconds: float | None = N
         summary.add_row(line["claim"], f"{line['found']:.2f}", f"{mark} {line['bound']}", style=style)
     console.print(summary)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
         (out / "layers.json").write_text(json.dumps(result, indent=1))
         picture(result).write_html(out / "layers.html", include_plotlyjs=True)
         console.print(f"wrote {out / 'layers.json'} and {out / 'layers.html'}")

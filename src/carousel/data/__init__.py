@@ -1,0 +1,45 @@
+"""Text in, integer batches out: readers, vocabulary, token store, batches. Knows nothing of models.
+
+lines.py             a file of one item a line, or of running text, checked and streamed
+vocabulary.py        text to ids and back (the three kinds are in kinds.py)
+store.py             ids of a whole file, made once and memory-mapped (the Arrow file is in ragged.py)
+line_batches.py      batches of whole lines
+stream_batches.py    batches of running text, state carried (what both share is in batches.py)
+check.py             what is in a file, before training on it
+"""
+
+from .batches import Batches, TextBatch
+from .check import TextCheck, TextFacts, check_text
+from .errors import DataError
+from .kinds import END, PAD, SPECIAL, START, UNK, Kind
+from .line_batches import LineBatches
+from .lines import Lines, Piece, RunningText, Source, check_file, read_lines
+from .store import TokenStore, tokenize
+from .stream_batches import StreamBatches
+from .vocabulary import Vocabulary
+
+__all__ = [
+    "END",
+    "PAD",
+    "SPECIAL",
+    "START",
+    "UNK",
+    "Batches",
+    "DataError",
+    "Kind",
+    "LineBatches",
+    "Lines",
+    "Piece",
+    "RunningText",
+    "Source",
+    "StreamBatches",
+    "TextBatch",
+    "TextCheck",
+    "TextFacts",
+    "TokenStore",
+    "Vocabulary",
+    "check_file",
+    "check_text",
+    "read_lines",
+    "tokenize",
+]
