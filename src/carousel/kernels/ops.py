@@ -458,6 +458,8 @@ class Stream:
 
     `weights` has one entry a layer. Nothing is copied: the parameters may be trained in place between steps.
 
+    >>> cell = carousel.cells.LSTM()
+    >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
     >>> stream = Stream(cell, [w])
     >>> h, c = stream.step(torch.randn(1, 10), None)
     """

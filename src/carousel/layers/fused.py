@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -48,12 +49,12 @@ def run(
         """The same by the reference path, for gradients that are differentiated again."""
         if batch.active is not None:
             x = torch.where(batch.active.unsqueeze(-1), x, 0)
+        zeros = tuple(x.new_zeros(batch.size, layer.state_size(name)) for name in layer.cell.states)
         parts = []
         for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
-            fresh = run.restart_state
-            if restart[0] is not None:
-                fresh = tuple(vector.expand_as(old) for vector, old in zip(restart, fresh, strict=True))
-            parts.append(unroll(layer.cell, w, x, run.starting(s, fresh)))
+            start = zeros if s[0] is None else s
+            fresh = zeros if restart[0] is None else tuple(r.expand_as(z) for r, z in zip(restart, zeros, strict=True))
+            parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh)))
         return torch.cat([p.output for p in parts], -1), [p.state for p in parts]
 
     training = any(run.zoneout is not None and run.zoneout.keep for run in runs)

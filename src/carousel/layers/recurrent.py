@@ -120,6 +120,7 @@ class Recurrent(nn.Module):
         self.forget_bias = cell.forget_bias if forget_bias is None else float(forget_bias)
         self.learn_initial_state = learn_initial_state
 
+        self._names = tuple(self._shapes(0))  # of one layer and direction's parameters, without suffix
         for layer, direction in self._grid():
             for name, shape in self._shapes(layer).items():
                 self._register(name, layer, direction, torch.empty(shape, device=device, dtype=dtype))
@@ -180,7 +181,7 @@ class Recurrent(nn.Module):
         """The parameters of one layer and direction, by name without suffix."""
         suffix = _suffix(layer, direction)
         found = {}
-        for name in self._shapes(layer):
+        for name in self._names:
             group, dot, member = name.partition(".")
             found[name] = getattr(getattr(self, group + suffix), member) if dot else getattr(self, name + suffix)
         return found
@@ -212,10 +213,10 @@ class Recurrent(nn.Module):
         without its features: where true, a new sequence starts at that step, from the initial state (not `hx`).
         """
         batch = read(self, input, lengths, reset)
-        state = self._initial(batch) if hx is None else read_state(self, hx, batch)
+        state = None if hx is None else read_state(self, hx, batch)
         path, _ = self._choose(batch)
         if path == "cudnn":
-            output, final = cudnn.run(self, batch.x, state)
+            output, final = cudnn.run(self, batch.x, state or self._initial(batch))
         else:
             output, final, _ = self._run(batch, state, native=path == "fused")
         return self._give(batch, output, final)
@@ -306,7 +307,7 @@ class Recurrent(nn.Module):
         for clamp in clamps:
             clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
-        state = self._initial(batch) if hx is None else read_state(self, hx, batch)
+        state = None if hx is None else read_state(self, hx, batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
@@ -329,13 +330,18 @@ class Recurrent(nn.Module):
         return states
 
     def _run(
-        self, batch: Batch, state: list[Tensor], clamps: tuple[Clamp, ...] | None = None, *, native: bool
+        self, batch: Batch, state: list[Tensor] | None, clamps: tuple[Clamp, ...] | None = None, *, native: bool
     ) -> tuple[Tensor, list[State], list[Seen]]:
-        """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each."""
+        """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each.
+
+        `state` has (L·D, B, S) for each of the cell's states; None is the initial state.
+        """
         x = batch.x
         if batch.active is not None and not native:
             x = torch.where(batch.active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
-        fresh = self._initial(batch) if batch.reset is not None else state
+        if state is None and (not native or self.learn_initial_state):  # the kernels take zeros as read
+            state = self._initial(batch)
+        fresh = self._initial(batch) if batch.reset is not None and not native else state
         final: list[State] = []
         seen: list[Seen] = []
         for layer in range(self.num_layers):
@@ -347,8 +353,8 @@ class Recurrent(nn.Module):
                 weights.append(self._weights(layer, direction, batch))
                 runs.append(
                     Run(
-                        state=tuple(s[at] for s in state),
-                        restart_state=tuple(s[at] for s in fresh),
+                        state=None if state is None else tuple(s[at] for s in state),
+                        restart_state=None if fresh is None else tuple(s[at] for s in fresh),
                         reverse=direction == 1,
                         active=batch.active,
                         restart=_restarts(batch.reset, reverse=direction == 1),
@@ -410,7 +416,10 @@ class Recurrent(nn.Module):
 
     def _give(self, batch: Batch, output: Tensor, final: list[State]) -> tuple[Any, Any]:
         """Output and final state in the caller's layout."""
-        stacked = tuple(batch.give_state(torch.stack(parts)) for parts in zip(*final, strict=True))
+        stacked = tuple(
+            batch.give_state(torch.stack(parts) if len(parts) > 1 else parts[0].unsqueeze(0))
+            for parts in zip(*final, strict=True)
+        )
         return batch.give_output(output), stacked if len(stacked) > 1 else stacked[0]
 
     # ---- description ----

@@ -7,7 +7,7 @@ This is the reference path: plain torch operations, so that autograd, double bac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -19,17 +19,13 @@ from ..cells.base import Cell, Let, State, Weights, unnamed
 class Run:
     """Everything about one direction of one layer but its input: what the loop needs beside the cell."""
 
-    state: State  # before the first step: (B, S) for each of the cell's states
-    restart_state: State  # after a restart: (B, S) each
+    state: State | None  # before the first step: (B, S) for each of the cell's states; None, zeros, to kernels only
+    restart_state: State | None  # after a restart: (B, S) each
     reverse: bool = False
     active: Tensor | None = None  # (T, B) bool: false past a sequence's end
     restart: Tensor | None = None  # (T, B) bool: the state restarts before this step
     zoneout: Zoneout | None = None
     let_at: Callable[[int], Let] | None = None  # what names values at step t; None: nobody watches
-
-    def starting(self, state: State, restart_state: State) -> Run:
-        """This run from other states."""
-        return replace(self, state=state, restart_state=restart_state)
 
 
 @dataclass
@@ -59,6 +55,7 @@ def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
     """Run `cell` over `x` (T, B, I), forwards or in reverse."""
     steps = range(x.shape[0])
     drive = cell.drive(x, w)
+    assert run.state is not None and run.restart_state is not None
     state = run.state
     zoned = {} if run.zoneout is None else run.zoneout.rate
     made: list[State] = [()] * len(steps)
