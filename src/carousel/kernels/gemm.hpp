@@ -119,8 +119,9 @@ struct Packed {
 template <class T>
 void multiply(long M, const T* const* A, long a0, const Packed<T>& B, long p0, long p1, T* const* C, Into into) {
   if (M <= 0 || p0 >= p1) return;
-  constexpr long deepest = 320 * 4 / long(sizeof(T));  // one panel of this depth stays in the first-level cache
-  constexpr long most_rows = 32 * tile_rows;            // these rows of A, that deep, stay in the second-level cache
+  // A panel may outgrow the first-level cache (the prefetch keeps ahead of it; splitting the sums costs more), but
+  // these rows of A, that deep, should stay in the second-level cache.
+  constexpr long deepest = 704 * 4 / long(sizeof(T)), most_rows = 24 * tile_rows;
   const long K = B.depth, parts = std::max(1L, ceil_div(K, deepest)), depth = up(ceil_div(std::max(K, 1L), parts), 2);
   for (long m0 = 0; m0 < M; m0 += most_rows) {
     const long rows = std::min(most_rows, M - m0), tiles = ceil_div(rows, tile_rows);

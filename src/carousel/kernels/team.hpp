@@ -51,10 +51,10 @@ class Barrier {
       epoch.store(now + 1, std::memory_order_release);
       return;
     }
-    // give the processor away after a while: there may be fewer cores free than threads
+    // after some microseconds give the processor away: there may be fewer cores free than threads
     for (int spins = 0; epoch.load(std::memory_order_acquire) == now; spins++) {
       pause();
-      if (spins > 20000) sched_yield(), spins = 0;
+      if (spins > 2000) sched_yield(), spins = 1900;
     }
   }
 
