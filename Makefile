@@ -37,17 +37,19 @@ bench: $(STAMP) ## measure the layers against torch.nn
 	@echo "==> measuring the layers"
 	@$(BIN)/carousel bench layers $(ARGS)
 
-sanitize: ## run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
-	@echo "==> building the kernels with sanitizers"
-	@cmake -S . -B build/sanitize -DCAROUSEL_SANITIZE=ON -DCAROUSEL_PYTHON=OFF >/dev/null
-	@cmake --build build/sanitize -j 2 --target sanitize_generic sanitize_avx2
+sanitize: $(STAMP) ## run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "==> building the kernels with sanitizers (two minutes)"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -G Ninja -S . -B build/sanitize -DCAROUSEL_SANITIZE=ON -DCAROUSEL_PYTHON=OFF >/dev/null
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize -j 2 --target $(sanitizers) >/dev/null
 	@echo "==> running every cell and option"
-	@build/sanitize/sanitize_generic
-	@build/sanitize/sanitize_avx2
+	@for s in $(sanitizers); do echo "$$s"; build/sanitize/$$s || exit 1; done
+
+# one for each instruction set that this processor runs
+sanitizers = $(shell $(BIN)/python -c 'from carousel import kernels; print(*("sanitize_" + s for s in kernels.supported()))')
 
 clean: ## remove the environment and everything else make created
 	@echo "==> removing $(VENV), build products, caches and the demo's report"
-	@rm -rf $(VENV) build dist demo-latch .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@rm -rf $(VENV) build dist demo-latch bench-layers .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ---------------------------------------------------------------- the environment

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import cells, data, layers
+    from . import cells, data, decoding, layers
     from .cells import Cell
     from .layers import (
         GRU,
@@ -39,13 +39,14 @@ __all__ = [
     "Trace",
     "cells",
     "data",
+    "decoding",
     "layers",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
-    if name in ("cells", "data", "layers"):
+    if name in ("cells", "data", "decoding", "layers"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{'cells' if name == 'Cell' else 'layers'}"), name)

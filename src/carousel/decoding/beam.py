@@ -1,0 +1,255 @@
+"""Beam search: the k best unfinished sequences go on together; what is finished is put aside."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from .best import k_best
+from .constraint import NEVER
+from .frontier import Frontier
+from .hypothesis import Hypothesis
+from .length import LengthNorm, Mean
+from .strategy import Run, settle
+from .trail import Trail
+from .tree import COMPLETED, LIVE, PRUNED, BeamTree
+
+
+class Beam:
+    """Beam search, `width` sequences wide.
+
+    At each step the continuations of an item's sequences are ranked by total log-probability. Those among the best
+    `width` that end are complete: the `n_best` best-scoring of them are kept. The best `width` that do not end go on.
+
+    An item's search stops at the search's `max_length`; or once `completed` hypotheses are complete (by default as many
+    as the beam is wide; `math.inf`: never for that reason); or as soon as no sequence in the beam, however well it went
+    on, could score as high as the `n_best`-th complete one. The last changes no result.
+
+    `length` makes the score of a total: `Mean()`, `GNMT(alpha)` or `Unnormalised()`. Unfinished sequences fill the
+    places that complete ones leave free at `max_length`, and come after them. Among equals, what continues the better
+    sequence comes first, then the lower token. A beam wider than the vocabulary is usually a mistake; `wide=True` says
+    it is none.
+
+    >>> from carousel.decoding import StepFunction, search
+    >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
+    >>> lm = StepFunction(lambda tokens, state: (table[tokens], state), 3)
+    >>> for h in search(lm, 1, Beam(3, n_best=2), start=2, end=0, max_length=5)[0]:
+    ...     print(h.tokens, f"{h.score:.3f}")
+    (1, 0) -0.367
+    (1, 1, 0) -0.646
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        n_best: int = 1,
+        length: LengthNorm | None = None,
+        completed: float | None = None,
+        wide: bool = False,
+    ):
+        if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+            raise ValueError(f"Beam: width must be a whole number above 0, got {width!r}")
+        if not 1 <= n_best <= width:
+            raise ValueError(f"Beam: n_best must lie between 1 and the width of {width}, got {n_best}")
+        self.width = width
+        self.n_best = n_best
+        self.length = Mean() if length is None else length
+        self.completed = width if completed is None else completed
+        self.wide = wide
+        if not self.completed >= n_best:
+            raise ValueError(f"Beam: completed must be at least n_best, {n_best}, got {completed}")
+
+    def check(self, vocab_size: int) -> None:
+        if self.width > vocab_size and not self.wide:
+            raise ValueError(
+                f"Beam: width is {self.width}, wider than the vocabulary of {vocab_size}; wide=True if this is meant"
+            )
+
+    def run(self, frontier: Frontier) -> Run:
+        found = _search(frontier, self)
+        if frontier.request.heard:
+            yield settle(found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Beam({self.width}, n_best={self.n_best}, length={self.length!r}, completed={self.completed})"
+
+
+@dataclass
+class _Finished:
+    """The best complete hypotheses of each item, (B, n_best), best first; a free place scores -inf."""
+
+    score: np.ndarray
+    step: np.ndarray  # of the trail, where its last token but the end token is
+    row: np.ndarray
+    end_log_prob: np.ndarray
+    count: np.ndarray  # (B,) how many were ever complete
+
+    @classmethod
+    def none(cls, items: int, n_best: int) -> _Finished:
+        low, zero = np.full((items, n_best), NEVER), np.zeros((items, n_best), np.int64)
+        return cls(low, zero, zero.copy(), low.copy(), np.zeros(items, np.int64))
+
+    def take(self, frontier: Frontier, beam: Beam, ranked: _Ranked, position: int, step: int) -> None:
+        """Put aside what is complete at `position`, after step `step` of the trail, if it is among the best."""
+        items, completing = ranked.items, ranked.completing
+        length = np.maximum(position + 1 - frontier.request.lengths[items], 1)[:, None]
+        score = np.where(completing, beam.length.score(ranked.sums, length), NEVER)
+        end_log_prob = np.full(score.shape, NEVER)
+        end_log_prob[completing] = frontier.model_says(ranked.tokens[completing], ranked.parents[completing])
+        self.count[items] += completing.sum(1)
+        order = np.argsort(-np.concatenate([self.score[items], score], 1), axis=1, kind="stable")[:, : beam.n_best]
+        for kept, offered in (
+            (self.score, score),
+            (self.step, np.full(score.shape, step)),
+            (self.row, ranked.parents),
+            (self.end_log_prob, end_log_prob),
+        ):
+            kept[items] = np.take_along_axis(np.concatenate([kept[items], offered], 1), order, 1)
+
+
+@dataclass
+class _Ranked:
+    """One step's candidates, best first: R of each of n items."""
+
+    items: np.ndarray  # (n,)
+    forced: np.ndarray  # (n,) bool: the prompt goes on
+    sums: np.ndarray  # (n, R) total log-probability, -inf if impossible
+    tokens: np.ndarray  # (n, R)
+    parents: np.ndarray  # (n, R) the row of the frontier that each continues
+    ending: np.ndarray  # (n, R) bool
+    completing: np.ndarray  # (n, R) bool: ending, and among the best that the beam has room for
+
+
+def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
+    request, record = frontier.request, frontier.request.record
+    if record is not None:
+        record.begin(len(request.lengths))
+    log_probs, first = frontier.begin()
+    trail = Trail()
+    finished = _Finished.none(len(request.lengths), beam.n_best)
+    items = frontier.items  # (n,) of the items still searched
+    total = np.zeros((len(items), 1))  # (n, S): of S sequences an item, best first; -inf marks an idle row
+
+    for position in range(first, request.max_length):
+        ranked = _rank(frontier, beam, log_probs, position, items, total)
+        if ranked.completing.any():
+            finished.take(frontier, beam, ranked, position, len(trail) - 1)
+        stopping = ranked.ending | (ranked.sums == NEVER)
+        onward = np.argsort(stopping, axis=1, kind="stable")[:, : beam.width]  # the best that go on
+        slots, total = total.shape[1], np.take_along_axis(np.where(stopping, NEVER, ranked.sums), onward, 1)
+
+        # An item is done if nothing goes on, if enough is complete, or if nothing that goes on can matter.
+        lost = total[:, 0] == NEVER
+        stuck = lost & (finished.count[items] == 0)
+        if stuck.any():
+            raise frontier.explain(int(stuck.argmax()) * slots, position)
+        done = lost | (finished.count[items] >= beam.completed)
+        if not frontier.biased:
+            reach = beam.length.score(total[:, 0], request.max_length - request.lengths[items])
+            done |= reach < finished.score[items, -1]
+        on = np.flatnonzero(~done)
+        if record is not None:
+            _sketch(record, frontier, ranked, onward, on)
+        items, total = items[on], total[on]
+        if len(on) == 0:
+            break
+        rows = np.take_along_axis(ranked.parents, onward, 1)[on].reshape(-1)
+        tokens = np.take_along_axis(ranked.tokens, onward, 1)[on].reshape(-1)
+        trail.push(tokens, frontier.model_says(tokens, rows), rows)
+        if position + 1 < request.max_length:
+            if len(rows) != len(frontier.items) or (rows != np.arange(len(rows))).any():
+                frontier.select(rows)
+            log_probs = frontier.feed(tokens)
+    return _gather(frontier, beam, finished, trail, first, items, total)
+
+
+def _rank(
+    frontier: Frontier, beam: Beam, log_probs: Tensor, position: int, items: np.ndarray, total: np.ndarray
+) -> _Ranked:
+    """The best continuations of sequences with `total` (n, S), by `log_probs` (n·S, V)."""
+    request = frontier.request
+    n, slots = total.shape
+    columns = min(beam.width + 1, frontier.vocab_size)  # one of which may end
+    values, tokens = k_best(log_probs, columns)
+    if np.isnan(values[:, 0]).any():
+        raise frontier.explain(int(np.isnan(values[:, 0]).argmax()), position)
+    sums = (total[:, :, None] + values.reshape(n, slots, columns)).reshape(n, -1)
+    tokens = tokens.reshape(n, -1)
+    forced = position < request.lengths[items]
+    if forced.any():  # one sequence an item, and one way to go on
+        sums[forced], sums[forced, 0] = NEVER, 0.0
+        tokens[forced, 0] = request.prompts[items[forced], position]
+        frontier.check_prompt(position, np.flatnonzero(forced) * slots, tokens[forced, 0])
+    # Twice the width suffices: each sequence ends in one way at most.
+    order = np.argsort(-sums, axis=1, kind="stable")[:, : 2 * beam.width]
+    sums, tokens = np.take_along_axis(sums, order, 1), np.take_along_axis(tokens, order, 1)
+    parents = np.arange(n)[:, None] * slots + order // columns
+    ending = (tokens == frontier.end) & (sums > NEVER) & ~forced[:, None]
+    completing = ending.copy()
+    completing[:, beam.width :] = False
+    return _Ranked(items, forced, sums, tokens, parents, ending, completing)
+
+
+def _gather(
+    frontier: Frontier,
+    beam: Beam,
+    finished: _Finished,
+    trail: Trail,
+    first: int,
+    items: np.ndarray,
+    total: np.ndarray,
+) -> list[list[Hypothesis]]:
+    """The hypotheses of every item: the complete ones, then the best of those that ran out, `total` (n, S)."""
+    request = frontier.request
+    item, place = np.nonzero(finished.score > NEVER)
+    # One line a hypothesis: item, step and row of the trail, score, log-probability of the end token or NaN
+    lines = list(
+        zip(
+            item.tolist(),
+            finished.step[item, place].tolist(),
+            finished.row[item, place].tolist(),
+            finished.score[item, place].tolist(),
+            finished.end_log_prob[item, place].tolist(),
+            strict=True,
+        )
+    )
+    free = beam.n_best - (finished.score > NEVER).sum(1)
+    score = beam.length.score(total, (request.max_length - request.lengths[items])[:, None])
+    for k, one in enumerate(items.tolist()):
+        left = [slot for slot in range(total.shape[1]) if total[k, slot] > NEVER][: free[one]]
+        lines += [(one, len(trail) - 1, k * total.shape[1] + s, float(score[k, s]), math.nan) for s in left]
+
+    tokens, log_probs = trail.read(np.array([line[1] for line in lines]), np.array([line[2] for line in lines]))
+    found: list[list[Hypothesis]] = [[] for _ in request.lengths]
+    for m, (one, _, _, its_score, end_log_prob) in enumerate(lines):
+        skip = int(request.lengths[one]) - first
+        ended = not math.isnan(end_log_prob)
+        sequence = tuple(tokens[m][skip:]) + ((frontier.end,) if ended else ())
+        parts = tuple(log_probs[m][skip:]) + ((end_log_prob,) if ended else ())
+        found[one].append(Hypothesis(sequence, math.fsum(parts), its_score, parts, ended))
+    return found
+
+
+def _sketch(record: BeamTree, frontier: Frontier, ranked: _Ranked, onward: np.ndarray, on: np.ndarray) -> None:
+    """Record one step: all that was ranked, and which of it goes on: columns `onward` (n, S) of the items `on`."""
+    possible = ranked.sums > NEVER
+    goes_on = np.zeros_like(possible)
+    np.put_along_axis(goes_on, onward, True, 1)
+    fates = np.where(ranked.completing, COMPLETED, np.where(goes_on & ~ranked.ending, LIVE, PRUNED))
+    number = (possible.cumsum() - 1).reshape(possible.shape).clip(0)
+    tokens, parents = ranked.tokens[possible], ranked.parents[possible]
+    record.grow(
+        items=np.broadcast_to(ranked.items[:, None], possible.shape)[possible],
+        parents=parents,
+        tokens=tokens,
+        log_probs=frontier.model_says(tokens, parents),
+        totals=ranked.sums[possible],
+        fates=fates[possible],
+        forced=np.broadcast_to(ranked.forced[:, None], possible.shape)[possible],
+        rows=np.take_along_axis(number, onward, 1)[on].reshape(-1),
+    )

@@ -1,0 +1,233 @@
+"""Rules that any text may have: banned and favoured tokens, length, a given beginning, no repetition.
+
+Forms of verse are in `forms`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .constraint import NEVER, Constraint, Setting, check_tokens, force
+from .stepper import State
+
+
+class Ban(Constraint):
+    """Tokens that are never chosen, such as [UNK], [PAD] and [START]. With `Greedy`: always the best known word.
+
+    >>> ban = Ban([0, 3])
+    >>> x = torch.zeros(1, 4)
+    >>> ban.apply(x, ban.start(Setting(items=1, vocab_size=4)))
+    >>> x
+    tensor([[-inf, 0., 0., -inf]])
+    """
+
+    rows = None
+
+    def __init__(self, tokens: Iterable[int]):
+        self.tokens = sorted(set(tokens))
+
+    def start(self, setting: Setting) -> State:
+        check_tokens(self, self.tokens, setting.vocab_size)
+        return torch.tensor(self.tokens, dtype=torch.int64, device=setting.device)
+
+    def apply(self, log_probs: Tensor, state: State) -> None:
+        log_probs.index_fill_(1, state, NEVER)
+
+    def __repr__(self) -> str:
+        return f"Ban({self.tokens})"
+
+
+class Bias(Constraint):
+    """Numbers added to the log-probabilities of some tokens, at every step.
+
+    The score of a hypothesis contains them, its `log_prob` does not.
+
+    >>> bias = Bias({2: -1.5})
+    >>> x = torch.zeros(1, 3)
+    >>> bias.apply(x, bias.start(Setting(items=1, vocab_size=3)))
+    >>> x
+    tensor([[ 0.0000,  0.0000, -1.5000]])
+    """
+
+    rows = None
+    biases = True
+
+    def __init__(self, amounts: Mapping[int, float]):
+        wrong = {token: amount for token, amount in amounts.items() if not math.isfinite(amount)}
+        if wrong:
+            raise ValueError(f"Bias: amounts must be finite, got {wrong}; Ban takes tokens out")
+        self.amounts = dict(amounts)
+
+    def start(self, setting: Setting) -> State:
+        check_tokens(self, self.amounts, setting.vocab_size)
+        bias = torch.zeros(setting.vocab_size, device=setting.device)
+        bias[list(self.amounts)] = torch.tensor(list(self.amounts.values()), device=setting.device)
+        return bias
+
+    def apply(self, log_probs: Tensor, state: State) -> None:
+        log_probs.add_(state)
+
+    def __repr__(self) -> str:
+        return f"Bias({self.amounts})"
+
+
+class Length(Constraint):
+    """At least `minimum` and at most `maximum` tokens, with the prompt and without the end token.
+
+    At the maximum the end token is the only choice. (The search's own `max_length` cuts; this one concludes.)
+
+    >>> length = Length(minimum=1)
+    >>> x = torch.zeros(1, 3)
+    >>> length.apply(x, length.start(Setting(items=1, vocab_size=3, end=2)))
+    >>> x
+    tensor([[0., 0., -inf]])
+    """
+
+    rows = (0, None)
+
+    def __init__(self, minimum: int = 0, maximum: int | None = None):
+        if minimum < 0:
+            raise ValueError(f"Length: minimum must be 0 or more, got {minimum}")
+        if maximum is not None and maximum < minimum:
+            raise ValueError(f"Length: maximum is {maximum}, below the minimum of {minimum}")
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def start(self, setting: Setting) -> State:
+        end = setting.need_end(self)
+        setting.need_length(self, self.minimum + 1)
+        return torch.zeros(setting.items, dtype=torch.int64, device=setting.device), end
+
+    def apply(self, log_probs: Tensor, state: State) -> None:
+        position, end = state
+        log_probs[:, end].masked_fill_(position < self.minimum, NEVER)
+        if self.maximum is not None:
+            force(log_probs, torch.where(position >= self.maximum, end, -1))
+
+    def advance(self, state: State, tokens: Tensor) -> State:
+        return state[0] + 1, state[1]
+
+    def __repr__(self) -> str:
+        return f"Length({self.minimum}, {self.maximum})"
+
+
+class Prefix(Constraint):
+    """A given beginning, one for all items or one for each. Unlike a prompt it is part of the hypothesis and its score.
+
+    >>> prefix = Prefix([2, 0])
+    >>> x = torch.zeros(1, 3)
+    >>> prefix.apply(x, prefix.start(Setting(items=1, vocab_size=3)))
+    >>> x
+    tensor([[-inf, -inf, 0.]])
+    """
+
+    rows = (0, 0)
+    binds_prompt = True
+
+    def __init__(self, tokens: Sequence[int] | Sequence[Sequence[int]]):
+        self.tokens = tokens
+
+    def start(self, setting: Setting) -> State:
+        table = per_item(self, self.tokens, setting)
+        setting.need_length(self, table.shape[1] - 1)
+        return torch.zeros(setting.items, dtype=torch.int64, device=setting.device), table
+
+    def apply(self, log_probs: Tensor, state: State) -> None:
+        force(log_probs, look_up(*state))
+
+    def advance(self, state: State, tokens: Tensor) -> State:
+        return state[0] + 1, state[1]
+
+    def __repr__(self) -> str:
+        return f"Prefix({shorten(self.tokens)})"
+
+
+class NoRepeat(Constraint):
+    """No sequence of `n` tokens twice, the prompt counted. One that contains a token of `ignore` may come again.
+
+    >>> rule = NoRepeat(2)
+    >>> state = rule.start(Setting(items=1, vocab_size=3))
+    >>> for token in (0, 1, 0):
+    ...     state = rule.advance(state, torch.tensor([token]))
+    >>> x = torch.zeros(1, 3)
+    >>> rule.apply(x, state)                               # 0 1 was there, so no 1 after this 0
+    >>> x
+    tensor([[0., -inf, 0.]])
+    """
+
+    rows = (0, None)
+
+    def __init__(self, n: int, ignore: Iterable[int] = ()):
+        if n < 1:
+            raise ValueError(f"NoRepeat: n must be at least 1, got {n}")
+        self.n = n
+        self.ignore = sorted(set(ignore))
+
+    def start(self, setting: Setting) -> State:
+        check_tokens(self, self.ignore, setting.vocab_size)
+        history = torch.zeros(setting.items, 0, dtype=torch.int64, device=setting.device)
+        counts = torch.ones(setting.vocab_size, dtype=torch.bool, device=setting.device)
+        counts[self.ignore] = False
+        return history, counts
+
+    def apply(self, log_probs: Tensor, state: State) -> None:
+        history, counts = state  # (N, T), (V,)
+        stem = self.n - 1
+        if history.shape[1] <= stem:
+            return
+        followers = history[:, stem:]  # (N, T-n+1): what came after each stem
+        again = counts[followers]
+        for k in range(stem):  # the stem's k-th token, at every place against the end
+            at = history[:, k : history.shape[1] - stem + k]
+            again = again & counts[at] & (at == history[:, history.shape[1] - stem + k, None])
+        row, place = again.nonzero(as_tuple=True)
+        log_probs[row, followers[row, place]] = NEVER
+
+    def advance(self, state: State, tokens: Tensor) -> State:
+        return torch.cat([state[0], tokens.unsqueeze(1)], 1), state[1]
+
+    def __repr__(self) -> str:
+        return f"NoRepeat({self.n})" if not self.ignore else f"NoRepeat({self.n}, ignore={self.ignore})"
+
+
+def per_item(owner: object, tokens: Any, setting: Setting) -> Tensor:
+    """One list of tokens for all items, or one for each, as (items, longest + 1) with -1 after each one's end.
+
+    >>> per_item("Prefix", [[4], [5, 6]], Setting(items=2, vocab_size=9))
+    tensor([[ 4, -1, -1],
+            [ 5,  6, -1]])
+    """
+    nested = any(not isinstance(one, Integral) for one in tokens)
+    lists = [list(one) for one in tokens] if nested else [list(tokens)] * setting.items
+    if len(lists) != setting.items:
+        raise ValueError(f"{owner} has {len(lists)} lists of tokens, but there are {setting.items} prompts")
+    for one in lists:
+        check_tokens(owner, one, setting.vocab_size)
+    longest = max(map(len, lists))
+    padded = [one + [-1] * (longest + 1 - len(one)) for one in lists]
+    return torch.tensor(padded, dtype=torch.int64, device=setting.device).reshape(setting.items, longest + 1)
+
+
+def look_up(place: Tensor, table: Tensor) -> Tensor:
+    """Each row's entry (N,) of `table` (N, L) at its `place` (N,), the last one if that is past the end.
+
+    >>> look_up(torch.tensor([0, 7]), torch.tensor([[4, -1], [5, -1]]))
+    tensor([ 4, -1])
+    """
+    return table.gather(1, place.clamp_max(table.shape[1] - 1).unsqueeze(1)).squeeze(1)
+
+
+def shorten(tokens: Any) -> str:
+    """A list for an error message, cut to a readable length.
+
+    >>> shorten(list(range(100)))
+    '[0, 1, 2, 3, 4, 5, 6, 7, …'
+    """
+    text = str(tokens)
+    return text if len(text) <= 40 else text[:24].rstrip() + " …"

@@ -1,0 +1,121 @@
+"""Exhaustive search: every sequence there is. For small vocabularies and few steps, where it tells what is best."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .best import on_host
+from .constraint import NEVER
+from .frontier import Frontier
+from .hypothesis import Hypothesis
+from .length import LengthNorm, Mean
+from .strategy import Run, settle
+from .trail import Trail
+
+
+class Exhaustive:
+    """The `n_best` best of all sequences up to the search's `max_length`: complete ones first, by score.
+
+    The number of sequences grows as V to the power T; more than `limit` at once is an error. Among equals a shorter
+    sequence comes first, then the one with the lower tokens.
+
+    >>> from carousel.decoding import StepFunction, search
+    >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
+    >>> lm = StepFunction(lambda tokens, state: (table[tokens], state), 3)
+    >>> search(lm, 1, Exhaustive(), start=2, end=0, max_length=5)[0][0].tokens
+    (1, 0)
+    """
+
+    def __init__(self, *, n_best: int = 1, length: LengthNorm | None = None, limit: int = 1_000_000):
+        if n_best < 1:
+            raise ValueError(f"Exhaustive: n_best must be at least 1, got {n_best}")
+        self.n_best = n_best
+        self.length = Mean() if length is None else length
+        self.limit = limit
+
+    def check(self, vocab_size: int) -> None:
+        pass
+
+    def run(self, frontier: Frontier) -> Run:
+        found = _search(frontier, self)
+        if frontier.request.heard:
+            yield settle(found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Exhaustive(n_best={self.n_best}, length={self.length!r})"
+
+
+def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
+    request, trail = frontier.request, Trail()
+    log_probs, first = frontier.begin()
+    total = np.zeros(len(frontier.items))  # one for each sequence that goes on
+    # Of each item: (complete?, score, step, row of the trail, log-probability of the end token)
+    ends: list[list[tuple[bool, float, int, int, float]]] = [[] for _ in request.lengths]
+
+    for position in range(first, request.max_length):
+        values = on_host(log_probs).astype(np.float64)
+        if np.isnan(values).any():
+            raise frontier.explain(int(np.isnan(values).any(1).argmax()), position)
+        forced = position < request.lengths[frontier.items]
+        if forced.any():
+            at = np.flatnonzero(forced)
+            tokens = request.prompts[frontier.items[at], position]
+            frontier.check_prompt(position, at, tokens)
+            values[at] = NEVER
+            values[at, tokens] = 0.0
+        sums = total[:, None] + values  # (n, V)
+        if frontier.end >= 0:
+            over = np.flatnonzero((sums[:, frontier.end] > NEVER) & ~forced)
+            length = position + 1 - request.lengths[frontier.items[over]]
+            score = strategy.length.score(sums[over, frontier.end], length)
+            own = frontier.model_says(np.full(len(over), frontier.end), over)
+            columns = (over, frontier.items[over], score, own)
+            for row, item, its_score, log_prob in zip(*(c.tolist() for c in columns), strict=True):
+                ends[item].append((True, its_score, len(trail) - 1, row, log_prob))
+            sums[~forced, frontier.end] = NEVER
+        rows, tokens = np.nonzero(sums > NEVER)
+        if len(rows) > strategy.limit:
+            raise ValueError(
+                f"Exhaustive: {len(rows)} sequences at position {position}, more than limit={strategy.limit}; "
+                "lower max_length, or use Beam"
+            )
+        alive = np.bincount(frontier.items[rows], minlength=len(ends))
+        for item, count in enumerate(alive.tolist()):
+            if count == 0 and not ends[item]:
+                raise frontier.explain(int((frontier.items == item).argmax()), position)
+        total = sums[rows, tokens]
+        trail.push(tokens, frontier.model_says(tokens, rows), rows)
+        items = frontier.items[rows]
+        if len(rows) == 0 or position + 1 == request.max_length:
+            break
+        frontier.select(rows)
+        log_probs = frontier.feed(tokens)
+
+    score = strategy.length.score(total, request.max_length - request.lengths[items])
+    for row, (item, its_score) in enumerate(zip(items.tolist(), score.tolist(), strict=True)):
+        ends[item].append((False, its_score, len(trail) - 1, row, 0.0))
+    return [_best(frontier, strategy, trail, first, item, found) for item, found in enumerate(ends)]
+
+
+def _best(
+    frontier: Frontier,
+    strategy: Exhaustive,
+    trail: Trail,
+    first: int,
+    item: int,
+    ends: list[tuple[bool, float, int, int, float]],
+) -> list[Hypothesis]:
+    """The best of what an item's search came to."""
+    ends = sorted(ends, key=lambda end: (not end[0], -end[1]))[: strategy.n_best]
+    tokens, log_probs = trail.read(np.array([end[2] for end in ends]), np.array([end[3] for end in ends]))
+    skip = int(frontier.request.lengths[item]) - first
+    best = []
+    for m, (complete, score, _, _, end_log_prob) in enumerate(ends):
+        sequence, parts = tuple(tokens[m][skip:]), tuple(log_probs[m][skip:])
+        if complete:
+            sequence, parts = (*sequence, frontier.end), (*parts, end_log_prob)
+        best.append(Hypothesis(sequence, math.fsum(parts), score, parts, complete))
+    return best

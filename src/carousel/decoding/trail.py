@@ -1,0 +1,44 @@
+"""Every step of a search, so that the sequences found can be read back from their ends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Trail:
+    """Tokens and their log-probabilities by step and row, and the row of the step before that each row continues.
+
+    >>> trail = Trail()
+    >>> trail.push(np.array([3, 4]), np.array([-1.0, -2.0]))
+    >>> trail.push(np.array([5, 6]), np.array([-3.0, -4.0]), parents=np.array([1, 1]))
+    >>> trail.read(steps=np.array([1, 0]), rows=np.array([0, 0]))
+    ([[4, 5], [3]], [[-2.0, -3.0], [-1.0]])
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def push(self, tokens: np.ndarray, log_probs: np.ndarray, parents: np.ndarray | None = None) -> None:
+        """Add a step: (N,) each. `parents` None: row by row."""
+        self._steps.append((tokens, log_probs, parents))
+
+    def read(self, steps: np.ndarray, rows: np.ndarray) -> tuple[list[list[int]], list[list[float]]]:
+        """The tokens and log-probabilities up to row `rows[m]` (M,) of step `steps[m]`; step -1 is before the first."""
+        last = int(steps.max(initial=-1))
+        tokens = np.zeros((len(rows), last + 1), np.int64)
+        log_probs = np.zeros((len(rows), last + 1))
+        at = rows.copy()
+        for step in range(last, -1, -1):
+            token, log_prob, parents = self._steps[step]
+            on = np.flatnonzero(steps >= step)
+            tokens[on, step], log_probs[on, step] = token[at[on]], log_prob[at[on]]
+            if parents is not None:
+                at[on] = parents[at[on]]
+        ends = (steps + 1).tolist()
+        return (
+            [line[:end] for line, end in zip(tokens.tolist(), ends, strict=True)],
+            [line[:end] for line, end in zip(log_probs.tolist(), ends, strict=True)],
+        )
