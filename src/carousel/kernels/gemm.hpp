@@ -240,6 +240,27 @@ void pack_rows(long depth, long width, Rows from, long p0, long p1, T* to) {
 template <class T>
 Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
   constexpr int n = lanes<T>, together = 4;
+  if constexpr (vector_bytes == 32) {
+    if (count == n) {  // all lanes' sums side by side, turned over and added: no lane is summed on its own
+      Vec<T> sum[n] = {};
+      long k = 0;
+      for (; k + n <= K; k += n) {
+        const Vec<T> b = load<T>(v + k);
+#pragma GCC unroll 8
+        for (int i = 0; i < n; i++) sum[i] += b * load<T>(W + i * ld + k);
+      }
+      if (k < K) {
+        const Vec<T> b = load_some<T>(v + k, int(K - k));
+        for (int i = 0; i < n; i++) sum[i] += b * load_some<T>(W + i * ld + k, int(K - k));
+      }
+      alignas(32) T lane[n * n], turned[n * n];
+      for (int i = 0; i < n; i++) store<T>(lane + i * n, sum[i]);
+      turn<T>(lane, n, turned, n);
+      Vec<T> all = load<T>(turned);
+      for (int i = 1; i < n; i++) all += load<T>(turned + i * n);
+      return all;
+    }
+  }
   T result[n] = {};
   for (int r = 0; r < count; r += together) {
     const T* row[together];

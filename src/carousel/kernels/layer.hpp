@@ -157,11 +157,12 @@ class Schedule {
   std::vector<long> order;
 };
 
-// Threads worth starting: that costs as much as a quarter of a million multiplications.
+// Threads worth starting: that costs as much as some ten thousand multiplications.
 template <class T>
 int threads_for(const Layer<T>& layer, int gates) {
-  const double work = double(layer.steps) * layer.batch * layer.directions * gates * layer.hidden * (layer.input + layer.projected);
-  return work < double(1 << 18) ? 1 : layer.threads;
+  const double rows = double(layer.steps) * layer.batch * layer.directions;
+  const double work = rows * gates * layer.hidden * (layer.input + layer.projected);
+  return work < double(1 << 16) ? 1 : layer.threads;
 }
 
 // Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step).
