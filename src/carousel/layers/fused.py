@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -80,43 +80,74 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is not
     to the sequence call.
     """
-    stream = _stream(layer)
-    if stream is None or x.dim() != 2 or x.shape[1] != layer.input_size or x.dtype != layer.weight_ih_l0.dtype:
+    taken = _stepper(layer)
+    if taken is None or (layer.training and taken.noisy) or _watched():
         return None
-    if (layer.training and (layer.dropout or layer.zoneout)) or obstacle(layer, x) is not None:
+    shape = x.shape
+    if len(shape) != 2 or shape[1] != taken.input_size or x.dtype is not taken.dtype or not x.is_cpu:
         return None
-    names = layer.cell.states
-    if state is not None:
-        state = (state,) if isinstance(state, Tensor) else state
-        if not isinstance(state, tuple | list) or len(state) != len(names):
+    if state is None:
+        if taken.learned:
             return None
-        for name, s in zip(names, state, strict=True):
-            shape = (layer.num_layers, x.shape[0], layer.state_size(name))
-            if not isinstance(s, Tensor) or s.shape != shape or s.dtype != x.dtype or s.device != x.device:
+    else:
+        state = (state,) if isinstance(state, Tensor) else state
+        if len(state) != len(taken.sizes):
+            return None
+        for s, size in zip(state, taken.sizes, strict=True):
+            if s.shape != (taken.layers, shape[0], size) or s.dtype is not taken.dtype or not s.is_contiguous():
                 return None
-        state = tuple(s.contiguous() for s in state)
-    elif layer.learn_initial_state:
-        return None
-    new = stream.step(x.contiguous(), state)
-    return new[0][-1], new if len(names) > 1 else new[0]
+    new = taken.stream.step(x if x.is_contiguous() else x.contiguous(), state)
+    return new[0].select(0, -1), new if len(new) > 1 else new[0]
 
 
-# Where the native code finds a layer's parameters. Beside the layers, not in them: a layer is copied and pickled.
-_streams: WeakKeyDictionary[Any, tuple[list[int], Stream]] = WeakKeyDictionary()
+def _watched() -> bool:
+    """Whether torch looks on in a way that needs to see every operation."""
+    return (
+        torch._C._is_any_autocast_enabled()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
+    )
 
 
-def _stream(layer: Any) -> Stream | None:
+@dataclass(slots=True)
+class Stepper:
+    """What a step needs to know of a layer, looked up once."""
+
+    addresses: list[int]  # where the parameters are
+    stream: Stream
+    input_size: int
+    layers: int
+    sizes: list[int]  # of the states
+    dtype: torch.dtype
+    noisy: bool  # draws numbers in training
+    learned: bool  # has a learned initial state
+
+
+# Beside the layers, not in them: a layer is copied and pickled.
+_steppers: WeakKeyDictionary[Any, Stepper] = WeakKeyDictionary()
+
+
+def _stepper(layer: Any) -> Stepper | None:
     """The native stepper of `layer`, made anew when its parameters have moved; None if there can be none."""
-    own = layer._parameters.values() if not layer._modules else list(layer.parameters())
+    own = layer._parameters.values() if not layer._modules else layer.parameters()
     addresses = [p.data_ptr() for p in own if p is not None]
-    found = _streams.get(layer)
-    if found is not None and found[0] == addresses:
-        return found[1]
-    weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
-    parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
+    found = _steppers.get(layer)
+    if found is not None and found.addresses == addresses:
+        return found
     if layer.bidirectional or obstacle(layer, layer.weight_ih_l0) is not None:
         return None
+    weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
+    parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
     if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
         return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
-    _streams[layer] = addresses, Stream(layer.cell, weights, layer.zoneout)
-    return _streams[layer][1]
+    found = _steppers[layer] = Stepper(
+        addresses,
+        Stream(layer.cell, weights, layer.zoneout),
+        layer.input_size,
+        layer.num_layers,
+        [layer.state_size(name) for name in layer.cell.states],
+        layer.weight_ih_l0.dtype,
+        bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop),
+        layer.learn_initial_state,
+    )
+    return found
