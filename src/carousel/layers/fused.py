@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,6 +18,8 @@ from .batch import Batch
 from .unroll import Run, unroll
 
 ISA, MISSING = kernels.isa(), kernels.why_not()  # the instruction set in use; what is missing if there is none
+if MISSING:
+    warnings.warn(f"carousel: {MISSING}; until then layers run on the slower reference path", stacklevel=2)
 
 
 def obstacle(layer: Any, x: Tensor) -> str | None:
