@@ -319,11 +319,11 @@ def main(out: Path | None = None, quick: bool = False, seconds: float | None = N
     for shape, entries in by_shape.items():
         table.add_row(*map(str, shape), *entries)
     console.print(table)
-    summary = Table("claim", "found", "must be")
+    summary = Table("claim", "found", "must be", "")
     for line in result["claims"]:
         mark = "≥" if line["least"] else "≤"
-        style = "" if line["holds"] else "red"
-        summary.add_row(line["claim"], f"{line['found']:.2f}", f"{mark} {line['bound']}", style=style)
+        style, verdict = ("", "holds") if line["holds"] else ("red", "missed")
+        summary.add_row(line["claim"], f"{line['found']:.2f}", f"{mark} {line['bound']}", verdict, style=style)
     console.print(summary)
     if out is not None:
         (out / "layers.json").write_text(json.dumps(result, indent=1))

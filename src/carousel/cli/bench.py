@@ -10,15 +10,17 @@ import typer
 from .errors import option
 
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
     help="Measure speed, side by side with the alternative, as ratios.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback()
-def group() -> None:
+def group(context: typer.Context) -> None:
     """Measure speed, side by side with the alternative, as ratios."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()

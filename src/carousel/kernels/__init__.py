@@ -28,7 +28,7 @@ def supported() -> tuple[str, ...]:
 @lru_cache(None)
 def load() -> tuple[ModuleType | None, str, str]:
     """(module, instruction set, why there is none)."""
-    asked = os.environ.get("CAROUSEL_ISA")
+    asked = os.environ.get("CAROUSEL_ISA", "").lower() or None
     if asked is not None and asked not in supported():
         reason = "this processor does not run it" if asked in SETS else "there is no such set"
         raise ValueError(f"CAROUSEL_ISA={asked}: {reason}; accepted here: {', '.join(supported())}")

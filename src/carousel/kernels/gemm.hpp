@@ -236,29 +236,51 @@ void pack_rows(long depth, long width, Rows from, long p0, long p1, T* to) {
 
 // ---------------------------------------------------------------------------------------------------- one row
 
+// Lane i is the sum of v[i]'s lanes: a vector of vectors turned over and added, without leaving the registers.
+template <class T>
+CAROUSEL_INLINE Vec<T> total_each(const Vec<T>* v) {
+  static_assert(lanes<T> * sizeof(T) == 32, "eight floats or four doubles");
+  if constexpr (lanes<T> == 4) {
+    auto pairs = [](Vec<T> a, Vec<T> b) {
+      return __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
+    };
+    const Vec<T> a = pairs(v[0], v[1]), b = pairs(v[2], v[3]);
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  } else {
+    auto pairs = [](Vec<T> a, Vec<T> b) {
+      return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+             __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    };
+    auto fours = [](Vec<T> a, Vec<T> b) {
+      return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+             __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    };
+    const Vec<T> a = fours(pairs(v[0], v[1]), pairs(v[2], v[3])), b = fours(pairs(v[4], v[5]), pairs(v[6], v[7]));
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
 // Products with one vector, for calls too short to pay for packing: lane r is row r of W (count, ld) times v, K long.
 template <class T>
 Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
   constexpr int n = lanes<T>, together = 4;
   if constexpr (vector_bytes == 32) {
-    if (count == n) {  // all lanes' sums side by side, turned over and added: no lane is summed on its own
+    if (count == n) {
       Vec<T> sum[n] = {};
       long k = 0;
       for (; k + n <= K; k += n) {
         const Vec<T> b = load<T>(v + k);
+        __builtin_prefetch(W + n * (ld + k));  // the next rows follow these
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++) sum[i] += b * load<T>(W + i * ld + k);
       }
       if (k < K) {
         const Vec<T> b = load_some<T>(v + k, int(K - k));
+#pragma GCC unroll 8
         for (int i = 0; i < n; i++) sum[i] += b * load_some<T>(W + i * ld + k, int(K - k));
       }
-      alignas(32) T lane[n * n], turned[n * n];
-      for (int i = 0; i < n; i++) store<T>(lane + i * n, sum[i]);
-      turn<T>(lane, n, turned, n);
-      Vec<T> all = load<T>(turned);
-      for (int i = 1; i < n; i++) all += load<T>(turned + i * n);
-      return all;
+      return total_each<T>(sum);
     }
   }
   T result[n] = {};

@@ -456,7 +456,8 @@ torch.library.register_autograd("carousel::layer", _backward, setup_context=_kee
 class Stream:
     """A stack of layers, one direction, that takes one step a call.
 
-    `weights` has one entry a layer. Nothing is copied: the parameters may be trained in place between steps.
+    `weights` has one entry a layer. Nothing is copied: the parameters may be trained in place between steps, but one
+    that moves needs a new Stream.
 
     >>> cell = carousel.cells.LSTM()
     >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
@@ -477,8 +478,9 @@ class Stream:
         self.size = weights[0].weight_hh.shape[1]
         self.layers = len(weights)
         self.kept = [p for w in weights for n in PARAMETERS if (p := vars(w).get(n)) is not None]
-        self.addresses = [p.data_ptr() for p in self.kept]
+        self.has_c = len(cell.states) == 2
         self.native = (native.Stream32 if single else native.Stream64)(kernel)
+        self.step_native = self.native.step
         for w in weights:
             sizes = 1, 1, w.weight_ih.shape[1], self.hidden, self.size
             layer = (native.Layer32 if single else native.Layer64)(*sizes, 1, 1)
@@ -490,23 +492,15 @@ class Stream:
                     setattr(layer.direction(0), name, p.data_ptr())
             self.native.add(layer)
 
-    def current(self) -> bool:
-        """Whether the parameters are still where they were; if not, make a new Stream."""
-        return all(p.data_ptr() == a for p, a in zip(self.kept, self.addresses, strict=True))
-
     def step(self, x: Tensor, state: State | None) -> State:
         """x (B, I), contiguous; state (L, B, S) each, or None for zeros. Returns the new state; h[-1] is the output."""
-        batch = x.shape[0]
+        batch, threads = x.shape[0], torch.get_num_threads()
         h_n = x.new_empty(self.layers, batch, self.size)
-        two = len(self.cell.states) == 2
-        c_n = x.new_empty(self.layers, batch, self.hidden) if two else None
-        self.native.step(
-            batch,
-            torch.get_num_threads(),
-            x.data_ptr(),
-            0 if state is None else state[0].data_ptr(),
-            0 if state is None or not two else state[1].data_ptr(),
-            h_n.data_ptr(),
-            0 if c_n is None else c_n.data_ptr(),
-        )
-        return (h_n,) if c_n is None else (h_n, c_n)
+        h = 0 if state is None else state[0].data_ptr()
+        if not self.has_c:
+            self.step_native(batch, threads, x.data_ptr(), h, 0, h_n.data_ptr(), 0)
+            return (h_n,)
+        c_n = x.new_empty(self.layers, batch, self.hidden)
+        c = 0 if state is None else state[1].data_ptr()
+        self.step_native(batch, threads, x.data_ptr(), h, c, h_n.data_ptr(), c_n.data_ptr())
+        return h_n, c_n

@@ -4,7 +4,8 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <map>
+#include <deque>
+#include <iterator>
 #include <mutex>
 #include <new>
 
@@ -28,24 +29,23 @@ class Pool {
     if (posix_memalign(&exact, 64, bytes)) throw std::bad_alloc();
     return exact;
 #else
-    if (bytes < small) {
+    if (bytes + 128 < small) {  // stays below `small` when rounded up, as give() expects
       bytes = (bytes + 127) / 64 * 64;
       return checked(std::aligned_alloc(64, bytes));
     }
+    bytes = size_class(bytes);
     {
       std::lock_guard<std::mutex> lock(mutex);
-      const auto found = free.lower_bound(bytes);
-      if (found != free.end() && found->first <= bytes + bytes / 2) {
-        void* block = found->second;
-        bytes = found->first;
-        held -= bytes;
-        free.erase(found);
-        return block;
-      }
+      for (auto found = free.rbegin(); found != free.rend(); ++found)  // the last one given is the warmest
+        if (found->bytes == bytes) {
+          void* block = found->block;
+          held -= bytes;
+          free.erase(std::next(found).base());
+          return block;
+        }
     }
-    const std::size_t step = bytes >= huge ? huge : 4096;
-    bytes = (bytes + step - 1) / step * step;
-    void* block = checked(std::aligned_alloc(step, bytes));
+    void* block = nullptr;
+    if (posix_memalign(&block, bytes >= huge ? huge : 4096, bytes)) throw std::bad_alloc();
 #if defined(__linux__)
     if (bytes >= huge) madvise(block, bytes, MADV_HUGEPAGE);
 #endif
@@ -57,22 +57,33 @@ class Pool {
 #if defined(__SANITIZE_ADDRESS__)
     bytes = 0;
 #endif
-    if (block && bytes >= small) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (held + bytes <= most) {
-        free.emplace(bytes, block);
-        held += bytes;
-        return;
-      }
+    if (!block || bytes < small) return std::free(block);
+    std::lock_guard<std::mutex> lock(mutex);
+    free.push_back({bytes, block});
+    held += bytes;
+    while (held > most) {  // the block that waited longest has a size that nobody asks for
+      held -= free.front().bytes;
+      std::free(free.front().block);
+      free.pop_front();
     }
-    std::free(block);
   }
 
  private:
-  static constexpr std::size_t small = 64 << 10, huge = 2 << 20, most = std::size_t(512) << 20;
+  struct Block {
+    std::size_t bytes;
+    void* block;
+  };
+  static constexpr std::size_t small = 64 << 10, huge = 2 << 20, most = std::size_t(256) << 20;
   std::mutex mutex;
-  std::multimap<std::size_t, void*> free;
+  std::deque<Block> free;  // in the order they were given back
   std::size_t held = 0;
+
+  // Sizes come in steps of an eighth of a power of two, so that calls of nearly one size share their blocks.
+  static std::size_t size_class(std::size_t bytes) {
+    std::size_t step = small / 8;
+    while (step * 16 < bytes) step *= 2;
+    return (bytes + step - 1) / step * step;
+  }
 
   static void* checked(void* block) {
     if (!block) throw std::bad_alloc();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import numbers
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +32,11 @@ def check_size(name: str, value: Any) -> None:
 def check_flag(name: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+
+
+def check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise ValueError(f"{name} should be a finite number, got {value!r}")
 
 
 def check_probability(name: str, value: Any) -> None:

@@ -123,7 +123,8 @@ def _check_input(layer: Any, x: Tensor) -> None:
     if x.dtype != weight.dtype and not torch._C._is_any_autocast_enabled():
         raise ValueError(
             f"{kind}: RNN input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). "
-            f"Convert input: input.to({weight.dtype}), or convert model: model.to({x.dtype})"
+            + f"Convert input: input.to({weight.dtype})"
+            + (f", or convert model: model.to({x.dtype})" if x.is_floating_point() else "")
         )
 
 
@@ -180,7 +181,9 @@ def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
         given: State = (hx,)
     else:
         if not isinstance(hx, tuple | list) or len(hx) != len(names) or not all(isinstance(s, Tensor) for s in hx):
-            got = f"{type(hx).__name__} of {len(hx)}" if isinstance(hx, tuple | list) else type(hx).__name__
+            got = type(hx).__name__
+            if isinstance(hx, tuple | list):
+                got += f" of {len(hx)}: {', '.join(type(s).__name__ for s in hx)}"
             raise TypeError(f"{kind}: hx must be a tuple of {len(names)} Tensors ({', '.join(names)}), got {got}")
         given = tuple(hx)
     rank, word = (3, "batched 3-D") if batch.batched else (2, "unbatched 2-D")

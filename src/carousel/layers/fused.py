@@ -100,7 +100,7 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
             if s.shape != (taken.layers, shape[0], size) or s.dtype is not taken.dtype or not s.is_contiguous():
                 return None
     new = taken.stream.step(x if x.is_contiguous() else x.contiguous(), state)
-    return new[0].select(0, -1), new if len(new) > 1 else new[0]
+    return new[0][-1], new if len(new) > 1 else new[0]
 
 
 def _watched() -> bool:

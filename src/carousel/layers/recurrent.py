@@ -76,8 +76,8 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         arguments.check_known(type(self), unknown)
-        if not isinstance(cell, Cell):
-            raise TypeError(f"cell must be a carousel.Cell instance, got {cell!r}")
+        if not isinstance(cell, Cell) or type(cell) is Cell:
+            raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")
         arguments.check_flag("bias", bias)
         arguments.check_flag("batch_first", batch_first)
         arguments.check_flag("bidirectional", bidirectional)
@@ -100,6 +100,10 @@ class Recurrent(nn.Module):
             )
         if merge not in MERGES:
             raise ValueError(f"merge must be one of {', '.join(map(repr, MERGES))}, got {merge!r}")
+        if forget_bias is not None:
+            arguments.check_number("forget_bias", forget_bias)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"dtype should be a floating-point type, got {dtype}")
         if forget_bias is not None and (cell.forget_gate is None or not bias):
             lack = "no bias" if cell.forget_gate else "no forget gate"
             raise ValueError(f"forget_bias={forget_bias}: this {type(self).__name__} has {lack}")

@@ -32,7 +32,7 @@ class Trace:
     state: Any
     gates: Mapping[str, Tensor]
     states: Mapping[str, Tensor]
-    gradients: Mapping[str, Tensor] = field(default_factory=dict)
+    gradients: Mapping[str, Tensor] = field(default_factory=lambda: NoGradients())
     loss: Tensor | None = None
 
     def __getattr__(self, name: str) -> Tensor:
@@ -80,8 +80,12 @@ class Clamp:
         ):
             if not isinstance(chosen, int | tuple | slice | None) or isinstance(chosen, bool):
                 raise TypeError(f"Clamp: {what} must be an index, a (start, stop) pair or a slice, got {chosen!r}")
+            if isinstance(chosen, tuple) and any(edge is not None and abs(edge) > available for edge in chosen):
+                raise ValueError(f"Clamp: {what}={chosen!r} reaches past the {available} there are")
             if len(_span(chosen, available)) == 0:
                 raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+        if not isinstance(self.value, int | float | Tensor):
+            raise TypeError(f"Clamp: value must be a number or a Tensor, got {self.value!r}")
         if isinstance(self.value, Tensor):
             room = (len(_span(self.steps, steps)), size, len(_span(self.units, units)))
             try:
@@ -147,6 +151,13 @@ class Watch:
             if clamp.name not in self.named:
                 raise ValueError(f"Clamp: {cell!r}.step never names {clamp.name!r} with let")
         return {**self.named, **unrolled.states}
+
+
+class NoGradients(dict[str, Tensor]):
+    """The gradients of a trace that was not asked for them."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise KeyError(f"{name!r}: this trace has no gradients; ask for them with trace(..., gradients_of=loss)")
 
 
 class Planes(Mapping[str, Tensor]):
@@ -216,6 +227,8 @@ def assemble(
 
 def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:
     """loss_fn(output), or loss_fn(output, state) if it needs two arguments."""
+    if not callable(loss_fn):
+        raise TypeError(f"gradients_of must be a function of the output (and state), got {type(loss_fn).__name__}")
     try:
         given = inspect.signature(loss_fn).parameters.values()
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -224,7 +237,8 @@ def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:
         takes_state = False
     loss = loss_fn(output, state) if takes_state else loss_fn(output)
     if not isinstance(loss, Tensor) or loss.numel() != 1:
-        raise ValueError("gradients_of must return one number as a Tensor: a loss")
+        got = f"a Tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise ValueError(f"gradients_of must return one number as a Tensor, a loss; it returned {got}")
     if not loss.requires_grad:
         raise ValueError("gradients_of: the loss does not depend on the layer's output or state")
     return loss
