@@ -81,7 +81,7 @@ class Clamp:
             if not isinstance(chosen, int | tuple | slice | None) or isinstance(chosen, bool):
                 raise TypeError(f"Clamp: {what} must be an index, a (start, stop) pair or a slice, got {chosen!r}")
             if isinstance(chosen, tuple) and any(edge is not None and abs(edge) > available for edge in chosen):
-                raise ValueError(f"Clamp: {what}={chosen!r} reaches past the {available} there are")
+                raise ValueError(f"Clamp: {what}={chosen!r} reaches past 0..{available - 1}")
             if len(_span(chosen, available)) == 0:
                 raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
         if not isinstance(self.value, int | float | Tensor):
