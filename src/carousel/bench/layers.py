@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from .. import kernels, layers
 from ..cells.base import Weights, unnamed
 from ..layers import Recurrent
+from ..report import Page, figure, replacing
 
 Shape = tuple[int, int, int, int]
 SHAPES: list[Shape] = [  # T, B, I, H
@@ -300,53 +301,73 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
     return lines
 
 
-def main(out: Path | None = None, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
+def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
     """Measure, print the tables, and write `layers.json` and `layers.html` into `out`."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)  # before the minutes, not after them
-    result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
-    table = Table(title=f"times torch / carousel, 2 threads, {result['isa']}; peak {result['peak gflops']:.0f} GF/s")
-    for column in ("T", "B", "I", "H"):
-        table.add_column(column, justify="right")
-    for name in STANDARD:
-        table.add_column(f"{name} forward+backward (forward)", justify="right")
-    by_shape: dict[Shape, list[str]] = {}
-    for row in result["standard"]:
-        by_shape.setdefault(row["shape"], []).append(f"{row['train']['ratio']:.2f} ({row['forward']['ratio']:.2f})")
-    for shape, entries in by_shape.items():
-        table.add_row(*map(str, shape), *entries)
-    console.print(table)
-    summary = Table("claim", "found", "must be", "")
-    for line in result["claims"]:
-        mark = "≥" if line["least"] else "≤"
-        style, verdict = ("", "holds") if line["holds"] else ("red", "missed")
-        summary.add_row(line["claim"], f"{line['found']:.2f}", f"{mark} {line['bound']}", verdict, style=style)
-    console.print(summary)
-    if out is not None:
-        (out / "layers.json").write_text(json.dumps(result, indent=1))
-        picture(result).write_html(out / "layers.html", include_plotlyjs=True)
-        console.print(f"wrote {out / 'layers.json'} and {out / 'layers.html'}")
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(out / "layers.json") as numbers, replacing(out / "layers.html") as picture:
+        start = time.perf_counter()
+        result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
+        json.dump(result, numbers, indent=1)
+        picture.write(page(result, (time.perf_counter() - start) / 60).html())
+    for columns, rows in (ratios(result), verdicts(result)):
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*row, style="red" if row[-1] == "missed" else "")
+        console.print(table)
+    console.print(f"wrote {out / 'layers.json'} and {out / 'layers.html'}")
     return result
 
 
-def picture(result: dict[str, Any]) -> Any:
-    """Speed-up by layer and shape, as a bar chart."""
-    import plotly.graph_objects as go
+def ratios(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: forward+backward, in brackets forward, by shape and layer."""
+    rows: dict[Shape, list[str]] = {}
+    for row in result["standard"]:
+        entry = f"{row['train']['ratio']:.2f} ({row['forward']['ratio']:.2f})"
+        rows.setdefault(tuple(row["shape"]), []).append(entry)
+    return ["T B I H", *(f"nn.{name}" for name in STANDARD)], [[_words(s), *entries] for s, entries in rows.items()]
 
-    figure = go.Figure()
+
+def verdicts(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: what must be reached, and what was."""
+    rows = [
+        [
+            c["claim"],
+            f"{c['found']:.2f}",
+            f"{'≥' if c['least'] else '≤'} {c['bound']}",
+            "holds" if c["holds"] else "missed",
+        ]
+        for c in result["claims"]
+    ]
+    return ["claim", "found", "must be", "verdict"], rows
+
+
+def page(result: dict[str, Any], minutes: float) -> Page:
+    """The measurements as a page: a picture, and the tables."""
+    chart = figure(
+        yaxis={"type": "log", "title": "times as fast"}, xaxis={"type": "category", "title": "T B I H"}, barmode="group"
+    )
     for name in STANDARD:
         rows = [row for row in result["standard"] if row["layer"] == name]
-        shapes = [" ".join(map(str, row["shape"])) for row in rows]
-        figure.add_bar(name=name, x=shapes, y=[row["train"]["ratio"] for row in rows])
-    figure.add_hline(y=1, line_dash="dash", annotation_text="torch.nn")
-    figure.update_layout(
-        title="Speed against torch.nn, forward+backward, 2 threads",
-        xaxis_title="T B I H",
-        yaxis_title="times as fast",
-        yaxis_type="log",
+        chart.add_bar(name=f"nn.{name}", x=[_words(r["shape"]) for r in rows], y=[r["train"]["ratio"] for r in rows])
+    chart.add_hline(y=1, line_dash="dash")
+    says = (
+        f"Two threads, {result['isa']}, multiply-add peak {result['peak gflops']:.0f} GF/s. Above 1 Carousel is faster."
     )
-    return figure
+    return (
+        Page("The recurrent layers against torch.nn", says)
+        .figure(chart, "Forward and backward", "The dashed line is torch.nn's own speed, shape by shape.")
+        .heading("By shape")
+        .text("Forward and backward with the gradient of the input; in brackets forward alone.")
+        .table(*ratios(result))
+        .heading("Claims")
+        .table(*verdicts(result))
+        .footer(f"carousel bench layers --seconds {result['seconds']:g}", minutes=minutes)
+    )
+
+
+def _words(shape: Sequence[int]) -> str:
+    return " ".join(map(str, shape))
