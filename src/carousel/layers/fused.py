@@ -17,6 +17,7 @@ from ..kernels.ops import Stream, fused_layer, kernel_of
 from .batch import Batch
 from .unroll import Run, unroll
 
+_functorch = torch._C._functorch
 ISA, MISSING = kernels.isa(), kernels.why_not()  # the instruction set in use; what is missing if there is none
 if MISSING:
     warnings.warn(f"carousel: {MISSING}; until then layers run on the slower reference path", stacklevel=2)
@@ -36,7 +37,7 @@ def obstacle(layer: Any, x: Tensor) -> str | None:
         return "autocast is on"
     if torch.compiler.is_compiling():
         return None
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if _functorch.peek_interpreter_stack() is not None:
         return "torch.func transforms need to see every operation"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation needs to see every operation"
@@ -84,31 +85,34 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     to the sequence call.
     """
     taken = _stepper(layer)
-    if taken is None or (layer.training and taken.noisy) or _watched():
+    if taken is None or (taken.noisy and layer.training) or _watched():
         return None
     shape = x.shape
-    if len(shape) != 2 or shape[1] != taken.input_size or x.dtype is not taken.dtype or not x.is_cpu:
+    if len(shape) != 2 or shape[1] != taken.input_size or x.dtype is not taken.dtype or not x.is_contiguous():
         return None
     if state is None:
         if taken.learned:
             return None
+        given = None
     else:
-        state = (state,) if isinstance(state, Tensor) else state
-        if len(state) != len(taken.sizes):
+        given = (state,) if taken.alone else state
+        if not isinstance(given, (tuple, list)) or len(given) != len(taken.sizes):  # a union type is slower
             return None
-        for s, size in zip(state, taken.sizes, strict=True):
-            if s.shape != (taken.layers, shape[0], size) or s.dtype is not taken.dtype or not s.is_contiguous():
+        for s, size in zip(given, taken.sizes, strict=True):
+            if not isinstance(s, Tensor) or s.shape != (taken.layers, shape[0], size):
                 return None
-    new = taken.stream.step(x if x.is_contiguous() else x.contiguous(), state)
-    return new[0][-1], new if len(new) > 1 else new[0]
+            if s.dtype is not taken.dtype or not s.is_contiguous():
+                return None
+    new = taken.stream.step(x, given)
+    return new[0][-1], new[0] if taken.alone else new
 
 
 def _watched() -> bool:
     """Whether torch looks on in a way that needs to see every operation."""
     return (
-        torch._C._is_any_autocast_enabled()
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        _functorch.peek_interpreter_stack() is not None
         or forward_ad._current_level >= 0
+        or torch._C._is_any_autocast_enabled()
     )
 
 
@@ -124,6 +128,7 @@ class Stepper:
     dtype: torch.dtype
     noisy: bool  # draws numbers in training
     learned: bool  # has a learned initial state
+    alone: bool  # the state is one tensor, not a tuple
 
 
 # Beside the layers, not in them: a layer is copied and pickled.
@@ -152,5 +157,6 @@ def _stepper(layer: Any) -> Stepper | None:
         layer.weight_ih_l0.dtype,
         bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop),
         layer.learn_initial_state,
+        len(layer.cell.states) == 1,
     )
     return found
