@@ -78,7 +78,7 @@ class Constraint:
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         """Change `log_probs` (N, V) in place: -inf is never."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define apply(self, log_probs, state)")
 
     def advance(self, state: State, tokens: Tensor) -> State:
         """The state after `tokens` (N,), one a row."""
