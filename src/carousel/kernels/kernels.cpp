@@ -51,6 +51,12 @@ void run_backward(const Layer<T>& layer, const CellKernel<T>& cell) {
   backward<T>(layer, cell);
 }
 
+template <class T>
+void run_output(const Output<T>& call) {
+  cross_entropy<T>(call);
+}
+
+template void run_output(const Output<CAROUSEL_REAL>&);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template const CellKernel<CAROUSEL_REAL>* find_kernel<CAROUSEL_REAL>(const std::string&);

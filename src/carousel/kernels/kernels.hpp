@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cell.hpp"
+#include "output.hpp"
 
 namespace carousel {
 
@@ -12,6 +13,10 @@ template <class T>
 void run_forward(const Layer<T>&, const CellKernel<T>&);
 template <class T>
 void run_backward(const Layer<T>&, const CellKernel<T>&);
+
+// The output layer: losses, and the gradients that have a place to go.
+template <class T>
+void run_output(const Output<T>&);
 
 // Null for a name that has no kernel.
 template <class T>
