@@ -47,3 +47,20 @@ def layers(
 
     with option("--out"):
         layers.main(out=out, quick=quick, seconds=seconds)
+
+
+@app.command()
+def lm(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where lm.json goes.")] = Path("bench-lm"),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns.")] = 5.0,
+) -> None:
+    """Training and generation of language models against plain PyTorch, and the engine against a bare loop.
+
+    \b
+    carousel bench lm                      two minutes
+    carousel bench lm --seconds 20         on a busy machine
+    """
+    from carousel.bench import lm
+
+    with option("--out"):
+        lm.main(out=out, seconds=seconds)

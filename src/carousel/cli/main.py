@@ -16,7 +16,7 @@ import typer
 
 import carousel
 
-from . import bench, data, train, use
+from . import bench, data, predict, train, use
 from .errors import fail, option, reason, usage
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(train.app, name="train")
 app.add_typer(data.app, name="data")
 use.register(app)
+predict.register(app)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

@@ -31,6 +31,26 @@ EXAMPLES = {
     carousel train lm --config run/config.yaml --seed 1 --out again
 
     Then: carousel eval run dev.txt, carousel generate run.""",
+    "classify": """Train a classifier on a table of texts and labels: TSV, CSV or JSONL.
+
+    \b
+    carousel train classify reviews.tsv --dev dev.tsv --out run       two columns: text, label
+    carousel train classify tweets.csv --text-column tweet --label-column topic --out run
+    carousel train classify log.tsv --text-column 3 --label-column 1 --class-weights balanced --out run
+    carousel train classify reviews.tsv --vectors glove.txt --embedding 300 --lower --out run
+    carousel train classify names.tsv --tokens character --cell gru --pooling last --out run
+
+    Then: carousel eval run dev.tsv, carousel predict run texts.txt.""",
+    "tag": """Train a tagger on sentences in columns, one word a line: parts of speech, names, chunks.
+
+    \b
+    carousel train tag train.conllu --dev dev.conllu --column upos --out run
+    carousel train tag names.conll --dev dev.conll --out run           the last column has the tags
+    carousel train tag chunks.txt --column 3 --output crf --train-scheme iob2 --out run
+    carousel train tag train.conllu --characters cnn --cell gru --layers 2 --out run
+
+    Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
+    Then: carousel eval run dev.conllu, carousel predict run sentences.txt.""",
 }
 
 
@@ -131,5 +151,5 @@ def register() -> None:
     """Add a command for every task. Their options come from pydantic models, so this waits for torch."""
     from carousel.models import TASKS
 
-    for name in TASKS:
+    for name in TASKS if not app.registered_commands else ():
         app.command(name)(command(name))

@@ -1,4 +1,4 @@
-"""What can be done with a run: `carousel eval`, `score`, `generate`; and with data before there is one: `check`."""
+"""What can be done with a run: `carousel eval`, `score`, `generate`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
+TITLES = {"confusion": "confusion: a row for what it is, a column for what was said"}
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
@@ -29,7 +30,7 @@ def evaluate(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to evaluate on.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a trained model on a file: perplexity with and without [END], bits per character.
+    """Measure a trained model on a file: perplexity of a language model; accuracy, F1 and confusions of a classifier.
 
     \b
     carousel eval run dev.txt
@@ -40,13 +41,28 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": str(data), **found}))
         return
-    width = max(map(len, found))
-    for name, value in found.items():
-        typer.echo(
-            f"{name.replace('_', ' '):{width}}  {value:,.4f}"
-            if isinstance(value, float)
-            else f"{name:{width}}  {value:,}"
-        )
+    show(found)
+
+
+def show(found: dict[str, Any]) -> None:
+    """Numbers one a line, then a table for each value that has rows and columns of its own."""
+    plain = {name.replace("_", " "): value for name, value in found.items() if not isinstance(value, dict)}
+    width = max(map(len, plain))
+    for name, value in plain.items():
+        typer.echo(f"{name:{width}}  {value:,.4f}" if isinstance(value, float) else f"{name:{width}}  {value:,}")
+    for name, rows in found.items():
+        if isinstance(rows, dict) and rows:
+            columns = list(next(iter(rows.values())))
+            cells = [["", *columns], *([row, *map(_number, told.values())] for row, told in rows.items())]
+            widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+            typer.echo(f"\n{TITLES.get(name, name.replace('_', ' '))}")
+            for first, *rest in cells:
+                padded = (f"{cell:>{w}}" for cell, w in zip(rest, widths[1:], strict=True))
+                typer.echo(f"  {first:{widths[0]}}  {'  '.join(padded)}")
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
 
 
 def score(
@@ -171,12 +187,12 @@ def generate(
             typer.echo(written.text)
 
 
-def lines_of(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input."""
+def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
+    """The lines of a file, or of standard input; those of a file without the blank ones, unless `blank`."""
     if path is not None:
-        from carousel.data import Lines
+        from carousel.data import Lines, read_lines
 
-        yield from Lines(path)
+        yield from (text for _, text in read_lines(path)) if blank else Lines(path)
         return
     from carousel.data.lines import decode
 

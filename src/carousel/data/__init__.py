@@ -3,7 +3,10 @@
 lines.py             a file of one item a line, or of running text, checked and streamed
 vocabulary.py        text to ids and back (the three kinds are in kinds.py)
 store.py             ids of a whole file, made once and memory-mapped (the Arrow file is in ragged.py)
-line_batches.py      batches of whole lines
+line_batches.py      batches of whole lines (how lengths come together is in bucketed.py)
+examples.py          labelled examples, made once, and batches of them
+tables.py            TSV, CSV and JSONL with a text and a label
+vectors.py           word vectors in text form
 stream_batches.py    batches of running text, state carried (what both share is in batches.py)
 check.py             what is in a file, before training on it
 """

@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .errors import check_count
-from .store import TokenStore
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,13 @@ class TextBatch:
         return f"TextBatch({steps} steps, {sequences} sequences, {self.tokens} tokens)"
 
 
+class Store(Protocol):
+    """What batches are made from, as far as going on from a place in them is concerned."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+
 class Batches(ABC):
     """An iterable of batches. Each `iter` is an epoch, and every epoch has the same number of batches.
 
@@ -56,9 +62,9 @@ class Batches(ABC):
     new object makes its next `iter` begin with the very batch that would have come.
     """
 
-    def __init__(self, store: TokenStore, seed: int) -> None:
+    def __init__(self, store: Store, seed: int) -> None:
         check_count("seed", seed, least=0)
-        self.store = store
+        self.store: Any = store
         self.seed = seed
         self._epoch = 0
         self._next = 0  # the batch of the epoch that comes next
@@ -72,12 +78,12 @@ class Batches(ABC):
     @property
     @abstractmethod
     def tokens(self) -> int:
-        """How many targets an epoch has."""
+        """How many tokens an epoch has: targets, or words read."""
 
     @property
     @abstractmethod
     def padding(self) -> float:
-        """The share of `[PAD]` among the targets of an epoch, from 0 to 1."""
+        """The share of `[PAD]` among the tokens of an epoch, from 0 to 1."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -87,9 +93,9 @@ class Batches(ABC):
         """What `_batch` needs to know of this epoch."""
 
     @abstractmethod
-    def _batch(self, plan: Any, index: int) -> TextBatch: ...
+    def _batch(self, plan: Any, index: int) -> Any: ...
 
-    def __iter__(self) -> Iterator[TextBatch]:
+    def __iter__(self) -> Iterator[Any]:
         if not self._placed and self._next:  # the epoch before was left early
             self._epoch, self._next = self._epoch + 1, 0
         self._placed = False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -62,6 +63,10 @@ class TextCheck:
         if self.shared and self.dev:
             found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.lines:,} lines are in {self.train.file} too")
         return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in JSON's terms."""
+        return {**asdict(self), "warnings": self.warnings}
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens")

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from .batches import Batches, TextBatch
+from .batches import TextBatch
+from .bucketed import Bucketed
 from .errors import check_count
 from .kinds import END, START
 from .store import TokenStore
 
 
-class LineBatches(Batches):
+class LineBatches(Bucketed):
     """Each line of a store once an epoch: `[START]` and the line read, the line and `[END]` to be predicted.
 
     A batch holds at most `tokens` targets, padding included, and at most `sequences` lines; give either or both. Lines
@@ -47,69 +48,16 @@ class LineBatches(Batches):
         shuffle: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(store, seed)
-        check_count("tokens", tokens, optional=True)
-        check_count("sequences", sequences, optional=True)
         check_count("max_length", max_length, optional=True)
-        if tokens is None and sequences is None:
-            raise ValueError("give tokens or sequences, or both: neither says how large a batch is")
-        self.budget = tokens
-        self.sequences = sequences
         self.max_length = max_length
-        self.shuffle = shuffle
         self._parts = _cut(store, max_length)
-        self._longest_first = np.argsort(-self._parts.length, kind="stable")
-        self._bounds = self._divide(self._parts.length[self._longest_first])
+        super().__init__(store, self._parts.length, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {
-            "tokens": self.budget,
-            "sequences": self.sequences,
-            "max_length": self.max_length,
-            "shuffle": self.shuffle,
-            "seed": self.seed,
-        }
+        return {**super().settings, "max_length": self.max_length}
 
-    @property
-    def tokens(self) -> int:
-        return int(self._parts.length.sum())
-
-    @property
-    def padding(self) -> float:
-        steps = self._parts.length[self._longest_first[self._bounds[:-1]]]
-        places = int(steps @ np.diff(self._bounds))
-        return (places - self.tokens) / places
-
-    def __len__(self) -> int:
-        return len(self._bounds) - 1
-
-    def _divide(self, lengths: np.ndarray) -> np.ndarray:
-        """Where each batch begins, and the end, (batches + 1,), for parts sorted by `lengths`, the longest first.
-
-        Since only lengths matter, every epoch has batches of the same shapes.
-        """
-        bounds = [0]
-        while bounds[-1] < len(lengths):
-            size = len(lengths) if self.sequences is None else self.sequences
-            if self.budget is not None:
-                size = min(size, max(1, self.budget // int(lengths[bounds[-1]])))
-            bounds.append(min(bounds[-1] + size, len(lengths)))
-        return np.array(bounds)
-
-    def _plan(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """The parts, longest first, (parts,), and the order of the batches, (batches,)."""
-        if not self.shuffle:
-            return self._longest_first, np.arange(len(self))
-        random = self._random(epoch)
-        mixed = random.permutation(len(self._longest_first))
-        mixed = mixed[np.argsort(-self._parts.length[mixed], kind="stable")]
-        return mixed, random.permutation(len(self))
-
-    def _batch(self, plan: tuple[np.ndarray, np.ndarray], index: int) -> TextBatch:
-        order, batches = plan
-        at = batches[index]
-        parts = order[self._bounds[at] : self._bounds[at + 1]]
+    def _of(self, parts: np.ndarray) -> TextBatch:
         row, start, length, last = (field[parts] for field in self._parts)
         time = np.arange(length.max())[:, None]
         real = time < length

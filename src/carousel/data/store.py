@@ -6,20 +6,20 @@ when it was made; if the source has changed since, or the cache itself is cut sh
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import fingerprint
+from .cache import cached
 from .errors import DataError
 from .kinds import END, UNK
 from .lines import Source, chunks
-from .ragged import Damaged, Ragged, RaggedWriter, read
+from .ragged import Ragged, RaggedWriter, read
 from .vocabulary import Vocabulary
 
 FORMAT = 1  # of the cache; another number makes every cache anew
@@ -95,32 +95,10 @@ def tokenize(source: Source, vocabulary: Vocabulary, cache: str | Path) -> Token
         "vocabulary": vocabulary.fingerprint,
         **fingerprint.of_file(source.path),
     }
-    slot = "\n".join(str(expected[key]) for key in ("path", "layout", "vocabulary"))
-    name = f"{source.path.stem}-{hashlib.blake2b(slot.encode(), digest_size=8).hexdigest()}.arrow"
-    path = Path(cache) / name
-    try:
-        return _open(path, expected)
-    except (Damaged, OSError):
-        pass  # none there, or none of use: make it
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _build(path, source, vocabulary, expected)
-    except OSError as error:
-        remedy = "free some space, or choose another" if error.errno in _FULL else "choose another"
-        problem = f"cannot keep tokens here ({(os.strerror(error.errno) if error.errno else str(error)).lower()})"
-        raise DataError(cache, None, problem, f"{remedy} cache directory") from error
-    columns, facts = read(path, check=False)
-    return TokenStore(path, columns, facts, built=True)
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def _open(path: Path, expected: dict[str, Any]) -> TokenStore:
-    columns, facts = read(path)
-    if {key: facts.get(key) for key in expected} != expected:
-        raise Damaged("the source, its layout or the vocabulary has changed")
-    return TokenStore(path, columns, facts)
+    slot = [str(expected[key]) for key in ("path", "layout", "vocabulary")]
+    build = partial(_build, source=source, vocabulary=vocabulary, expected=expected)
+    kept = cached(cache, source.path.stem, slot, expected, build)
+    return TokenStore(kept.path, kept.columns, kept.facts, built=kept.built)
 
 
 def _build(path: Path, source: Source, vocabulary: Vocabulary, expected: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 # name of the task → its class, imported when asked for
 TASKS = {
     "lm": "language.LanguageModel",
+    "classify": "classify.Classifier",
+    "tag": "tag.Tagger",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from ..data import END, PAD, START, TextBatch, Vocabulary
+from ..data import END, PAD, START, TextBatch, TextCheck, Vocabulary, check_text
 from ..data.batches import Batches
 from ..decoding import StepFunction
 from ..kernels.output import linear_cross_entropy
@@ -20,6 +20,8 @@ from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import TextSettings
 from .writing import Writing, Written, write
+
+WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 
 
 class LanguageSettings(TextSettings):
@@ -57,6 +59,7 @@ class LanguageModel(Task):
     name = "lm"
     Settings = LanguageSettings
     metric = "perplexity"
+    endings = (".txt",)
 
     def __init__(self, settings: LanguageSettings, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -101,11 +104,14 @@ class LanguageModel(Task):
 
     def log_probs(self, batch: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
         """The log-probability of each target, (T, B), 0 past the end of a sequence; and the state after them."""
-        x, state = self.read(batch.inputs, state, batch.lengths)
-        losses = linear_cross_entropy(
-            x, self.output_weight, batch.targets, self.bias, ignore_index=PAD, reduction="none"
-        )
-        return -losses, state
+        losses = []
+        for first in range(0, len(batch.inputs), WINDOW):
+            inputs, targets = (part[first : first + WINDOW] for part in (batch.inputs, batch.targets))
+            x, state = self.read(inputs, state, (batch.lengths - first).clamp(0, len(inputs)))
+            losses.append(
+                linear_cross_entropy(x, self.output_weight, targets, self.bias, ignore_index=PAD, reduction="none")
+            )
+        return -torch.cat(losses), state
 
     # ---------------------------------------------------------------- training
 
@@ -214,6 +220,13 @@ class LanguageModel(Task):
             rate = held_out.unknown / len(held_out.tokens)
             facts["dev text"] = f"{s.dev}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
         return cls(settings, vocabulary), Data(train, dev, facts)
+
+    @classmethod
+    def check(cls, settings: LanguageSettings) -> TextCheck:
+        """What is in the files that `settings` name, before training on them."""
+        s = settings
+        dev = None if s.dev is None else s.source(s.dev)
+        return check_text(s.source(s.train), dev, s.make_vocabulary())
 
     def open(self, path: str | Path) -> Batches:
         """All of a text file, in batches for evaluation."""

@@ -87,12 +87,18 @@ class Writing:
         if self.form is not None:
             rules.append(Form(self.form, marks, exclude=never))
         if self.acrostic is not None:
+            if not marks:
+                raise ValueError("acrostic: the model knows no punctuation, and so no end of a line")
             heads = [_known(c, vocabulary, "acrostic") for c in self.acrostic]
             rules.append(Acrostic(heads, breaks=marks.values()))
+        if self.rhyme_class is not None and not self.rhyme:
+            raise ValueError("rhyme_class needs a table of rhymes; give one, or leave it away")
         if self.rhyme:
             if self.form is None:
                 raise ValueError("rhyme needs a form, which says where lines end; give one, such as 五言律詩")
             classes = {vocabulary.id(c): name for c, name in self.rhyme.items() if c in vocabulary}
+            if not classes:
+                raise ValueError("rhyme: the model knows none of the characters in the table")
             rules.append(Rhyme(Pattern.named(self.form), classes, given=self.rhyme_class))
         if self.no_repeat is not None:
             rules.append(NoRepeat(self.no_repeat, ignore=marks.values()))
@@ -138,8 +144,8 @@ def read_rhymes(path: str | Path) -> dict[str, str]:
     for number, line in read_lines(path):
         if not line.strip():
             continue
-        name, tab, characters = line.partition("\t")
-        if not tab or not characters.strip():
+        name, _, characters = line.partition("\t")
+        if not name.strip() or not characters.strip():
             raise DataError(path, number, "not of the form class TAB characters", "write, say, 東\t東同中風")
         table |= dict.fromkeys("".join(characters.split()), name)
     if not table:

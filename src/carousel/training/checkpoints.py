@@ -41,12 +41,15 @@ class Checkpoints(CheckpointIO):
         return sorted(self.folder.glob("step-*.safetensors"))
 
     def latest(self, complain: Callable[[str], None] = lambda line: None) -> Path | None:
-        """The newest checkpoint that is whole; each one that is not is complained of."""
+        """The newest checkpoint that is whole; each one that is not is complained of and removed."""
         remove_parts(self.folder)
-        for path in reversed(self.paths()):
-            if _digest(path.read_bytes()) == _claimed(path):
-                return path
-            complain(f"{path}: damaged or cut short; going back to the checkpoint before it")
+        while paths := self.paths():
+            newest = paths[-1]
+            if _digest(newest.read_bytes()) == _claimed(newest):
+                return newest
+            instead = "going back to the checkpoint before it" if paths[:-1] else "going back to the beginning"
+            complain(f"{newest}: damaged or cut short; {instead}")
+            self.remove_checkpoint(newest)  # else it would count among those that are kept
         return None
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:

@@ -18,14 +18,14 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from .checkpoints import Checkpoints, step_of
-from .files import write_whole
+from .files import remove_parts, write_whole
 from .journal import Journal
 from .keeper import Keeper
 from .module import Diverged, Module
 from .page import write_report
 from .progress import Bar
 from .run import Run, RunError
-from .settings import Settings
+from .settings import Settings, SettingsError
 from .task import Data, Task
 
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
@@ -39,12 +39,14 @@ def train(
     force: bool = False,
     resume: bool = False,
     quiet: bool = False,
+    report: bool = True,
     command: Sequence[str] = (),
 ) -> Run:
     """Train `task` as `settings` say and keep everything in the run directory `out`.
 
     `resume` goes on where a run in `out` was stopped, at whatever moment; the end is the same as if it had not been.
-    `force` begins anew in its place. Raises `Interrupted` when the run was asked to stop (Ctrl-C), after saving.
+    `force` begins anew in its place; `report` writes report.html. Raises `Interrupted` when the run was asked to stop
+    (Ctrl-C), after saving.
     """
     run, bar = Run(out), Bar(quiet)
     if not resume:
@@ -52,11 +54,13 @@ def train(
     with _threads(settings.threads):
         lightning.seed_everything(settings.seed, verbose=False)
         network, data = task.prepare(settings)
+        _check_dev(settings, data)
         if not resume:
             run.begin()
-            network.keep(run.folder)
-            write_whole(run.config, settings.to_yaml())
-        _fit(run, network, data, bar, command or sys.argv)
+        write_whole(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
+        result = _fit(run, network, data, bar, command or sys.argv)
+        if report:
+            write_report(run, run.load(), data.facts, result)
     return run
 
 
@@ -75,9 +79,16 @@ def resumed_settings(run: Run, task: type[Task], given: dict[str, Any]) -> Setti
     return new
 
 
-def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) -> None:
+def _check_dev(settings: Settings, data: Data) -> None:
+    for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
+        if asked and data.dev is None:
+            raise SettingsError(f"{name}: {getattr(settings, name)} goes by the dev set, and there is none; give dev")
+
+
+def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) -> dict[str, Any]:
     settings = network.settings
     checkpoints = Checkpoints(run.checkpoints)
+    remove_parts(run.folder)
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
     module = Module(network, data.train)
     metrics = [f"dev_{name}" for name in network.meter().result()] if data.dev is not None else []
@@ -85,9 +96,12 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
     keeper = Keeper(run.folder, journal, bar)
     resumed = 0 if start is None else step_of(start)
     if start is None:
+        network.keep(run.folder)
         journal.begin()
     else:
         bar.say(f"going on from step {resumed}")
+    for note in data.notes:
+        bar.say(note, "yellow")
     bar.say(f"{network.size:,} parameters, {len(data.train):,} batches an epoch")
     with _quiet_lightning():
         trainer = lightning.Trainer(
@@ -115,6 +129,8 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
             raise RunError(
                 f"{error.filename or run.folder}: {error.strerror}{kept}; free some space, {remedy}"
             ) from error
+        finally:
+            keeper.stop_listening()
     minutes = (keeper.seconds + time.monotonic() - keeper._started) / 60
     result = {
         "task": network.name,
@@ -129,7 +145,7 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
         "command": shlex.join(["carousel", *command[1:]]),
     }
     write_whole(run.result_file, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    write_report(run, run.load(), data.facts, result)
+    return result
 
 
 def resume_command(run: Run, task: str) -> str:

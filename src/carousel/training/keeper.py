@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,6 +43,8 @@ class Keeper(Checkpoint):
         self.seconds = 0.0  # spent so far, before this process too
         self.wanted: str | None = None  # why the run should stop
         self._saved = self._started = time.monotonic()
+        self._kept_step = 0
+        self._handlers: dict[int, Any] = {}  # of signals, before ours
 
     # ---------------------------------------------------------------- state
 
@@ -58,19 +62,12 @@ class Keeper(Checkpoint):
 
     def on_fit_start(self, trainer: Trainer, module: Any) -> None:
         self._started = self._saved = time.monotonic()
-        self._handlers = {}
         for number in (signal.SIGINT, signal.SIGTERM):
-            try:
+            with suppress(ValueError):  # not in the main thread, where signals arrive
                 self._handlers[number] = signal.signal(number, self._interrupt)
-            except ValueError:  # not in the main thread, where signals arrive
-                break
-
-    def teardown(self, trainer: Trainer, module: Any, stage: str) -> None:
-        for number, handler in getattr(self, "_handlers", {}).items():
-            signal.signal(number, handler)
-        self._handlers = {}
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        self._kept_step = trainer.global_step
         if self._out_of_patience(module):  # it was killed after it had decided to stop
             trainer.should_stop = True
 
@@ -102,9 +99,14 @@ class Keeper(Checkpoint):
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:  # asked twice: at once, then
-            raise KeyboardInterrupt
+            raise Interrupted(self._kept_step)
         self.wanted = signal.Signals(number).name
         self.bar.say("stopping after this step; press Ctrl-C again to stop without saving")
+
+    def stop_listening(self) -> None:
+        """Let signals do what they did before the run."""
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
 
     def _log_training(self, trainer: Trainer, module: Module) -> None:
         row = {"loss": module.recent, "gradient": module.gradient, "lr": module.lr}
@@ -124,7 +126,7 @@ class Keeper(Checkpoint):
         for logger in trainer.loggers:
             logger.log_metrics({"epoch": epoch, **{f"dev_{k}": v for k, v in found.items()}}, step=trainer.global_step)
         value = found[task.metric]
-        better = self.best is None or (value < self.best if task.lower_is_better else value > self.best)
+        better = self._is_better(value, task.lower_is_better)
         if better:
             self.best, self.best_epoch, self.waited = value, epoch, 0
             self._keep_weights(module, {"epoch": epoch, f"dev_{task.metric}": value})
@@ -135,6 +137,13 @@ class Keeper(Checkpoint):
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         mark = "  best" if better else ""
         self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {told}  {rate}  {minutes:.1f} min{mark}")
+
+    def _is_better(self, value: float, lower_is_better: bool) -> bool:
+        if self.best is None:
+            return True
+        if math.isnan(self.best) or math.isnan(value):  # anything is better than no number
+            return not math.isnan(value)
+        return value < self.best if lower_is_better else value > self.best
 
     def _keep_weights(self, module: Module, facts: dict[str, Any]) -> None:
         # One entry of metadata: several are written in any order, and the same weights should be the same file.
@@ -148,7 +157,7 @@ class Keeper(Checkpoint):
             if not torch.isfinite(parameter).all():
                 raise Diverged(f"{name} is no longer finite at step {trainer.global_step}")
         trainer.save_checkpoint(self.folder / "checkpoints")
-        self._saved = time.monotonic()
+        self._saved, self._kept_step = time.monotonic(), trainer.global_step
 
     def _out_of_patience(self, module: Module) -> bool:
         patience = module.settings.patience

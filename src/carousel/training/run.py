@@ -49,7 +49,7 @@ class Run:
             raise RunError(f"{self.folder}: is a file; a run needs a directory of its own")
         if not self.exists:
             return
-        if not self.config.exists():
+        if not self._is_run:
             raise RunError(f"{self.folder}: holds other files; give an empty or new directory")
         if not force:
             raise RunError(f"{self.folder}: a run is here already; go on with --resume, or begin anew with --force")
@@ -58,7 +58,16 @@ class Run:
         """Make the directory; a run that is there goes."""
         if self.exists:
             shutil.rmtree(self.folder)
-        self.checkpoints.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _is_run(self) -> bool:
+        """Whether the directory is ours to replace: many others have a config.yaml, but not with a task's keys."""
+        try:
+            self.settings()
+        except (OSError, ValueError):
+            return False
+        return self.metrics.exists()
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -78,7 +87,7 @@ class Run:
         found, _ = load_yaml(self.config)
         if "task" not in found:
             raise SettingsError(f"{self.config}: task: must be given")
-        task = find_task(found["task"])
+        task = find_task(str(found["task"]))
         return task, task.Settings.read({}, file=self.config)
 
     def load(self) -> Task:

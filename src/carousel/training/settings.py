@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 
@@ -101,6 +101,14 @@ class Settings(BaseModel):
             if name not in cls.model_fields:
                 raise SettingsError(f"{name}: there is no such key{near(str(name), cls.model_fields, cls.SYNONYMS)}")
         return given
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth(cls, value: Any, info: ValidationInfo) -> Any:
+        """To pydantic True is 1, but whoever writes `epochs: yes` means something else."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError("should not be true or false")
+        return value
 
     @classmethod
     def read(
@@ -216,4 +224,5 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark and "\n" in text else ""
-        raise SettingsError(f"{where}{line}: not YAML ({getattr(error, 'problem', None) or error})") from error
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise SettingsError(f"{where}{line}: not YAML ({problem})") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -44,11 +44,12 @@ class Meter(Protocol):
 
 @dataclass
 class Data:
-    """What a run reads. `facts` are said in the report: sizes, vocabulary, unknown tokens."""
+    """What a run reads. `facts` are said in the report: sizes, vocabulary, unknown tokens; `notes` before training."""
 
     train: Batches
     dev: Batches | None
     facts: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 class Task(nn.Module, ABC):
@@ -62,6 +63,8 @@ class Task(nn.Module, ABC):
     metric: ClassVar[str]
     lower_is_better: ClassVar[bool] = True
     unit: ClassVar[str] = "tokens"  # what Loss.weight counts
+    endings: ClassVar[tuple[str, ...]] = ()  # of the names of files that are for this task
+    columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `written` puts in a table, if it is one
 
     settings: Any
 
@@ -98,6 +101,20 @@ class Task(nn.Module, ABC):
 
     def show(self, page: Any) -> None:
         """Add to the report what this task has to show: samples, pictures."""
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """What the model says of each line of raw text, in JSON's terms; blank lines have their place too."""
+        raise ValueError(f"a {self.name} model does not predict; it has other commands (see carousel --help)")
+
+    def written(self, found: dict[str, Any]) -> str:
+        """One item of `predict_lines` as text: the `columns` of it with tabs between, or as the task likes."""
+        told = [found[name] for name in self.columns]
+        return "\t".join("" if part is None else str(part).replace("\t", " ") for part in told)
+
+    @classmethod
+    def check(cls, settings: Any) -> Any:
+        """What is in the data that `settings` name: prints with Rich, and has `warnings` and `as_dict()`."""
+        raise ValueError(f"there is no check of data for {cls.name} yet")
 
     def describe_loss(self) -> Callable[[float], str]:
         """How the progress bar words a training loss."""

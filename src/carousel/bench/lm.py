@@ -1,0 +1,216 @@
+"""Language models against the same in plain PyTorch: `carousel bench lm`.
+
+Training is measured in whole steps (forward, backward, clipping, optimizer), generation in whole texts, both on random
+tokens, since speed does not depend on what they say. The plain side is what a tutorial has: `nn.Embedding`, `nn.LSTM`,
+`nn.Linear`, `F.cross_entropy`, and an optimizer with torch's defaults.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .. import kernels
+from ..data import TextBatch, Vocabulary
+from ..models.language import LanguageModel, LanguageSettings
+from ..report import replacing
+from ..training import Data
+from ..training.optimizers import make_optimizer
+from .layers import race
+
+SIZES: dict[str, dict[str, Any]] = {
+    # the poem model: 128 lines of 48 characters and [END]
+    "poems": {"steps": 49, "batch": 128, "vocabulary": 2844, "embedding": 256, "hidden": 128, "layers": 1, "lr": 0.01,
+              "optimizer": "adam", "least": 1.9},
+    # Zaremba's small model of the Penn Treebank
+    "PTB small": {"steps": 35, "batch": 20, "vocabulary": 10_000, "embedding": 200, "hidden": 200, "layers": 2, "lr": 1.0,
+                  "optimizer": "sgd", "least": 1.4},
+}  # fmt: skip
+
+
+class Plain(nn.Module):
+    """A language model as in a tutorial."""
+
+    def __init__(self, vocabulary: int, embedding: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding, padding_idx=0)
+        self.layers = nn.LSTM(embedding, hidden, layers)
+        self.output = nn.Linear(hidden, vocabulary)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.output(self.layers(self.embedding(tokens))[0])
+
+
+def make_batch(size: dict[str, Any], seed: int = 0) -> TextBatch:
+    draw = torch.Generator().manual_seed(seed)
+    shape = size["steps"], size["batch"]
+    inputs, targets = (torch.randint(4, size["vocabulary"], shape, generator=draw) for _ in range(2))
+    return TextBatch(inputs, targets, torch.full((shape[1],), shape[0]), torch.arange(shape[1]), shape[0] * shape[1])
+
+
+def make_model(size: dict[str, Any]) -> LanguageModel:
+    """The same network as `Plain`, as a task."""
+    vocabulary = Vocabulary.from_tokens([f"w{k}" for k in range(size["vocabulary"] - 4)], "word")
+    keys = ("embedding", "hidden", "layers", "lr", "optimizer")
+    settings = LanguageSettings(train=Path("text"), tied=False, dropout=0, **{name: size[name] for name in keys})
+    return LanguageModel(settings, vocabulary)
+
+
+def plain_step(size: dict[str, Any], batch: TextBatch) -> Callable[[], None]:
+    model = Plain(size["vocabulary"], size["embedding"], size["hidden"], size["layers"])
+    make = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[size["optimizer"]]
+    optimizer = make(model.parameters(), lr=size["lr"])
+
+    def step() -> None:
+        logits = model(batch.inputs)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=0)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+
+    return step
+
+
+def our_step(size: dict[str, Any], batch: TextBatch) -> Callable[[], None]:
+    """A bare loop's step with our parts."""
+    model = make_model(size)
+    optimizer = make_optimizer(model.settings, model.parameters())
+
+    def step() -> None:
+        loss = model.loss(batch).mean
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+
+    return step
+
+
+def training(seconds: float) -> list[dict[str, Any]]:
+    """Training steps, side by side."""
+    rows = []
+    for name, size in SIZES.items():
+        torch.manual_seed(0)
+        batch = make_batch(size)
+        found = race({"torch": plain_step(size, batch), "carousel": our_step(size, batch)}, seconds)
+        rates = {side: batch.tokens / t for side, t in found.items()}
+        rows.append({"model": name, **rates, "ratio": found["torch"] / found["carousel"], "least": size["least"]})
+    return rows
+
+
+class _Repeated:
+    """The same batch again and again, as batches."""
+
+    def __init__(self, batch: TextBatch, count: int) -> None:
+        self.batch, self.count = batch, count
+
+    def __iter__(self) -> Iterator[TextBatch]:
+        return iter([self.batch] * self.count)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def set_epoch(self, epoch: int) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class _Timed(LanguageModel):
+    """The poem model, which takes down when each of its steps began."""
+
+    begun: ClassVar[list[float]] = []
+
+    @classmethod
+    def prepare(cls, settings: Any) -> Any:
+        model = cls(settings, make_model(SIZES["poems"]).vocabulary)
+        return model, Data(_Repeated(make_batch(SIZES["poems"]), 24), None)
+
+    def loss(self, batch: Any) -> Any:
+        self.begun.append(time.perf_counter())
+        return super().loss(batch)
+
+
+def engine(rounds: int = 3) -> dict[str, float]:
+    """A step of the poem model in the engine, beside the same step in a bare loop."""
+    from ..training.engine import train
+
+    size = SIZES["poems"]
+    best = {"engine": float("inf"), "bare": float("inf")}
+    settings = make_model(size).settings.model_copy(update={"epochs": 1, "log_steps": 10})
+    for _ in range(rounds):
+        torch.manual_seed(0)
+        step = our_step(size, make_batch(size))
+        times = []
+        for _ in range(24):
+            times.append(time.perf_counter())
+            step()
+        best["bare"] = min(best["bare"], _typical(times))
+        _Timed.begun.clear()
+        with tempfile.TemporaryDirectory() as folder:
+            train(_Timed, settings, Path(folder) / "run", quiet=True, report=False)
+        best["engine"] = min(best["engine"], _typical(_Timed.begun))
+    return {**best, "overhead": best["engine"] / best["bare"] - 1}
+
+
+def _typical(begun: list[float]) -> float:
+    """The median time from the beginning of a step to the next; the first few warm up."""
+    gaps = sorted(b - a for a, b in zip(begun[4:], begun[5:], strict=False))
+    return gaps[len(gaps) // 2]
+
+
+def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
+    """Measure, print the table, write lm.json."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from .generation import compare_generation
+
+    if not kernels.available():
+        raise ValueError(f"bench lm: {kernels.why_not()}")
+    console = Console()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with replacing(out / "lm.json") as file:
+            result: dict[str, Any] = {"training": training(seconds), "engine": engine(), "generation": compare_generation()}
+            result["claims"] = claims(result)
+            file.write(json.dumps(result, indent=1))
+    finally:
+        torch.set_num_threads(threads)
+    table = Table(title="language models against plain PyTorch, 2 threads")
+    for column in ("", "plain", "carousel", "ratio"):
+        table.add_column(column, justify="left" if not column else "right")
+    for row in result["training"]:
+        rates = [f"{row[side]:,.0f}" for side in ("torch", "carousel")]
+        table.add_row(f"training {row['model']}, tokens/s", *rates, f"{row['ratio']:.2f}")
+    for row in result["generation"]:
+        rates = [f"{row[side]:,.1f}" for side in ("torch", "carousel")]
+        table.add_row(f"generating, batch {row['batch']}, poems/s", *rates, f"{row['ratio']:.2f}")
+    console.print(table)
+    for claim in result["claims"]:
+        mark = "" if claim["holds"] else "  missed"
+        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=None if claim["holds"] else "red")
+    return result
+
+
+def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the project holds itself to, and what was found."""
+    made = [(f"training {r['model']}, ratio", r["ratio"], r["least"], True) for r in result["training"]]
+    made += [(f"generating, batch {r['batch']}, ratio", r["ratio"], r["least"], True) for r in result["generation"]]
+    made += [("engine over a bare loop, share of a step", result["engine"]["overhead"], 0.05, False)]
+    return [
+        {"what": what, "found": found, "must": f"{'≥' if least else '≤'} {bound:g}", "holds": found >= bound if least else found <= bound}
+        for what, found, bound, least in made
+    ]

@@ -1,0 +1,99 @@
+"""What a run says of new text: `carousel predict`; and what is in data before there is a run: `carousel check`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .use import JsonOption, RunArgument, lines_of, load
+
+
+def predict(
+    run: RunArgument,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Raw text, an item a line; without it, standard input.")
+    ] = None,
+    n_best: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Also the next best taggings; for tag runs.")
+    ] = None,
+    conll: Annotated[
+        bool,
+        typer.Option("--conll", help="The file has a word a line, as files named .conll and .conllu; for tag runs."),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write here; a name that ends in .jsonl gets JSON.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an item.")] = False,
+) -> None:
+    """What a trained model says of raw text: labels or tags, with the model's confidence in them.
+
+    \b
+    carousel predict run texts.txt > labels.tsv
+    echo "a warm , funny film" | carousel predict run
+    carousel predict run texts.txt --out labels.jsonl
+    carousel predict run untagged.conll --n-best 3           a tagger's three best taggings
+    """
+    from carousel.report import replacing
+
+    conll = conll or (data is not None and data.suffix in (".conll", ".conllu"))
+    model = load(run, "tag" if conll or n_best is not None else None)
+    options = {} if n_best is None else {"n_best": n_best}
+    if conll and data is None:
+        raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
+    items = model.predict_file(data, **options) if conll else model.predict_lines(lines_of(data, blank=True), **options)
+    as_json = as_json or (out is not None and out.suffix == ".jsonl")
+    with replacing(out) if out is not None else nullcontext() as file:
+        if model.columns and not as_json:
+            typer.echo("\t".join(model.columns), file)
+        for found in items:
+            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else model.written(found), file)
+
+
+def check(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to train on.")],
+    dev: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to choose the best epoch by.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="What it is for; else told by its name.")] = None,
+    set: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at data before training on it: counts, lengths, labels, unknown tokens, what is there twice.
+
+    \b
+    carousel check reviews.tsv --dev dev.tsv
+    carousel check tweets.csv --set text_column=tweet --set label_column=topic
+    carousel check poems.txt --dev dev.txt --json | jq .warnings
+    """
+    from rich.console import Console
+
+    kind = find_task(data, task)
+    found = kind.check(kind.Settings.read({}, pairs=set or [], train=data, dev=dev))
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console.print(found)
+    for warning in found.warnings:
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def find_task(data: Path, task: str | None) -> Any:
+    """The task by its name, or by how the file's name ends."""
+    from carousel import models
+
+    if task is not None:
+        return models.find_task(task)
+    for name in models.TASKS:
+        if data.suffix.lower() in (kind := models.find_task(name)).endings:
+            return kind
+    raise ValueError(f"{data}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(predict)
+    app.command()(check)

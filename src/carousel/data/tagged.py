@@ -1,0 +1,247 @@
+"""Tagged sentences as examples: words, their characters and their tags as integers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from .conll import Conll, Sentence
+from .errors import DataError
+from .examples import Column
+from .kinds import UNK
+from .lines import chunks, read_lines
+from .tags import Recognition, Scheme, all_tags, convert, illegal, part
+from .vocabulary import Vocabulary
+
+LONGEST = 40  # characters that are read of a word: of a longer one, half of them at each end
+SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
+
+
+class TagCounts:
+    """What a file to train on holds: its words and tags, and the scheme of the tags."""
+
+    def __init__(self, source: Conll, scheme: SchemeName = "auto") -> None:
+        """`scheme` is that of the file's tags: `none` if they are not parts of spans, `auto` if it is to be found."""
+        self.path = source.path
+        self.words: Counter[str] = Counter()
+        self.tags: Counter[str] = Counter()
+        self.sentences = 0
+        lines: dict[str, int] = {}
+        seen = Recognition()
+        for sentence in source:
+            self.sentences += 1
+            self.words.update(sentence.words)
+            self.tags.update(sentence.tags)
+            for tag in set(sentence.tags) - lines.keys():
+                lines[tag] = sentence.lines[sentence.tags.index(tag)]
+            if scheme != "none" and all(map(part, sentence.tags)):
+                seen.add(sentence.tags)
+        self.scheme: Scheme | None = None  # that of the file; None: its tags are not parts of spans
+        spans = [tag for tag in self.tags if tag != "O" and part(tag)]
+        if (scheme == "auto" and spans and "O" in self.tags) or scheme in ("iob1", "iob2", "bioes"):
+            for tag, line in lines.items():
+                if part(tag) is None:
+                    remedy = "mend it, or set scheme to none if these are no spans"
+                    raise DataError(self.path, line, f"the tag {tag!r} is not O, B-TYPE, I-TYPE and so on", remedy)
+            self.scheme = seen.scheme if scheme == "auto" else scheme
+        if len(self.tags) == 1:
+            only = next(iter(self.tags))
+            raise DataError(self.path, None, f"every word has the tag {only!r}", "give examples of at least two tags")
+
+    @property
+    def types(self) -> list[str]:
+        """The types of spans, sorted."""
+        return sorted({found[1] for found in map(part, self.tags) if found and found[1]})
+
+
+@dataclass
+class Lexicon:
+    """The words, characters and tags of a model, and their numbers.
+
+    >>> from carousel.data import Vocabulary
+    >>> words, characters = Vocabulary.train(["ada sat"], "word"), Vocabulary.train(["Ada sat"])
+    >>> lexicon = Lexicon(words, characters, ["O", "B-PER", "I-PER"], "iob2", "iob1", frozenset({"Ada", "sat"}))
+    >>> columns = lexicon.encode([["ADA", "sat"]])
+    >>> columns["tokens"].values.tolist(), columns["unseen"].values.tolist(), columns["spelling"].values.tolist()
+    ([4, 5], [1, 0], [3, 3])
+    """
+
+    words: Vocabulary
+    characters: Vocabulary
+    tags: list[str]
+    scheme: Scheme | None  # that `tags` are in; None: they are not parts of spans
+    written: Scheme | None  # that of the training file
+    seen: frozenset[str]  # the words of the training file, as they stand there
+    lower: bool = True  # whether `words` are in lower case
+
+    @classmethod
+    def of(cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool) -> Lexicon:
+        """The lexicon of a training file; tags that are parts of spans are put into `scheme`."""
+        characters = Vocabulary.train((word * n for word, n in counts.words.items()), "character")
+        if counts.scheme is None:
+            tags, own = sorted(counts.tags, key=lambda tag: (-counts.tags[tag], tag)), None
+        else:
+            tags, own = all_tags(counts.types, scheme), scheme
+        return cls(words, characters, tags, own, counts.scheme, frozenset(counts.words), lower)
+
+    def encode(self, sentences: Sequence[Sequence[str]], characters: bool = True) -> dict[str, Column]:
+        """The columns of some sentences: tokens, whether each was unseen in training, and their characters."""
+        lengths = np.array([len(words) for words in sentences], np.int64)
+        every = [word for words in sentences for word in words]
+        ids = self._ids
+        tokens = np.fromiter((ids.get(w.lower() if self.lower else w, UNK) for w in every), np.int64, len(every))
+        unseen = np.fromiter((word not in self.seen for word in every), np.uint8, len(every))
+        columns = {"tokens": Column(tokens, lengths), "unseen": Column(unseen, lengths)}
+        if characters:
+            half = LONGEST // 2
+            short = [word if len(word) <= LONGEST else word[:half] + word[-half:] for word in every]
+            values, spelling = self.characters.encode_many(short)
+            owner = np.repeat(np.arange(len(sentences)), lengths)
+            counts = np.bincount(owner, spelling, minlength=len(sentences)).astype(np.int64)
+            columns |= {"characters": Column(values, counts), "spelling": Column(spelling, lengths)}
+        return columns
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each tag."""
+        return {tag: k for k, tag in enumerate(self.tags)}
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {word: i for word, i in self.words.tokenizer.get_vocab().items() if i > UNK}
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """All that the integers depend on, in JSON's terms."""
+        seen = hashlib.blake2b("\n".join(sorted(self.seen)).encode(), digest_size=16).hexdigest()
+        return {
+            "words": self.words.fingerprint, "characters": self.characters.fingerprint, "tags": self.tags,
+            "lower": self.lower, "seen": seen,
+        }  # fmt: skip
+
+    def save(self, folder: Path) -> None:
+        """Write it to a run directory."""
+        self.words.save(folder / "tokenizer.json")
+        self.characters.save(folder / "characters.json")
+        tags = {"tags": self.tags, "scheme": self.scheme, "written": self.written, "lower": self.lower}
+        (folder / "tags.json").write_text(json.dumps(tags, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        (folder / "words.txt").write_text("".join(f"{word}\n" for word in sorted(self.seen)), "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Lexicon:
+        """The one that was written there."""
+        return cls(
+            Vocabulary.load(folder / "tokenizer.json"),
+            Vocabulary.load(folder / "characters.json"),
+            seen=frozenset(word for _, word in read_lines(folder / "words.txt")),
+            **json.loads((folder / "tags.json").read_text("utf-8")),
+        )
+
+
+class TaggedSentences:
+    """The sentences of a file, with the numbers of their words and tags, for an `ExampleStore`.
+
+    Sentences of more than `max_length` words are cut into parts. Tags that break the rules of their scheme are read in
+    the way of `spans`; they are counted.
+    """
+
+    per_token = True
+
+    def __init__(self, source: Conll, lexicon: Lexicon, max_length: int | None = None, characters: bool = True) -> None:
+        self.source = source
+        self.lexicon = lexicon
+        self.max_length = max_length
+        self.characters = characters
+        size = len(lexicon.words)
+        self.dtypes: dict[str, Any] = {
+            "tokens": np.uint16 if size <= 1 << 16 else np.uint32,
+            "labels": np.uint16,
+            "lines": np.int64,
+            "unseen": np.uint8,
+        }
+        if characters:
+            self.dtypes |= {"characters": np.uint32, "spelling": np.uint8}
+        self.found: dict[str, Any] = {}
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.source.path]
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return {
+            "reader": "conll", "column": self.source.column, "word_column": self.source.word_column,
+            "max_length": self.max_length, "with_characters": self.characters, **self.lexicon.fingerprint,
+        }  # fmt: skip
+
+    def chunks(self) -> Iterator[Mapping[str, Column]]:
+        self.found = {"sentences": 0, "illegal": 0, "illegal_line": None, "cut": 0, "cut_line": None, "longest": 0}
+        for group in chunks(self._parts(), lambda sentence: 8 * len(sentence.words)):
+            labels = [self.lexicon.numbers[tag] for sentence in group for tag in sentence.tags]
+            lengths = np.array([len(sentence.words) for sentence in group])
+            first = np.array([sentence.lines[0] for sentence in group])
+            yield {
+                **self.lexicon.encode([sentence.words for sentence in group], self.characters),
+                "labels": Column(np.array(labels), lengths),
+                "lines": Column(first, np.ones_like(first)),
+            }
+
+    def _parts(self) -> Iterator[Sentence]:
+        """The sentences, cut and with tags that are in the lexicon."""
+        found, most, scheme = self.found, self.max_length, self.lexicon.scheme
+        for sentence in self.source:
+            self._check(sentence)
+            found["sentences"] += 1
+            found["longest"] = max(found["longest"], len(sentence.words))
+            if scheme is not None and self.lexicon.written is not None:
+                broken = illegal(sentence.tags, self.lexicon.written)
+                found["illegal"] += len(broken)
+                if broken and found["illegal_line"] is None:
+                    found["illegal_line"] = sentence.lines[broken[0]]
+            step = most or len(sentence.words)
+            if len(sentence.words) > step:
+                found["cut"] += 1
+                found["cut_line"] = found["cut_line"] or sentence.lines[0]
+            for start in range(0, len(sentence.words), step):
+                words, tags, lines = (values[start : start + step] for values in sentence)
+                yield Sentence(words, tags if scheme is None else convert(tags, scheme), lines)  # type: ignore[arg-type]
+
+    def _check(self, sentence: Sentence) -> None:
+        """Complain of a tag that is not one of the training data's."""
+        known = self._known
+        for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+            if tag not in known:
+                remedy = "mend it, or train on data that has it"
+                raise DataError(self.source.path, line, f"the tag {tag!r} is not in the training data", remedy)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        types = {found[1] for found in map(part, self.lexicon.tags) if found}
+        if self.lexicon.scheme is None:
+            return frozenset(self.lexicon.tags)
+        return frozenset(["O", *(f"{prefix}-{type}" for type in types for prefix in "BIESLU")])
+
+
+def complaints(path: Path, facts: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
+    """What a user should know of a file of tagged sentences, one line each."""
+    said = []
+    if facts["illegal"]:
+        many = "1 tag breaks" if facts["illegal"] == 1 else f"{facts['illegal']:,} tags break"
+        said.append(
+            f"{path}:{facts['illegal_line']}: {many} the rules of {scheme}, here first; read as the nearest spans"
+        )
+    if facts["cut"]:
+        many = "a sentence is" if facts["cut"] == 1 else f"{facts['cut']:,} sentences are"
+        said.append(
+            f"{path}:{facts['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
+            f"{facts['longest']:,} words); is a blank line between sentences missing?"
+        )
+    return said

@@ -1,0 +1,5 @@
+"""Metrics: numbers about what a model said and what was right. They know nothing of models."""
+
+from .classes import Confusion
+
+__all__ = ["Confusion"]

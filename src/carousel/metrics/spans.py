@@ -1,0 +1,56 @@
+"""How well spans are found: a span counts if its type, its first and its last word are all right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..data.tags import spans
+
+
+class SpanScore:
+    """Counts the spans that are there, that were found, and that are both, by type.
+
+    >>> score = SpanScore()
+    >>> score.add(["B-PER", "I-PER", "O", "B-LOC"], ["B-PER", "O", "O", "B-LOC"])
+    >>> score.f1, score.types()["LOC"]
+    (0.5, {'precision': 1.0, 'recall': 1.0, 'f1': 1.0, 'count': 1})
+    """
+
+    def __init__(self) -> None:
+        self.there: Counter[str] = Counter()
+        self.said: Counter[str] = Counter()
+        self.right: Counter[str] = Counter()
+
+    def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
+        """Count one sentence, by its tags in any scheme and those that were predicted."""
+        if len(gold) != len(predicted):
+            raise ValueError(f"gold and predicted must be as long as each other, got {len(gold)} and {len(predicted)}")
+        there, said = set(spans(gold)), set(spans(predicted))
+        for count, found in ((self.there, there), (self.said, said), (self.right, there & said)):
+            count.update(span.type for span in found)
+
+    def types(self) -> dict[str, dict[str, float]]:
+        """Precision, recall and F1 for each type, and how many spans of it there are."""
+        return {type: self._of([type]) for type in sorted(self.there.keys() | self.said.keys())}
+
+    def overall(self) -> dict[str, float]:
+        """The same for all spans together (micro average)."""
+        return self._of(list(self.there.keys() | self.said.keys()))
+
+    @property
+    def f1(self) -> float:
+        """F1 of all spans together; 0 if there are none."""
+        return self.overall()["f1"]
+
+    def _of(self, types: list[str]) -> dict[str, float]:
+        right, said, there = (sum(count[t] for t in types) for count in (self.right, self.said, self.there))
+        return {
+            "precision": right / max(1, said),
+            "recall": right / max(1, there),
+            "f1": 2 * right / max(1, said + there),
+            "count": there,
+        }
+
+    def __repr__(self) -> str:
+        return f"SpanScore({self.there.total():,} spans, F1 {self.f1:.2%})"

@@ -1,0 +1,306 @@
+"""The classifier: one label for a text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import field_validator
+from torch import Tensor, nn
+
+from ..data import Vocabulary
+from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
+from ..data.labelled import LabelledTexts, count_labels, cut_off
+from ..data.table_check import TableCheck, check_tables
+from ..data.tables import Table
+from ..metrics import Confusion
+from ..metrics.picture import show_confusion
+from ..training import Data, Loss, RunError, SettingsError, Task, key
+from ..training.files import write_whole
+from .encoder import SequenceDropout
+from .pooling import PoolingName, pooling
+from .words import WordSettings
+
+
+class ClassifySettings(WordSettings):
+    """Keys of the classifier."""
+
+    task: Literal["classify"] = key("classify", "the task", "data")
+    text_column: str | None = key(None, "the column of texts, by name or by number from 1; null: found", "data")
+    label_column: str | None = key(None, "the column of labels, by name or by number from 1; null: found", "data")
+    extra: Path | None = key(None, "more labelled examples to train on, such as the phrases of sentences", "data")
+    tokens: Literal["word", "character", "bpe"] = key("word", "what a token is", "data")
+    pooling: PoolingName = key("max", "how the vectors of all tokens become one", "model")
+    class_weights: str = key(
+        "none", "how much an example counts: none (all the same), balanced (classes do), or LABEL=WEIGHT,…", "model"
+    )
+
+    @field_validator("text_column", "label_column", mode="before")
+    @classmethod
+    def _column(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given  # YAML reads 2 so
+
+    def table(self, path: str | Path) -> Table:
+        return Table(path, self.text_column, self.label_column)
+
+    @property
+    def training_tables(self) -> list[Table]:
+        return [self.table(path) for path in (self.train, self.extra) if path is not None]
+
+    def store(self, tables: Sequence[Table], vocabulary: Vocabulary, labels: Sequence[str]) -> ExampleStore:
+        lower = "lower" if self.lower else ""
+        texts = LabelledTexts(tables, vocabulary, labels, self.max_length, self.read_text, lower)
+        return keep_examples(texts, self.cache_folder)
+
+    def weights(self, count: Counter[str]) -> Tensor | None:
+        """What an example of each class counts, (classes,); None if all count the same."""
+        labels = sorted(count)
+        if self.class_weights == "none":
+            return None
+        if self.class_weights == "balanced":  # 1 on average over the examples
+            return torch.tensor([count.total() / (len(labels) * count[label]) for label in labels])
+        given: dict[str, float] = {}
+        for pair in self.class_weights.split(","):
+            label, _, weight = pair.rpartition("=")
+            try:
+                given[label.strip()] = float(weight)
+            except ValueError:
+                given[label.strip()] = -1
+        if set(given) != set(labels) or not all(0 <= weight < float("inf") for weight in given.values()):
+            example = ",".join(f"{label}=1" for label in labels[:3]) + (",…" if len(labels) > 3 else "")
+            raise SettingsError(f"class_weights: write none, balanced or {example}; got {self.class_weights!r}")
+        return torch.tensor([given[label] for label in labels])
+
+
+class Classifier(Task):
+    """embedding → layers → pooling → classes.
+
+    >>> from carousel.models.classify import Classifier, ClassifySettings
+    >>> from carousel.data import Vocabulary
+    >>> words = Vocabulary.train(["a fine film", "a dull film"], "word")
+    >>> model = Classifier(ClassifySettings(train="reviews.tsv"), words, ["bad", "good"]).eval()
+    >>> model.scores(torch.tensor([[4], [7]]), torch.tensor([2])).shape
+    torch.Size([1, 2])
+    >>> model.predict("a fine film").label in ("bad", "good")
+    True
+    """
+
+    name = "classify"
+    Settings = ClassifySettings
+    metric = "accuracy"
+    lower_is_better = False
+    unit = "texts"
+    endings = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
+    columns = ("label", "confidence", "text")
+
+    def __init__(
+        self, settings: ClassifySettings, vocabulary: Vocabulary, labels: Sequence[str], weights: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.vocabulary = vocabulary
+        self.labels = list(labels)
+        self.embedder = s.embedder(vocabulary)
+        self.layers = s.encoder(s.embedding)
+        self.drop = SequenceDropout(s.dropout, s.variational)
+        self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
+        self.output = nn.Linear(s.encoded, len(self.labels))
+        self.weights: Tensor | None
+        self.register_buffer("weights", weights, persistent=False)
+
+    # ---------------------------------------------------------------- the network
+
+    def scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """tokens (T, B), lengths (B,) → log-probabilities of the classes before they are normalised, (B, classes)."""
+        y, _ = self.layers(self.embedder(tokens), lengths=lengths)
+        return self.output(self.pool(self.drop(y), lengths))
+
+    # ---------------------------------------------------------------- training
+
+    def loss(self, batch: ExampleBatch) -> Loss:
+        """The mean cross-entropy of a text's label."""
+        scores = self.scores(batch.tokens, batch.lengths)
+        assert batch.labels is not None
+        smooth = self.settings.label_smoothing
+        losses = F.cross_entropy(scores, batch.labels, reduction="none", label_smoothing=smooth)
+        if self.weights is not None:
+            losses = losses * self.weights[batch.labels]
+        return Loss(losses.mean(), len(losses))
+
+    def meter(self) -> Accuracy:
+        return Accuracy(self)
+
+    # ---------------------------------------------------------------- use
+
+    def predict(self, texts: str | Iterable[str]) -> Prediction | Predictions:
+        """The label of a text, or of each of several, with the model's confidence in it; prints readably."""
+        if isinstance(texts, str):
+            return next(self.predictions([texts]))
+        return Predictions(self.predictions(texts))
+
+    @torch.no_grad()
+    def predictions(self, texts: Iterable[str], batch: int = 256) -> Iterator[Prediction]:
+        """As `predict`, for texts that stream past, `batch` at a time. A blank text has no label."""
+        self.eval()
+        waiting = iter(texts)
+        while group := list(islice(waiting, batch)):
+            values, lengths = self.vocabulary.encode_many([self.settings.read_text(text) for text in group])
+            tokens = cut_off(values, lengths, self.settings.max_length)
+            made = collate({"tokens": tokens})
+            probabilities = self.scores(made.tokens, made.lengths).softmax(1)
+            for text, length, row in zip(group, lengths, probabilities.tolist(), strict=True):
+                yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))))
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        return (found.as_dict() for found in self.predictions(lines))
+
+    def evaluate(self, path: str | Path) -> dict[str, Any]:
+        """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; what is taken for what."""
+        meter, store = self._measure(path)
+        return {
+            **meter.result(),
+            "texts": len(store),
+            "tokens": store.tokens,
+            "unknown": store.unknown,
+            "cut": store.facts["cut"],
+            "classes": meter.confusion.classes(),
+            "confusion": meter.confusion.table(),
+        }
+
+    def _measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
+        store = self.settings.store([self.settings.table(path)], self.vocabulary, self.labels)
+        meter = self.meter()
+        for batch in self.settings.reading_batches(store):
+            meter.add(batch)
+        return meter, store
+
+    def show(self, page: Any) -> None:
+        if self.settings.dev is None:
+            return
+        meter, _ = self._measure(self.settings.dev)
+        told = f"`{self.settings.dev}`: accuracy *{meter.confusion.accuracy:.2%}* of {meter.confusion.total:,} texts."
+        show_confusion(page, meter.confusion, "What is taken for what", told)
+
+    # ---------------------------------------------------------------- data
+
+    @classmethod
+    def prepare(cls, settings: ClassifySettings) -> tuple[Self, Data]:
+        s = settings
+        tables, dev_table = s.training_tables, None if s.dev is None else s.table(s.dev)  # a missing file is said first
+        count = count_labels(tables[0])
+        labels = sorted(count)
+        weights = s.weights(count)
+        texts = (s.read_text(row.text) for table in tables for row in table)
+        vocabulary = s.make_vocabulary(texts, s.tokens)
+        store = s.store(tables, vocabulary, labels)
+        facts = {
+            "training texts": _describe(s.train, store),
+            "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
+            "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / store.tokens:.2%} unknown",
+        }
+        dev = None
+        if dev_table is not None:
+            held_out = s.store([dev_table], vocabulary, labels)
+            dev = s.reading_batches(held_out)
+            facts["dev texts"] = (
+                f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
+            )
+        vectors = s.given_vectors(vocabulary)
+        network = cls(settings, vocabulary, labels, weights)
+        if vectors is not None:
+            network.embedder.set_vectors(vectors)
+            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
+        cut = store.facts["cut"]
+        notes = [f"{s.train}: {cut:,} texts are cut off after {s.max_length:,} tokens (max_length)"] if cut else []
+        return network, Data(s.training_batches(store), dev, facts, notes)
+
+    @classmethod
+    def check(cls, settings: ClassifySettings) -> TableCheck:
+        """What is in the files that `settings` name, before training on them."""
+        s = settings
+        tables = s.training_tables
+        vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
+        dev = None if s.dev is None else s.table(s.dev)
+        return check_tables(tables[0], dev, vocabulary, s.max_length, s.read_text)
+
+    def keep(self, folder: Path) -> None:
+        self.vocabulary.save(folder / "tokenizer.json")
+        write_whole(folder / "labels.json", json.dumps(self.labels, ensure_ascii=False, indent=0) + "\n")
+
+    @classmethod
+    def restore(cls, settings: ClassifySettings, folder: Path) -> Self:
+        path = folder / "labels.json"
+        try:
+            labels = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
+        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), labels)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A text and the probability of each label for it; none if the text is blank.
+
+    >>> Prediction("a fine film", {"bad": 0.125, "good": 0.875})
+    good 0.875  a fine film
+    """
+
+    text: str
+    probabilities: dict[str, float]
+
+    @property
+    def label(self) -> str | None:
+        return max(self.probabilities, key=self.probabilities.__getitem__, default=None)
+
+    @property
+    def confidence(self) -> float | None:
+        return max(self.probabilities.values(), default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        rounded = {label: round(p, 6) for label, p in self.probabilities.items()}
+        confidence = None if self.confidence is None else round(self.confidence, 6)
+        return {"label": self.label, "confidence": confidence, "text": self.text, "probabilities": rounded}
+
+    def __repr__(self) -> str:
+        return f"{self.label} {self.confidence or 0:.3f}  {self.text}"
+
+
+class Predictions(list[Prediction]):
+    """Predictions, printed one a line."""
+
+    def __repr__(self) -> str:
+        width = max((len(str(found.label)) for found in self), default=0)
+        return "\n".join(f"{found.label!s:{width}} {found.confidence or 0:.3f}  {found.text}" for found in self)
+
+
+class Accuracy:
+    """The share of texts whose label is the most probable one, and the mean F1 of the classes."""
+
+    def __init__(self, model: Classifier) -> None:
+        self.model = model
+        self.confusion = Confusion(model.labels)
+        self.total = 0.0
+
+    @torch.no_grad()
+    def add(self, batch: ExampleBatch) -> None:
+        scores = self.model.scores(batch.tokens, batch.lengths)
+        assert batch.labels is not None
+        self.total += float(F.cross_entropy(scores, batch.labels, reduction="sum"))
+        self.confusion.add(batch.labels, scores.argmax(1))
+
+    def result(self) -> dict[str, float]:
+        found = self.confusion
+        return {"accuracy": found.accuracy, "macro_f1": found.macro_f1, "loss": self.total / max(1, found.total)}
+
+
+def _describe(path: Path, store: ExampleStore) -> str:
+    cut = store.facts["cut"]
+    said = f"; {cut:,} cut off after max_length" if cut else ""
+    return f"{path}: {len(store):,} texts, {store.tokens:,} tokens{said}"

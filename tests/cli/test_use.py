@@ -1,0 +1,248 @@
+"""`carousel eval`, `score` and `generate`: tables, JSON, pipes, and one line for what cannot be."""
+
+import io
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+import carousel as library
+from carousel.cli.main import main
+from carousel.models.language import LanguageModel, LanguageSettings
+from carousel.training.engine import train
+
+POEMS = [
+    "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。",
+    "春眠不覺曉，處處聞啼鳥。夜來風雨聲，花落知多少。",
+    "白日依山盡，黃河入海流。欲窮千里目，更上一層樓。",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("poems")
+    (folder / "poems.txt").write_text("\n".join(POEMS) + "\n", "utf-8")
+    given = {"hidden": 8, "embedding": 8, "epochs": 2, "threads": 1, "batch_size": 2, "lr": 0.05}
+    settings = LanguageSettings.read({"train": folder / "poems.txt", "cache": folder / "cache", **given})
+    train(LanguageModel, settings, folder / "run", quiet=True, report=False)
+    return folder / "run"
+
+
+@pytest.fixture
+def text(run):
+    return run.parent / "poems.txt"
+
+
+@pytest.fixture
+def carousel(capsys):
+    """Runs the command: exit code, stdout, stderr."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as end:
+            main(list(map(str, args)))
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def works(carousel):
+    """Runs the command, which must work and say nothing on stderr: its lines."""
+
+    def call(*args):
+        code, out, err = carousel(*args)
+        assert (code, err) == (0, "")
+        assert "\x1b" not in out
+        return out.splitlines()
+
+    return call
+
+
+@pytest.fixture
+def refused(carousel):
+    """Runs the command, which must exit with `code` and say one line and nothing else: the line."""
+
+    def call(*args, code=1):
+        found, out, err = carousel(*args)
+        assert (found, out) == (code, "")
+        assert len(err.splitlines()) == 1, err
+        return err.removeprefix("error: ").rstrip("\n")
+
+    return call
+
+
+# ---------------------------------------------------------------- eval
+
+
+def test_eval(works, run, text):
+    expected = library.load(run).evaluate(text)
+    lines = works("eval", run, text)
+    assert [line.split("  ")[0].strip() for line in lines] == [name.replace("_", " ") for name in expected]
+    assert lines[0].split() == ["perplexity", f"{expected['perplexity']:.4f}"]
+    assert len({len(line) - len(line.split()[-1]) for line in lines}) == 1  # one column
+    told = json.loads("".join(works("eval", run, text, "--json")))
+    assert told == {"run": str(run), "data": str(text), **expected}
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [(b"", "the file is empty"), (b"\xff", ":1: byte 0xff at column 1"), (b"xyz\n", "none of its 3 tokens is in")],
+)
+def test_eval_of_bad_text(refused, run, tmp_path, data, said):
+    (tmp_path / "bad.txt").write_bytes(data)
+    line = refused("eval", run, tmp_path / "bad.txt")
+    assert said in line and line.startswith(f"{tmp_path / 'bad.txt'}:")
+
+
+def test_a_run_that_is_none(refused, tmp_path, text):
+    for args in (["eval", tmp_path / "no", text], ["score", tmp_path / "no", text], ["generate", tmp_path / "no"]):
+        assert refused(*args) == f"{tmp_path / 'no'}: no such run; give a directory that carousel train made"
+        assert "not a run, it has no config.yaml" in refused(args[0], tmp_path, *args[2:])
+
+
+def test_eval_of_a_long_line_holds_one_window_at_a_time(works, run, tmp_path):
+    """A million characters: what is in memory does not grow with the line."""
+    (tmp_path / "long.txt").write_text("床前明月光，" * 40_000)
+    told = json.loads("".join(works("eval", run, tmp_path / "long.txt", "--json")))
+    assert told["tokens"] == 240_001
+
+
+# ---------------------------------------------------------------- score
+
+
+def test_score(works, run, text):
+    expected = list(library.load(run).score(POEMS))
+    head, *lines = works("score", run, text)
+    assert head == "log_prob\ttokens\tperplexity\tline"
+    for line, found in zip(lines, expected, strict=True):
+        log_prob, tokens, perplexity, said = line.split("\t")
+        assert float(log_prob) == pytest.approx(found.total, abs=1e-4)
+        assert (int(tokens), said) == (25, found.line)
+        assert float(perplexity) == pytest.approx(math.exp(-found.total / 25), abs=0.01)
+
+
+def test_score_as_json(works, run, text):
+    for line, found in zip(works("score", run, text, "--json"), library.load(run).score(POEMS), strict=True):
+        told = json.loads(line)
+        assert told["line"] == found.line
+        assert told["log_prob"] == pytest.approx(found.total, abs=1e-5)
+        assert told["perplexity"] == pytest.approx(found.perplexity)
+        assert [token for token, _ in told["tokens"]] == [*found.line, "[END]"]
+        assert sum(p for _, p in told["tokens"]) == pytest.approx(found.total, abs=1e-3)
+
+
+def test_score_by_token_from_a_pipe(works, run, monkeypatch):
+    class Stdin:
+        buffer = io.BytesIO("明月\r\n春\n".encode())
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    rows = [line.split("\t") for line in works("score", run, "--tokens")]
+    assert [row[:2] for row in rows] == [
+        ["line", "token"], ["1", "明"], ["1", "月"], ["1", "[END]"], ["2", "春"], ["2", "[END]"],
+    ]  # fmt: skip
+    assert all(float(row[2]) < 0 for row in rows[1:])
+
+
+def test_score_of_a_bad_pipe(carousel, run, monkeypatch):
+    class Stdin:
+        buffer = io.BytesIO("明月\n".encode() + b"\xff\n")
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    code, _, err = carousel("score", run)
+    assert code == 1
+    assert err.startswith("error: standard input:2: byte 0xff at column 1 is not UTF-8")
+    assert len(err.splitlines()) == 1
+
+
+# ---------------------------------------------------------------- generate
+
+
+def test_generate(works, run):
+    first = works("generate", run, "-n", 5, "--seed", 3, "--length", 20)
+    assert first == works("generate", run, "-n", 5, "--seed", 3, "--length", 20, "--batch", 2)
+    assert first == works("generate", run, "-n", 5, "--seed", 3, "--length", 20, "--temperature", 1)
+    assert first != works("generate", run, "-n", 5, "--seed", 4, "--length", 20)
+    assert len(first) == 5
+
+
+def test_prompts(works, run, tmp_path):
+    (tmp_path / "heads.txt").write_text("床前\n\n春眠\n", "utf-8")
+    lines = works("generate", run, "--prompts", tmp_path / "heads.txt", "--prompt", "黃河", "-n", 2, "--length", 9)
+    assert [line[:2] for line in lines] == ["黃河", "黃河", "床前", "床前", "春眠", "春眠"]
+
+
+def test_generate_as_json(works, run):
+    [line] = works("generate", run, "--greedy", "--json", "--prompt", "明月", "--length", 12)
+    told = json.loads(line)
+    [found] = library.load(run).generate(prompt="明月", length=12)
+    assert told["text"] == found.text
+    assert told["log_prob"] == pytest.approx(found.log_prob, abs=1e-5)
+    assert (told["tokens"], told["finished"]) == (found.tokens, found.finished)
+
+
+def test_forms_rhymes_and_acrostics(works, run, tmp_path):
+    (tmp_path / "rhymes.tsv").write_text("甲\t光霜鄉\n乙\t曉鳥少\n", "utf-8")
+    rules = ["--form", "五言絕句", "--acrostic", "春山明月", "--rhyme", tmp_path / "rhymes.tsv", "--rhyme-class", "乙"]
+    for line in works("generate", run, "-n", 3, "--top-k", 30, *rules, "--no-repeat", 2):
+        assert (len(line), line[::6]) == (24, "春山明月")
+        assert {line[10], line[22]} < set("曉鳥少")
+
+
+@pytest.mark.parametrize(
+    "args, code, said",
+    [
+        (["--prompt", "床Q"], 1, "prompt 1: the model does not know 'Q'; choose another, or allow unknown ones"),
+        (["--top-k", 5000], 1, "k is larger than the vocabulary, which has"),
+        (["--random-k", 5000], 1, "k is larger than the vocabulary, which has"),
+        (["--top-k", 0], 1, "k must be at least 1"),
+        (["--beam", 3, "--top-k", 2], 1, "beam searches and samplers draw; choose one of them"),
+        (["--greedy", "--temperature", 1], 2, "--greedy"),
+        (["--greedy", "--beam", 2], 2, "--greedy"),
+        (["-n", 0], 2, "-n"),
+        (["--length", 0], 2, "--length"),
+        (["--temperature", "hot"], 2, "--temperature"),
+        (["--temperature", 0], 1, "temperature must be above 0"),
+        (["--form", "五言律", "--greedy"], 1, "did you mean 五言律詩?"),
+        (["--acrostic", "Q"], 1, "acrostic: the model does not know 'Q'"),
+        (["--rhyme-class", "甲"], 1, "rhyme_class needs a table of rhymes"),
+        (["--prompts", "none.txt"], 1, "none.txt: no such file"),
+        (["--rhyme", "none.tsv"], 1, "none.tsv: no such file"),
+        (["--topk", 3], 2, "--topk"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be(refused, run, args, code, said):
+    assert said in refused("generate", run, *args, code=code)
+
+
+def test_a_table_of_rhymes_that_is_none(refused, run, tmp_path):
+    (tmp_path / "rhymes.tsv").write_text("甲\t光霜\n乙 曉鳥\n", "utf-8")
+    line = refused("generate", run, "--form", "五言絕句", "--rhyme", tmp_path / "rhymes.tsv")
+    assert line.startswith(f"{tmp_path / 'rhymes.tsv'}:2: not of the form class TAB characters")
+
+
+def test_an_unknown_prompt_can_be_allowed(works, run):
+    assert len(works("generate", run, "--prompt", "床Q", "--unknown", "--length", 4)) == 1
+
+
+@pytest.mark.parametrize("command", ["eval", "score", "generate"])
+def test_help_teaches_by_example(works, command):
+    out = "\n".join(works(command, "--help"))
+    assert f"carousel {command} run" in out
+
+
+# ---------------------------------------------------------------- a real pipe
+
+
+def test_into_a_pipe_that_closes(run):
+    """As `carousel generate run -n 500 | head -1` does: the reader has had enough, and that is no error to report."""
+    command = [sys.executable, "-m", "carousel.cli.main", "generate", str(run), "-n", "4000", "--batch", "50"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        process.wait(120)
+    assert "Traceback" not in said
+    assert len(said.splitlines()) <= 1

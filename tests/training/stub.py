@@ -1,0 +1,104 @@
+"""A task of three numbers whose dev metric is what a test says, so that everything can be worked out by hand."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from carousel.training import Data, Loss, Settings, Task, key
+
+
+class StubSettings(Settings):
+    task: Literal["stub"] = key("stub", "the task", "data")
+
+
+class Numbers:
+    """Batches that are the numbers of a list, in its order."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+        self.next = 0
+
+    def __iter__(self):
+        for index in range(self.next, len(self)):
+            self.next = (index + 1) % len(self)
+            yield torch.tensor(self.numbers[index])
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def set_epoch(self, epoch):
+        pass
+
+    def state_dict(self):
+        return {"next": self.next}
+
+    def load_state_dict(self, state):
+        self.next = state["next"]
+
+
+class Stub(Task):
+    """Three weights that are pulled towards each batch's number: the loss is ½|w − batch|², its gradient w − batch."""
+
+    name = "stub"
+    Settings = StubSettings
+    metric = "luck"
+    metrics: tuple = ()  # the dev metric after each epoch
+    targets: tuple = (1.0, -1.0, 3.0)
+
+    def __init__(self, settings):
+        super().__init__()
+        self.settings = settings
+        self.weight = nn.Parameter(torch.zeros(3))
+
+    @classmethod
+    def prepare(cls, settings):
+        return cls(settings), Data(Numbers(list(cls.targets)), Numbers([0.0]) if cls.metrics else None)
+
+    @classmethod
+    def restore(cls, settings, folder):
+        return cls(settings)
+
+    def keep(self, folder):
+        pass
+
+    def loss(self, batch: Tensor) -> Loss:
+        return Loss((self.weight - batch).square().sum() / 2, 1)
+
+    def meter(self):
+        return Luck(self)
+
+
+class Luck:
+    """The metric of the epoch, and the weight that was evaluated."""
+
+    def __init__(self, task):
+        self.task = task
+        self.seen = float("nan")
+
+    def add(self, batch):
+        self.seen = float(self.task.weight[0].detach())
+        self.task.epochs = getattr(self.task, "epochs", 0) + 1
+
+    def result(self):
+        epochs = getattr(self.task, "epochs", 0)
+        return {"luck": self.task.metrics[epochs - 1] if epochs else 0.0, "weight": self.seen}
+
+
+def register(monkeypatch, **attributes):
+    """Let `stub` be a task that runs can name; the class, with these attributes."""
+    from carousel import models
+
+    made = type("Stub", (Stub,), attributes)
+    monkeypatch.setattr(models, "find_task", lambda name: made)
+    return made
+
+
+def sgd(targets, epochs, lr):
+    """The weight after each step, worked out by hand."""
+    weight, after = 0.0, []
+    for _ in range(epochs):
+        for target in targets:
+            weight -= lr * (weight - target)
+            after.append(weight)
+    return after

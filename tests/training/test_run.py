@@ -1,0 +1,208 @@
+"""The run directory: what is in it, that loading runs no code, and whose directory may be replaced."""
+
+import io
+import json
+import pickle
+import pickletools
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny import Killed, fit, kill_at, language, outcome
+
+import carousel
+from carousel.models.language import LanguageModel
+from carousel.training import Run, RunError, SettingsError
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run with everything, its report too."""
+    folder = tmp_path_factory.mktemp("finished")
+    return fit(language(folder, epochs=2), folder / "run", report=True, command=["/bin/carousel", "train", "lm", "a b"])
+
+
+def test_what_is_in_it(finished):
+    names = {path.name for path in finished.folder.iterdir()}
+    assert names == {
+        "config.yaml", "model.safetensors", "tokenizer.json", "metrics.csv", "tensorboard", "checkpoints",
+        "result.json", "report.html",
+    }  # fmt: skip
+    assert finished.result["command"] == "carousel train lm 'a b'"
+    json.loads((finished.folder / "tokenizer.json").read_text("utf-8"))
+    assert load_file(finished.weights).keys() == LanguageModel.restore(finished.settings()[1], finished.folder).state_dict().keys()
+
+
+def test_the_report(finished):
+    html = finished.report.read_text("utf-8")
+    assert "<code>carousel train lm &#x27;a b&#x27;</code>" in html or "carousel train lm" in html
+    for told in ("training loss", "dev perplexity", "learning rate", "batch_size", "Best dev perplexity"):
+        assert told in html
+    assert "http://" not in html.split("<script")[0]
+
+
+def test_tensorboard_has_what_the_log_has(finished):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(finished.folder / "tensorboard"))
+    events.Reload()
+    assert {"loss", "lr", "gradient", "dev_perplexity"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("dev_perplexity")] == [6, 12]
+
+
+def test_there_is_no_pickle_in_it(finished):
+    for path in finished.folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert not zipfile.is_zipfile(path), path
+            assert not data.startswith(b"\x80"), path
+            with pytest.raises((ValueError, KeyError, pickle.UnpicklingError)):
+                for _ in pickletools.genops(io.BytesIO(data)):
+                    pass
+
+
+def test_nothing_is_unpickled(finished, tmp_path, monkeypatch):
+    """Neither to use a run, nor to go on with it."""
+
+    def never(*_, **__):
+        raise AssertionError("unpickled")
+
+    settings = language(tmp_path, checkpoint_minutes=0)
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, "batch", 1, 2)
+        with pytest.raises(Killed):
+            fit(settings, tmp_path / "run")
+    for owner, names in ((pickle, ("load", "loads", "Unpickler")), (torch, ("load",))):
+        for name in names:
+            monkeypatch.setattr(owner, name, never)
+    model = carousel.load(finished.folder)
+    model.generate(2)
+    model.evaluate(model.settings.dev)
+    fit(settings, tmp_path / "run", resume=True)
+
+
+def test_a_loaded_model_is_the_one_that_was_kept(finished):
+    model = carousel.load(str(finished.folder))
+    assert not model.training
+    torch.testing.assert_close(dict(model.state_dict()), load_file(finished.weights), rtol=0, atol=0)
+    found = model.evaluate(model.settings.dev)["perplexity"]
+    assert found == pytest.approx(finished.result["dev_perplexity"], rel=1e-9)
+    assert finished.weights_facts()["dev_perplexity"] == finished.result["dev_perplexity"]
+
+
+def test_it_can_be_moved(finished, tmp_path):
+    shutil.copytree(finished.folder, tmp_path / "else where")
+    assert carousel.load(tmp_path / "else where").generate(seed=3) == carousel.load(finished.folder).generate(seed=3)
+
+
+# ---------------------------------------------------------------- runs that cannot be used
+
+
+def broken(finished, tmp_path, name, data):
+    run = Run(shutil.copytree(finished.folder, tmp_path / "run"))
+    if data is None:
+        (run.folder / name).unlink()
+    else:
+        (run.folder / name).write_bytes(data)
+    return run
+
+
+def test_there_is_none(tmp_path):
+    with pytest.raises(RunError, match=r"nowhere: no such run; give a directory that carousel train made"):
+        carousel.load(tmp_path / "nowhere")
+    with pytest.raises(RunError, match=r"not a run, it has no config.yaml; give a directory that carousel train made"):
+        carousel.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, data, kind, said",
+    [
+        ("model.safetensors", None, RunError, "no weights yet"),
+        ("model.safetensors", b"", RunError, "model.safetensors: damaged"),
+        ("model.safetensors", b"x" * 99, RunError, "model.safetensors: damaged"),
+        ("config.yaml", b"", SettingsError, "config.yaml: task: must be given"),
+        ("config.yaml", b"task: lmm\n", ValueError, "task: there is no 'lmm'; did you mean lm?"),
+        ("config.yaml", b"task: lm\n", SettingsError, "train: must be given"),
+        ("config.yaml", b"task: [lm]\n", ValueError, "task: there is no"),
+        ("tokenizer.json", None, ValueError, "tokenizer.json: no such file"),
+        ("tokenizer.json", b"{}", ValueError, "tokenizer.json: "),
+    ],
+)
+def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, said):
+    with pytest.raises(kind, match=said.replace("[", r"\[")) as caught:
+        broken(finished, tmp_path, name, data).load()
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_network(finished, tmp_path):
+    run = broken(finished, tmp_path, "report.html", b"")
+    save_file({"w": torch.ones(2)}, run.weights)
+    with pytest.raises(RunError, match="damaged, or not of this config.yaml") as caught:
+        run.load()
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- whose directory
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_is_replaced_only_if_asked(tmp_path):
+    first = fit(language(tmp_path), tmp_path / "run")
+    (first.folder / "notes.txt").write_text("from the first run")
+    before = contents(first.folder)
+    with pytest.raises(RunError, match="a run is here already; go on with --resume, or begin anew with --force"):
+        fit(language(tmp_path, seed=1), first.folder)
+    assert contents(first.folder) == before
+    second = fit(language(tmp_path, seed=1), first.folder, force=True)
+    assert outcome(second) == outcome(fit(language(tmp_path, seed=1), tmp_path / "fresh"))
+    assert not (first.folder / "notes.txt").exists()
+
+
+def test_data_that_cannot_be_used_replaces_nothing(tmp_path):
+    first = fit(language(tmp_path), tmp_path / "run")
+    before = contents(first.folder)
+    with pytest.raises(ValueError, match="no such file"):
+        fit(language(tmp_path, train=tmp_path / "none.txt"), first.folder, force=True)
+    assert contents(first.folder) == before
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"thesis.txt": "years of work"},
+        {"config.yaml": "lr: 3\n", "thesis.txt": "years of work"},
+        {"config.yaml": "task: lm\ntrain: a.txt\nmy_own: 3\n", "metrics.csv": "1,2", "thesis.txt": "years of work"},
+        {"config.yaml": "task: lm\ntrain: a.txt\n", "thesis.txt": "years of work"},
+        {"config.yaml": "][", "metrics.csv": "", "thesis.txt": "years of work"},
+    ],
+    ids=["files", "a config.yaml", "keys of their own", "a config of ours", "no YAML"],
+)
+@pytest.mark.parametrize("force", [True, False])
+def test_a_directory_that_is_no_run_is_never_deleted(tmp_path, files, force):
+    (tmp_path / "mine").mkdir()
+    for name, text in files.items():
+        (tmp_path / "mine" / name).write_text(text)
+    with pytest.raises(RunError, match="mine: holds other files; give an empty or new directory"):
+        fit(language(tmp_path), tmp_path / "mine", force=force)
+    assert contents(tmp_path / "mine").keys() == set(map(Path, files))
+
+
+def test_a_file_is_no_place(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for force in (True, False):
+        with pytest.raises(RunError, match="file: is a file; a run needs a directory of its own"):
+            fit(language(tmp_path), tmp_path / "file", force=force)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_empty_directory_will_do_and_parents_are_made(tmp_path):
+    (tmp_path / "empty").mkdir()
+    fit(language(tmp_path, epochs=1), tmp_path / "empty")
+    fit(language(tmp_path, epochs=1), tmp_path / "a" / "b" / "c")
+    assert (tmp_path / "a" / "b" / "c" / "model.safetensors").exists()
