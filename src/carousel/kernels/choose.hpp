@@ -77,44 +77,86 @@ class Draw {
   std::vector<T> weights;
   std::vector<double> ends;
 
-  void take() {
-    kept_values.resize(kept.size());
-    for (std::size_t j = 0; j < kept.size(); j++) kept_values[j] = kept[j].value;
-    values = kept_values.data(), count = long(kept.size());
-  }
-
   // The k best, best first, without those that are never.
   void narrow(long k) {
     if (ranked) {
       count = std::min(count, k);
       return;
     }
-    const bool all = kept.empty();
-    std::vector<Item> heap;  // the worst of the best on top
-    heap.reserve(std::min(k, count) + 1);
-    T bar = never;  // what a candidate must exceed: a later equal comes after
+    // Few reach the k-th best of the blocks' maxima, and all the best do. A block is every `blocks`-th candidate.
+    const long blocks = up(std::max(4 * k, long(std::sqrt(double(count) * k))), lanes<T>), deep = count / blocks;
+    T bar;
+    if (deep < 2) {
+      bar = reach(values, nullptr, count, double(k));
+    } else {
+      weights.resize(blocks);
+      for (long b = 0; b < blocks; b += lanes<T>) {
+        Vec<T> most = load<T>(values + b);
+        for (long d = 1; d < deep; d++) {
+          const Vec<T> x = load<T>(values + d * blocks + b);
+          most = most > x ? most : x;
+        }
+        store<T>(weights.data() + b, most);
+      }
+      bar = reach(weights.data(), nullptr, blocks, double(k));
+    }
+    std::vector<Item> left;
+    left.reserve(k + k / 4);
     auto offer = [&](long j) {
-      const T value = values[j];
-      if (value != value) nan = true;
-      if (!(value > bar)) return;
-      heap.push_back({value, all ? std::int32_t(j) : kept[j].token});
-      std::push_heap(heap.begin(), heap.end());
-      if (long(heap.size()) > k) std::pop_heap(heap.begin(), heap.end()), heap.pop_back();
-      if (long(heap.size()) == k) bar = heap.front().value;
+      if (values[j] >= bar) left.push_back({values[j], name(j)});
+      else nan |= values[j] != values[j];
     };
-    constexpr long stride = 4 * lanes<T>;
+    constexpr long n = lanes<T>;
+    auto hit = [&](long j) { return ~(load<T>(values + j) < bar); };  // NaN is a hit
     long j = 0;
-    for (; j + stride <= count; j += stride) {
-      auto hit = ~(load<T>(values + j) <= bar);  // NaN is a hit
-      for (int n = 1; n < 4; n++) hit |= ~(load<T>(values + j + n * lanes<T>) <= bar);
-      if (!any(hit)) continue;
-      for (long i = j; i < j + stride; i++) offer(i);
+    for (; j + 4 * n <= count; j += 4 * n) {
+      if (!any(hit(j) | hit(j + n) | hit(j + 2 * n) | hit(j + 3 * n))) continue;
+      for (long v = j; v < j + 4 * n; v += n)
+        if (any(hit(v)))
+          for (long i = v; i < v + n; i++) offer(i);
     }
     for (; j < count; j++) offer(j);
-    std::sort_heap(heap.begin(), heap.end());
-    kept = std::move(heap);
+    if (long(left.size()) > k) std::nth_element(left.begin(), left.begin() + k, left.end()), left.resize(k);
+    std::sort(left.begin(), left.end());
     ranked = true;
-    take();
+    take(left);
+  }
+
+  // The fewest best that together have p of the weight; among equals those that come first.
+  void keep(double p) {
+    weigh();
+    double need = p * mass(values, weights.data(), count, never);
+    if (need != need) nan = true;
+    if (nan) return;
+    if (ranked) {
+      double so_far = 0;
+      long last = 0;
+      while (last < count - 1 && (so_far += weights[last]) < need) last++;
+      count = std::min(count, last + 1);
+      return;
+    }
+    const T bar = reach(values, weights.data(), count, need);
+    need -= mass(values, weights.data(), count, number(order(bar) + 1));  // what equals of the bar must bring
+    std::vector<Item> left;
+    left.reserve(count);
+    for (long j = 0; j < count; j++) {
+      if (!(values[j] >= bar)) continue;
+      if (values[j] == bar) {
+        if (need <= 0) continue;
+        need -= weights[j];
+      }
+      left.push_back({values[j], name(j)});
+    }
+    take(left);
+  }
+
+  std::int32_t name(long j) const { return kept.empty() ? std::int32_t(j) : kept[j].token; }
+
+  void take(std::vector<Item>& left) {
+    kept.swap(left);
+    kept_values.resize(kept.size());
+    for (std::size_t j = 0; j < kept.size(); j++) kept_values[j] = kept[j].value;
+    values = kept_values.data(), count = long(kept.size());
   }
 
   template <class Mask>
@@ -125,39 +167,48 @@ class Draw {
     return found != 0;
   }
 
-  // The fewest best that together have p of the weight.
-  void keep(double p) {
-    weigh();
-    double need = 0;
-    for (long j = 0; j < count; j += segment) need += sum(j, std::min(count, j + segment));
-    need *= p;
-    if (need != need) nan = true;
-    if (nan) return;
-    if (ranked) {
-      double so_far = 0;
-      long last = 0;
-      while (last < count - 1 && (so_far += weights[last]) < need) last++;
-      count = std::min(count, last + 1);
-      return;
+  // What those of `bar` or better weigh, one each without weights (n).
+  static double mass(const T* values, const T* weights, long n, T bar) {
+    constexpr long together = 4 * lanes<T>, most = 64 * together;  // sums of few numbers keep their accuracy
+    double sum = 0;
+    long j = 0;
+    while (j + together <= n) {
+      Vec<T> part[4] = {};
+      for (const long end = std::min(n, j + most); j + together <= end; j += together)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+          const Vec<T> w = weights ? load<T>(weights + j + i * lanes<T>) : splat<T>(1);
+          part[i] += load<T>(values + j + i * lanes<T>) < bar ? Vec<T>{} : w;
+        }
+      sum += total<T>((part[0] + part[1]) + (part[2] + part[3]));
     }
-    std::vector<Item> items;  // `token` is the place, until all is done
-    for (long j = 0; j < count; j++)
-      if (values[j] > never) items.push_back({values[j], std::int32_t(j)});
-    long from = 0, to = long(items.size());
-    while (to - from > 1) {  // the last one kept is in [from, to), all before are better, all after worse
-      const long mid = (from + to) / 2;
-      std::nth_element(items.begin() + from, items.begin() + mid, items.begin() + to);
-      double better = 0;
-      for (long j = from; j < mid; j++) better += weights[items[j].token];
-      if (better >= need) to = mid;
-      else need -= better, from = mid;
+    for (; j < n; j++) sum += values[j] < bar ? T(0) : weights ? weights[j] : T(1);
+    return sum;
+  }
+
+  // The greatest bar at which that is still `need`; the lowest finite number if it never is. By halves, over all
+  // numbers there are: that needs no sorting and no guess.
+  static T reach(const T* values, const T* weights, long n, double need) {
+    typename Exponential<T>::Int from = order(std::numeric_limits<T>::lowest()), to = order(-never);
+    while (from + 1 < to) {
+      const auto middle = from / 2 + to / 2 + (from % 2 + to % 2) / 2;
+      if (mass(values, weights, n, number(middle)) >= need) from = middle;
+      else to = middle;
     }
-    items.resize(to);
-    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.token < b.token; });
-    if (!kept.empty())
-      for (Item& item : items) item.token = kept[item.token].token;
-    kept = std::move(items);
-    take();
+    return number(from);
+  }
+
+  // Numbers as integers in the same order, and back.
+  static typename Exponential<T>::Int order(T number) {
+    typename Exponential<T>::Int bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    return bits < 0 ? bits ^ std::numeric_limits<decltype(bits)>::max() : bits;
+  }
+  static T number(typename Exponential<T>::Int bits) {
+    T number;
+    bits = bits < 0 ? bits ^ std::numeric_limits<decltype(bits)>::max() : bits;
+    std::memcpy(&number, &bits, sizeof bits);
+    return number;
   }
 
   // weights[j] = exp(scale · (values[j] − the best))
