@@ -65,9 +65,11 @@ class RecurrentStepper:
         """None: the layer's own initial state, whatever the number of rows."""
         return None
 
-    @torch.no_grad()
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """tokens (N,) and the layer's state; the log-probabilities of the next, (N, V), and the new state."""
+        if torch.is_grad_enabled():  # no gradient flows, and without one the layer's step is a native call
+            with torch.no_grad():
+                return self.step(tokens, state)
         y, state = self.layer.step(F.embedding(tokens, self.embedding), state)
         if self.projection is not None:
             y = F.linear(y, self.projection, self.projection_bias)
