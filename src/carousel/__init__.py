@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ResetBeforeGRU,
         Trace,
     )
+    from .training import load
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ __all__ = [
     "data",
     "decoding",
     "layers",
+    "load",
 ]
 
 
@@ -48,6 +50,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
     if name in ("cells", "data", "decoding", "layers"):
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "load":
+        return importlib.import_module(f"{__name__}.training").load
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{'cells' if name == 'Cell' else 'layers'}"), name)
     raise AttributeError(f"module 'carousel' has no attribute {name!r}")

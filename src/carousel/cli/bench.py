@@ -47,3 +47,21 @@ def layers(
 
     with option("--out"):
         layers.main(out=out, quick=quick, seconds=seconds)
+
+
+@app.command()
+def generation(
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns; longer is steadier.")
+    ] = 10.0,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads on both sides.")] = 2,
+) -> None:
+    """Drawing 1,000 poems against a plain PyTorch loop, one at a time and 64 together.
+
+    \b
+    carousel bench generation              20 seconds
+    carousel bench generation --seconds 60 on a busy machine
+    """
+    from carousel.bench import generation
+
+    generation.main(seconds=seconds, threads=threads)

@@ -16,7 +16,7 @@ import typer
 
 import carousel
 
-from . import bench
+from . import bench, data, train, use
 from .errors import fail, option, reason, usage
 
 app = typer.Typer(
@@ -27,12 +27,17 @@ app = typer.Typer(
     epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see where it came from.",
 )
 app.add_typer(bench.app, name="bench")
+app.add_typer(train.app, name="train")
+app.add_typer(data.app, name="data")
+use.register(app)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; `args` stands in for `sys.argv[1:]`. Nothing asked is help asked."""
     args = sys.argv[1:] if args is None else args
     try:
+        if args[:1] == ["train"]:
+            train.register()  # here, because it must know every task, and help should not wait for that
         code = app(list(args) or ["--help"], prog_name="carousel", standalone_mode=False)
     except typer.TyperException as error:
         fail(usage(error), error.exit_code)

@@ -150,6 +150,27 @@ void bind(nb::module_& module, const std::string& suffix) {
   stream.def("add", [](Stream<T>& self, const L& layer) { self.layers.push_back(layer); });
   stream.def("step", &Stream<T>::step);
 
+  nb::class_<Output<T>> output(module, ("Output" + suffix).c_str());
+  using O = Output<T>;
+  output.def(
+      "__init__",
+      [](O* self, long tokens, long features, long classes, int threads) {
+        new (self) O();
+        self->tokens = tokens, self->features = features, self->classes = classes, self->threads = threads;
+      },
+      nb::arg("tokens"), nb::arg("features"), nb::arg("classes"), nb::arg("threads"));
+  output.def_rw("ignore_index", &O::ignore_index).def_rw("smoothing", &O::smoothing).def_rw("mean", &O::mean);
+  pointer(output, "hidden", &O::hidden);
+  pointer(output, "weight", &O::weight);
+  pointer(output, "bias", &O::bias);
+  pointer(output, "targets", &O::targets);
+  pointer(output, "scale", &O::scale);
+  pointer(output, "losses", &O::losses);
+  pointer(output, "d_hidden", &O::d_hidden);
+  pointer(output, "d_weight", &O::d_weight);
+  pointer(output, "d_bias", &O::d_bias);
+  output.def("run", [](const O& self) { run_output(self); }, nb::call_guard<nb::gil_scoped_release>());
+
   // h (N, D), weight (V, D), bias (V) or null, log_probs (N, V): out
   module.def(("predict" + suffix).c_str(), [](long rows, long size, long vocab, std::uintptr_t h, std::uintptr_t weight,
                                               std::uintptr_t bias, std::uintptr_t log_probs, int threads) {

@@ -20,11 +20,13 @@ inline long ceil_div(long n, long by) { return (n + by - 1) / by; }
 enum class Into { store, add };
 
 // C[r][c0…], C[r][c1…] (=, +=) A[r][k0 … k0+K) B, for `rows` rows; c0 and c1 place the panel's two vectors.
-// `bias` (panel) is added where C is stored. `ahead` is memory that the next tiles will read.
-template <class T, int rows>
-__attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T* __restrict B, T* const* C, long c0,
-                                    long c1, Into into, const T* bias, const char* ahead) {
+// `bias` (panel) is added where C is stored. `ahead` is memory that the next tiles will read. A row of B follows the
+// last one, or, in place in a wider matrix, stands `step` further.
+template <class T, int rows, bool in_place>
+__attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T* __restrict B, long step, T* const* C,
+                                    long c0, long c1, Into into, const T* bias, const char* ahead) {
   using V = Vec<T>;
+  if (!in_place) step = panel<T>;
   // few rows: several sums each, so that the multiply-adds do not wait for one another
   constexpr int chains = rows == 1 ? 4 : rows <= 3 ? 2 : 1;
   constexpr int unroll = chains < 2 ? 2 : chains;
@@ -46,11 +48,11 @@ __attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T*
   long k = 0;
   for (; k + unroll <= K; k += unroll) {
     __builtin_prefetch(ahead, 0, 2);
-    ahead += 64;
+    ahead += in_place ? unroll * step * long(sizeof(T)) : 64;
 #pragma GCC unroll 4
     for (int j = 0; j < unroll; j++) {
       V b0 = load<T>(B), b1 = load<T>(B + lanes<T>);
-      B += panel<T>;
+      B += step;
       pin(b0);
       pin(b1);
 #pragma GCC unroll 16
@@ -63,7 +65,7 @@ __attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T*
   }
   for (; k < K; k++) {
     V b0 = load<T>(B), b1 = load<T>(B + lanes<T>);
-    B += panel<T>;
+    B += step;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
       const T v = a[r][k];
@@ -90,22 +92,22 @@ __attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T*
 }
 
 template <class T>
-using Tile = void (*)(long, const T* const*, long, const T*, T* const*, long, long, Into, const T*, const char*);
+using Tile = void (*)(long, const T* const*, long, const T*, long, T* const*, long, long, Into, const T*, const char*);
 
-template <class T>
-inline Tile<T> tile_of(int rows) {
-  static constexpr Tile<T> table[] = {nullptr,     tile<T, 1>, tile<T, 2>,  tile<T, 3>,  tile<T, 4>,
-                                      tile<T, 5>,  tile<T, 6>,
+template <class T, bool in_place>
+constexpr Tile<T> tiles[] = {
+    nullptr,
+    tile<T, 1, in_place>,  tile<T, 2, in_place>,  tile<T, 3, in_place>,
+    tile<T, 4, in_place>,  tile<T, 5, in_place>,  tile<T, 6, in_place>,
 #if defined(__AVX512F__)
-                                      tile<T, 7>,  tile<T, 8>, tile<T, 9>,  tile<T, 10>, tile<T, 11>,
-                                      tile<T, 12>,
+    tile<T, 7, in_place>,  tile<T, 8, in_place>,  tile<T, 9, in_place>,
+    tile<T, 10, in_place>, tile<T, 11, in_place>, tile<T, 12, in_place>,
 #endif
-  };
-  return table[rows];
-}
+};
 
 // A matrix packed for multiply(): `columns` names the C column of each of a panel's two vectors (null: they follow
-// one another), `width` is the number of real columns in the latter case.
+// one another), `width` is the number of real columns in the latter case. A matrix of whole panels may also be used in
+// place: `step` is then the length of its rows.
 template <class T>
 struct Packed {
   const T* data = nullptr;        // (panels, depth, panel)
@@ -113,6 +115,7 @@ struct Packed {
   const long* columns = nullptr;  // (panels, 2)
   long width = 0;
   const T* bias = nullptr;  // (panels, panel)
+  long step = 0;            // data is (depth, step)
 };
 
 // C[m][…] (=, +=) A[m][a0 … a0+depth) B over rows m < M and panels p0 ≤ p < p1.
@@ -122,6 +125,7 @@ void multiply(long M, const T* const* A, long a0, const Packed<T>& B, long p0, l
   // A panel may outgrow the first-level cache (the prefetch keeps ahead of it; splitting the sums costs more), but
   // these rows of A, that deep, should stay in the second-level cache.
   constexpr long deepest = 704 * 4 / long(sizeof(T)), most_rows = 24 * tile_rows;
+  const Tile<T>* tile = B.step ? tiles<T, true> : tiles<T, false>;
   const long K = B.depth, parts = std::max(1L, ceil_div(K, deepest)), depth = up(ceil_div(std::max(K, 1L), parts), 2);
   for (long m0 = 0; m0 < M; m0 += most_rows) {
     const long rows = std::min(most_rows, M - m0), tiles = ceil_div(rows, tile_rows);
@@ -130,23 +134,24 @@ void multiply(long M, const T* const* A, long a0, const Packed<T>& B, long p0, l
       const long k = std::min(depth, K - k0);
       const Into how = k0 ? Into::add : into;
       for (long p = p0; p < p1; p++) {
-        const T* b = B.data + (p * K + k0) * panel<T>;
+        const T* b = B.data + (B.step ? k0 * B.step + p * panel<T> : (p * K + k0) * panel<T>);
         const long c0 = B.columns ? B.columns[2 * p] : p * panel<T>;
         const long c1 = B.columns ? B.columns[2 * p + 1] : c0 + lanes<T>;
         const T* bias = B.bias && !k0 ? B.bias + p * panel<T> : nullptr;
-        const char* ahead = reinterpret_cast<const char*>(b + K * panel<T>);
+        const char* ahead = reinterpret_cast<const char*>(b + (B.step ? 1 : K) * panel<T>);
+        const long half = B.step ? B.step * long(sizeof(T)) : k / 2 * 64;  // a tile looks at every other line
         const bool edge = !B.columns && B.width < c0 + panel<T>;
         long m = m0;
         for (long i = 0; i < tiles; i++) {
           const int r = int(base + (i < larger));
-          const char* next = ahead + (i & 1) * (k / 2) * 64;
+          const char* next = ahead + (i & 1) * half;
           if (!edge) {
-            tile_of<T>(r)(k, A + m, a0 + k0, b, C + m, c0, c1, how, bias, next);
+            tile[r](k, A + m, a0 + k0, b, B.step, C + m, c0, c1, how, bias, next);
           } else {  // fewer columns than a panel: through a copy, so that nothing past them is written
             alignas(64) T copy[tile_rows][panel<T>];
             T* rows_of_copy[tile_rows];
             for (int j = 0; j < r; j++) rows_of_copy[j] = copy[j];
-            tile_of<T>(r)(k, A + m, a0 + k0, b, rows_of_copy, 0, lanes<T>, Into::store, bias, next);
+            tile[r](k, A + m, a0 + k0, b, B.step, rows_of_copy, 0, lanes<T>, Into::store, bias, next);
             for (int j = 0; j < r; j++)
               for (long n = 0; n < B.width - c0; n++) {
                 T& c = C[m + j][c0 + n];

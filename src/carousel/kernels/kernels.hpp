@@ -5,6 +5,7 @@
 
 #include "cell.hpp"
 #include "choose.hpp"
+#include "output.hpp"
 
 namespace carousel {
 
@@ -13,6 +14,10 @@ template <class T>
 void run_forward(const Layer<T>&, const CellKernel<T>&);
 template <class T>
 void run_backward(const Layer<T>&, const CellKernel<T>&);
+
+// The output layer: losses, and the gradients that have a place to go.
+template <class T>
+void run_output(const Output<T>&);
 
 // The output layer for a few rows, and the choice of a token from each: log-probabilities in, tokens out.
 template <class T>

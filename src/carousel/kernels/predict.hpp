@@ -9,9 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "gemm.hpp"
-#include "pool.hpp"
-#include "team.hpp"
+#include "output.hpp"  // decay
 
 namespace carousel {
 
@@ -23,14 +21,6 @@ struct Prediction {
   const T* bias;           // (V); null: none
   T* log_probs;            // (N, V)
 };
-
-// e^x for x ≤ 0, 0 where it is below the least normal number; NaN stays.
-template <class T>
-CAROUSEL_INLINE Vec<T> decay(Vec<T> x) {
-  Vec<T> scale, q;
-  exponential<T>(at_least<T>(-Exponential<T>::limit, x), scale, q);
-  return x < -Exponential<T>::limit ? Vec<T>{} : scale + scale * q;
-}
 
 template <class T>
 CAROUSEL_INLINE T greatest(Vec<T> v) {

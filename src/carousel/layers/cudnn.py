@@ -31,8 +31,8 @@ def obstacle(layer: Any, batch: Batch) -> str | None:
         return "cuDNN knows no unsorted lengths and no reset"
     if layer.bidirectional and layer.merge != "concat":
         return f"cuDNN cannot merge directions by {layer.merge}"
-    if layer.zoneout or (layer.training and (layer.recurrent_dropout or layer.weight_drop)):
-        return "cuDNN knows no recurrent dropout, zoneout or weight drop"
+    if layer.zoneout or (layer.training and (layer.variational or layer.recurrent_dropout or layer.weight_drop)):
+        return "cuDNN knows no variational dropout, recurrent dropout, zoneout or weight drop"
     return None
 
 

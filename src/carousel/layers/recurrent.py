@@ -39,6 +39,7 @@ class Recurrent(nn.Module):
     Keyword-only:
 
     * `merge`: how two directions join, in every layer: "concat", "sum" or "mean".
+    * `variational`: `dropout` draws one mask for a whole sequence, not one for each step.
     * `recurrent_dropout`: probability that a unit of h₋ is hidden from all gates; one mask for a whole sequence.
     * `zoneout`: probability that a unit keeps its previous value, a number for all states or a dict by name; in
       evaluation its expectation.
@@ -67,6 +68,7 @@ class Recurrent(nn.Module):
         dtype: Any = None,
         *,
         merge: str = "concat",
+        variational: bool = False,
         recurrent_dropout: float = 0.0,
         zoneout: float | Mapping[str, float] = 0.0,
         weight_drop: float = 0.0,
@@ -81,6 +83,7 @@ class Recurrent(nn.Module):
         arguments.check_flag("bias", bias)
         arguments.check_flag("batch_first", batch_first)
         arguments.check_flag("bidirectional", bidirectional)
+        arguments.check_flag("variational", variational)
         arguments.check_flag("learn_initial_state", learn_initial_state)
         arguments.check_size("input_size", input_size)
         arguments.check_size("hidden_size", hidden_size)
@@ -118,6 +121,7 @@ class Recurrent(nn.Module):
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self.merge = merge
+        self.variational = variational
         self.recurrent_dropout = float(recurrent_dropout)
         self.zoneout = arguments.zoneout_rates(cell, zoneout)
         self.weight_drop = float(weight_drop)
@@ -350,7 +354,7 @@ class Recurrent(nn.Module):
         seen: list[Seen] = []
         for layer in range(self.num_layers):
             if layer > 0 and self.dropout:
-                x = F.dropout(x, self.dropout, self.training)
+                x = self._drop(x)
             weights, runs = [], []
             for direction in range(self.num_directions):
                 at = layer * self.num_directions + direction
@@ -406,6 +410,12 @@ class Recurrent(nn.Module):
             mask = F.dropout(batch.x.new_ones(batch.size, self.state_size(self.cell.states[0])), self.recurrent_dropout)
         return Weights(self.cell, parameters, mask)
 
+    def _drop(self, x: Tensor) -> Tensor:
+        """Dropout between layers, x (T, B, F): one mask for each step, or one for all of them."""
+        if self.variational and self.training:
+            return x * F.dropout(x.new_ones(x.shape[1:]), self.dropout)
+        return F.dropout(x, self.dropout, self.training)
+
     def _draw_zoneout(self, batch: Batch) -> Zoneout | None:
         if not self.zoneout:
             return None
@@ -439,6 +449,7 @@ class Recurrent(nn.Module):
             "dropout": 0.0,
             "bidirectional": False,
             "merge": "concat",
+            "variational": False,
             "recurrent_dropout": 0.0,
             "zoneout": {},
             "weight_drop": 0.0,

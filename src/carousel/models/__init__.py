@@ -1,0 +1,25 @@
+"""Models: an embedder, an encoder of any cell, a head or a decoder; one short file for each task."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..training import Task
+
+# name of the task → its class, imported when asked for
+TASKS = {
+    "lm": "language.LanguageModel",
+}
+
+
+def find_task(name: str) -> type[Task]:
+    """The class of the task `name`."""
+    if name not in TASKS:
+        near = difflib.get_close_matches(str(name), TASKS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"tasks are {', '.join(TASKS)}"
+        raise ValueError(f"task: there is no {name!r}; {hint}")
+    module, _, class_name = TASKS[name].partition(".")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), class_name)

@@ -1,0 +1,48 @@
+"""Recurrent layers by the name of their cell, and the dropout around them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .. import layers
+
+CELLS = {
+    "lstm": layers.LSTM,
+    "peephole": layers.PeepholeLSTM,
+    "coupled": layers.CoupledLSTM,
+    "layernorm": layers.LayerNormLSTM,
+    "gru": layers.GRU,
+    "gru-reset-before": layers.ResetBeforeGRU,
+    "rnn": layers.RNN,
+}
+CellName = Literal["lstm", "peephole", "coupled", "layernorm", "gru", "gru-reset-before", "rnn"]
+
+
+def encoder(cell: CellName, input_size: int, hidden_size: int, **options: Any) -> layers.Recurrent:
+    """The layers of `cell`; `options` are the layer's own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="dropout option adds dropout after all but last")
+        return CELLS[cell](input_size, hidden_size, **options)
+
+
+class SequenceDropout(nn.Module):
+    """Dropout for sequences (T, B, F): with `variational`, a unit that is dropped is dropped at all steps."""
+
+    def __init__(self, rate: float, variational: bool = False) -> None:
+        super().__init__()
+        self.rate = rate
+        self.variational = variational
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not self.rate:
+            return x
+        if self.variational:
+            return x * F.dropout(x.new_ones(1, *x.shape[1:]), self.rate)
+        return F.dropout(x, self.rate)
+
+    def extra_repr(self) -> str:
+        return f"{self.rate}, variational={self.variational}"

@@ -1,0 +1,289 @@
+"""The language model: what comes next, for characters, words or BPE; a line at a time, or running text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..data import END, PAD, START, TextBatch, Vocabulary
+from ..data.batches import Batches
+from ..decoding import StepFunction
+from ..kernels.output import linear_cross_entropy
+from ..training import Data, Loss, Task, key
+from .embedder import Embedder
+from .encoder import CellName, SequenceDropout, encoder
+from .text import TextSettings
+from .writing import Writing, Written, write
+
+
+class LanguageSettings(TextSettings):
+    """Keys of the language model."""
+
+    task: Literal["lm"] = key("lm", "the task", "data")
+    cell: CellName = key("lstm", "the recurrent cell", "model")
+    embedding: int = key(256, "size of a token's vector", "model", ge=1)
+    hidden: int = key(256, "units in a layer", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1)
+    tied: bool = key(True, "output and embedding share one matrix", "model")
+    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+    dropout: float = key(0.2, "dropout before, between and after the layers", "model", ge=0, lt=1)
+    input_dropout: float | None = key(None, "before the layers; null: as dropout", "model", ge=0, lt=1)
+    output_dropout: float | None = key(None, "after the layers; null: as dropout", "model", ge=0, lt=1)
+    embedding_dropout: float = key(0.0, "share of the vocabulary hidden from each batch", "model", ge=0, lt=1)
+    variational: bool = key(False, "one dropout mask for a whole sequence", "model")
+    recurrent_dropout: float = key(0.0, "units of h hidden from the gates, one mask a sequence", "model", ge=0, lt=1)
+    weight_drop: float = key(0.0, "share of the recurrent weights dropped", "model", ge=0, lt=1)
+    zoneout: float = key(0.0, "share of units that keep their state at a step", "model", ge=0, lt=1)
+    label_smoothing: float = key(0.0, "share of the probability given to all tokens alike", "model", ge=0, lt=1)
+
+
+class LanguageModel(Task):
+    """embedding → layers → (projection) → vocabulary.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.models.language import LanguageModel, LanguageSettings
+    >>> from carousel.data import Vocabulary
+    >>> lm = LanguageModel(LanguageSettings(train="poems.txt", hidden=32), Vocabulary.train(["abba"]))
+    >>> lm.read(torch.tensor([[1], [4], [5]]))[0].shape
+    torch.Size([3, 1, 256])
+    """
+
+    name = "lm"
+    Settings = LanguageSettings
+    metric = "perplexity"
+
+    def __init__(self, settings: LanguageSettings, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.vocabulary = vocabulary
+        size = len(vocabulary)
+        self.embedder = Embedder(size, s.embedding, s.embedding_dropout)
+        self.layers = encoder(
+            s.cell,
+            s.embedding,
+            s.hidden,
+            num_layers=s.layers,
+            dropout=s.dropout,
+            variational=s.variational,
+            recurrent_dropout=s.recurrent_dropout,
+            weight_drop=s.weight_drop,
+            zoneout=s.zoneout,
+            forget_bias=s.forget_bias,
+        )
+        self.drop_input = SequenceDropout(s.dropout if s.input_dropout is None else s.input_dropout, s.variational)
+        self.drop_output = SequenceDropout(s.dropout if s.output_dropout is None else s.output_dropout, s.variational)
+        self.project = nn.Linear(s.hidden, s.embedding, bias=False) if s.tied and s.hidden != s.embedding else None
+        self.bias = nn.Parameter(torch.zeros(size))
+        if not s.tied:
+            self.output = nn.Parameter(torch.empty(size, s.hidden).uniform_(-0.1, 0.1))
+        self._state: Any = None  # carried from one window of running text to the next
+
+    # ---------------------------------------------------------------- the network
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, E) if tied, else (V, H)."""
+        return self.embedder.weight if self.settings.tied else self.output
+
+    def read(self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """inputs (T, B) → what the output layer sees, (T, B, E or H), and the state after it."""
+        x = self.drop_input(self.embedder(inputs))
+        x, state = self.layers(x, state, lengths=lengths)
+        if self.project is not None:
+            x = self.project(x)
+        return self.drop_output(x), state
+
+    def log_probs(self, batch: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
+        """The log-probability of each target, (T, B), 0 past the end of a sequence; and the state after them."""
+        x, state = self.read(batch.inputs, state, batch.lengths)
+        losses = linear_cross_entropy(
+            x, self.output_weight, batch.targets, self.bias, ignore_index=PAD, reduction="none"
+        )
+        return -losses, state
+
+    # ---------------------------------------------------------------- training
+
+    def loss(self, batch: TextBatch) -> Loss:
+        running = self.settings.layout != "lines"
+        state = self._state if running and not batch.reset else None
+        full = batch.tokens == batch.inputs.numel()
+        x, state = self.read(batch.inputs, state, None if full else batch.lengths)
+        if running:
+            self._state = _detach(state)
+        smooth = self.settings.label_smoothing
+        mean = linear_cross_entropy(
+            x, self.output_weight, batch.targets, self.bias, ignore_index=PAD, label_smoothing=smooth
+        )
+        return Loss(mean, batch.tokens)
+
+    def meter(self) -> Perplexity:
+        return Perplexity(self)
+
+    def describe_loss(self) -> Any:
+        return lambda loss: f"loss {loss:.3f}  perplexity {math.exp(min(loss, 50)):,.1f}"
+
+    @property
+    def carried(self) -> dict[str, Tensor]:
+        state = self._state
+        if state is None:
+            return {}
+        return {str(k): part for k, part in enumerate(state if isinstance(state, tuple) else (state,))}
+
+    @carried.setter
+    def carried(self, state: dict[str, Tensor]) -> None:
+        parts = tuple(state[str(k)] for k in range(len(state)))
+        self._state = None if not parts else parts[0] if len(parts) == 1 else parts
+
+    # ---------------------------------------------------------------- use
+
+    def stepper(self) -> StepFunction:
+        """This model as a search sees it."""
+        weight, bias, count = self.output_weight, self.bias, self.layers.num_layers
+
+        def start(rows: int) -> Any:
+            sizes = [self.layers.state_size(name) for name in self.layers.cell.states]
+            zeros = tuple(weight.new_zeros(count, rows, size) for size in sizes)
+            return zeros if len(zeros) > 1 else zeros[0]
+
+        def step(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+            x, state = self.layers.step(self.embedder(tokens), state)
+            if self.project is not None:
+                x = self.project(x)
+            return torch.addmm(bias, x, weight.T).log_softmax(-1), state
+
+        return StepFunction(step, len(bias), start=start, rows=1, device=weight.device)
+
+    def generate(self, n: int = 1, prompt: str | Sequence[str] = "", *, seed: int = 0, **wish: Any) -> list[Written]:
+        """`n` texts for each prompt; `wish` is as in `Writing`: `top_k=10`, `form="五言律詩"` and so on.
+
+        Without a sampler all n would be the same, so they are drawn from the model's own distribution.
+        """
+        if n > 1 and not wish.keys() & {"temperature", "top_k", "top_p", "random_k"}:
+            wish["temperature"] = 1.0
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        return list(write(self, [p for p in prompts for _ in range(n)], Writing(**wish), seed=seed))
+
+    @torch.no_grad()
+    def score(self, lines: Iterable[str]) -> Iterator[Scored]:
+        """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
+        for line in lines:
+            ids = [int(i) for i in self.vocabulary.encode(line)]
+            ends = self.settings.layout != "running"
+            targets = torch.tensor([*ids, END] if ends else ids).unsqueeze(1)
+            if not len(targets):
+                yield Scored(line, [], [])
+                continue
+            start = END if self.settings.layout == "sentences" else START
+            inputs = torch.cat((torch.tensor([[start]]), targets[:-1]))
+            batch = TextBatch(
+                inputs, targets, torch.tensor([len(targets)]), torch.zeros(1, dtype=torch.int64), len(targets)
+            )
+            found, _ = self.log_probs(batch)
+            yield Scored(line, [self.vocabulary.token(int(t)) for t in targets], found.flatten().tolist())
+
+    def show(self, page: Any) -> None:
+        page.heading("Samples").text("Drawn from the model's own distribution, then with temperature 0.7.")
+        for temperature in (1.0, 0.7):
+            page.text(*(str(text) for text in self.generate(4, temperature=temperature, seed=0)))
+
+    # ---------------------------------------------------------------- data
+
+    @classmethod
+    def prepare(cls, settings: LanguageSettings) -> tuple[Self, Data]:
+        s = settings
+        s.source(s.train)  # before the vocabulary: a missing file is said first
+        if s.dev is not None:
+            s.source(s.dev)
+        vocabulary = s.make_vocabulary()
+        store = s.store(s.train, vocabulary)
+        train = s.training_batches(store)
+        facts = {
+            "training text": f"{s.train}: {len(store):,} lines, {train.tokens:,} tokens to predict",
+            "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / len(store.tokens):.2%} unknown",
+        }
+        dev = None
+        if s.dev is not None:
+            held_out = s.store(s.dev, vocabulary)
+            dev = s.reading_batches(held_out)
+            rate = held_out.unknown / len(held_out.tokens)
+            facts["dev text"] = f"{s.dev}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
+        return cls(settings, vocabulary), Data(train, dev, facts)
+
+    def open(self, path: str | Path) -> Batches:
+        """All of a text file, in batches for evaluation."""
+        return self.settings.reading_batches(self.settings.store(Path(path), self.vocabulary))
+
+    def evaluate(self, path: str | Path) -> dict[str, float]:
+        """Perplexity with and without `[END]`, and bits for each character of the file, newlines counted."""
+        meter, batches = self.meter(), self.open(path)
+        for batch in batches:
+            meter.add(batch)
+        pieces = self.settings.source(Path(path)).pieces()
+        characters = sum(len(piece.text) + piece.end for piece in pieces)
+        if self.settings.layout == "lines":
+            characters += len(batches.store)
+        bits = meter.total / math.log(2) / characters
+        unknown = batches.store.unknown
+        return {**meter.result(), "bits_per_character": bits, "tokens": int(meter.count), "unknown": unknown}
+
+    def keep(self, folder: Path) -> None:
+        self.vocabulary.save(folder / "tokenizer.json")
+
+    @classmethod
+    def restore(cls, settings: LanguageSettings, folder: Path) -> Self:
+        return cls(settings, Vocabulary.load(folder / "tokenizer.json"))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A line and what the model thinks of it, token by token."""
+
+    line: str
+    tokens: list[str]
+    log_probs: list[float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.log_probs)
+
+    @property
+    def perplexity(self) -> float:
+        return _exp(-self.total / len(self.tokens)) if self.tokens else math.nan
+
+
+class Perplexity:
+    """exp of the mean negative log-probability of a token: of all tokens, and of all but `[END]`."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.state: Any = None
+        self.total = self.count = self.ends = self.end_count = 0.0
+
+    @torch.no_grad()
+    def add(self, batch: TextBatch) -> None:
+        found, state = self.model.log_probs(batch, None if batch.reset else self.state)
+        self.state = None if self.model.settings.layout == "lines" else state
+        self.total -= float(found.sum(dtype=torch.float64))
+        self.count += batch.tokens
+        end = batch.targets == END
+        self.ends -= float(found[end].sum(dtype=torch.float64))
+        self.end_count += int(end.sum())
+
+    def result(self) -> dict[str, float]:
+        every = self.total / max(1.0, self.count)
+        inner = (self.total - self.ends) / max(1.0, self.count - self.end_count)
+        return {"perplexity": _exp(every), "perplexity_without_end": _exp(inner)}
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
+
+
+def _detach(state: Any) -> Any:
+    return tuple(part.detach() for part in state) if isinstance(state, tuple) else state.detach()

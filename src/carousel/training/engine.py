@@ -1,0 +1,175 @@
+"""Training: settings in, run directory out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from .checkpoints import Checkpoints, step_of
+from .files import write_whole
+from .journal import Journal
+from .keeper import Keeper
+from .module import Diverged, Module
+from .page import write_report
+from .progress import Bar
+from .run import Run, RunError
+from .settings import Settings
+from .task import Data, Task
+
+MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
+
+
+def train(
+    task: type[Task],
+    settings: Settings,
+    out: str | Path,
+    *,
+    force: bool = False,
+    resume: bool = False,
+    quiet: bool = False,
+    command: Sequence[str] = (),
+) -> Run:
+    """Train `task` as `settings` say and keep everything in the run directory `out`.
+
+    `resume` goes on where a run in `out` was stopped, at whatever moment; the end is the same as if it had not been.
+    `force` begins anew in its place. Raises `Interrupted` when the run was asked to stop (Ctrl-C), after saving.
+    """
+    run, bar = Run(out), Bar(quiet)
+    if not resume:
+        run.check_free(force)
+    with _threads(settings.threads):
+        lightning.seed_everything(settings.seed, verbose=False)
+        network, data = task.prepare(settings)
+        if not resume:
+            run.begin()
+            network.keep(run.folder)
+            write_whole(run.config, settings.to_yaml())
+        _fit(run, network, data, bar, command or sys.argv)
+    return run
+
+
+def resumed_settings(run: Run, task: type[Task], given: dict[str, Any]) -> Settings:
+    """The settings of a run that is to go on; those `given` again must be the same, except those that may change."""
+    kept_task, kept = run.settings()
+    if kept_task is not task:
+        raise RunError(f"{run.folder}: a {kept_task.name} run; resume it with carousel train {kept_task.name}")
+    new = task.Settings.read({**kept.model_dump(), **given})
+    for name in type(new).model_fields:
+        if getattr(new, name) != getattr(kept, name) and name not in MAY_CHANGE:
+            raise RunError(
+                f"{run.config}: {name} is {getattr(kept, name)!r} there, {getattr(new, name)!r} now; a run goes on "
+                f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
+            )
+    return new
+
+
+def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) -> None:
+    settings = network.settings
+    checkpoints = Checkpoints(run.checkpoints)
+    start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
+    module = Module(network, data.train)
+    metrics = [f"dev_{name}" for name in network.meter().result()] if data.dev is not None else []
+    journal = Journal(run.metrics, ["lr", "loss", "gradient", *metrics])
+    keeper = Keeper(run.folder, journal, bar)
+    resumed = 0 if start is None else step_of(start)
+    if start is None:
+        journal.begin()
+    else:
+        bar.say(f"going on from step {resumed}")
+    bar.say(f"{network.size:,} parameters, {len(data.train):,} batches an epoch")
+    with _quiet_lightning():
+        trainer = lightning.Trainer(
+            accelerator="cpu",
+            devices=1,
+            max_epochs=settings.epochs,
+            accumulate_grad_batches=settings.accumulate,
+            callbacks=[bar, keeper],
+            logger=[journal, TensorBoardLogger(run.folder, name="", version="tensorboard", purge_step=resumed)],
+            plugins=[checkpoints],
+            enable_checkpointing=True,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            limit_val_batches=1.0 if data.dev is not None else 0,
+        )
+        try:
+            trainer.fit(module, data.train, data.dev, ckpt_path=None if start is None else str(start))
+        except Diverged as error:
+            raise Diverged(_what_to_try(error, run, settings)) from error
+        except OSError as error:
+            left = checkpoints.paths()
+            kept = f"; step {step_of(left[-1])} is kept" if left else ""
+            remedy = f"then go on with: {resume_command(run, network.name)}"
+            raise RunError(
+                f"{error.filename or run.folder}: {error.strerror}{kept}; free some space, {remedy}"
+            ) from error
+    minutes = (keeper.seconds + time.monotonic() - keeper._started) / 60
+    result = {
+        "task": network.name,
+        "metric": network.metric,
+        f"dev_{network.metric}": keeper.best,
+        "best_epoch": keeper.best_epoch,
+        "epochs": trainer.current_epoch,
+        "steps": trainer.global_step,
+        "parameters": network.size,
+        "seed": settings.seed,
+        "minutes": round(minutes, 2),
+        "command": shlex.join(["carousel", *command[1:]]),
+    }
+    write_whole(run.result_file, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    write_report(run, run.load(), data.facts, result)
+
+
+def resume_command(run: Run, task: str) -> str:
+    return f"carousel train {task} --out {shlex.quote(str(run.folder))} --resume"
+
+
+def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
+    """What went wrong, what is kept, and what to do about it."""
+    left = Checkpoints(run.checkpoints).paths()
+    kept = (
+        f"the checkpoint of step {step_of(left[-1])} is kept in {run.checkpoints}" if left else "nothing was kept yet"
+    )
+    advice = [f"a lower lr (it is {settings.lr:g})"]
+    if settings.clip is None:
+        advice.append("clipping (clip: 5)")
+    elif settings.clip > 1:
+        advice.append(f"a smaller clip (it is {settings.clip:g})")
+    return f"{error}; {kept}; try {' or '.join(advice)}"
+
+
+@contextmanager
+def _threads(count: int | None) -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _quiet_lightning() -> Any:
+    """Lightning is quiet: what there is to say, the bar says."""
+    log = logging.getLogger("lightning.pytorch")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            yield
+    finally:
+        log.setLevel(level)

@@ -1,0 +1,173 @@
+"""A task as Lightning sees it: steps, optimizer, the dev set, and the state that makes a run exactly resumable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor
+
+from .optimizers import make_optimizer, make_schedule
+from .task import Batches, Task
+
+
+class Seen(NamedTuple):
+    """What is remembered of a batch: its mean loss and how many things it was the mean of."""
+
+    loss: float
+    weight: int
+
+
+class Diverged(ValueError):
+    """The loss or the gradient is no longer a number."""
+
+
+class Module(LightningModule):
+    """Trains `task`; `recent` is the mean loss since the last line of the log, `last` that of the last batch.
+
+    Everything that a checkpoint needs beyond Lightning's own is in `on_save_checkpoint`: torch's random numbers, what
+    the task carries from batch to batch, the sums for the next line of the log, and the averaged weights.
+    """
+
+    def __init__(self, task: Task, batches: Batches) -> None:
+        super().__init__()
+        self.task = task
+        self.batches = batches  # of the training data
+        self.settings = task.settings
+        self.last = Seen(0.0, 0)
+        self.sums = [0.0, 0.0]  # loss times count, and count, since the last line of the log
+        self.gradient = 0.0  # the largest norm since then
+        self.average: list[Tensor] | None = None
+        self.found: dict[str, float] = {}  # the dev set's results after the last epoch
+        self._random: Tensor | None = None
+
+    # ---------------------------------------------------------------- steps
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        loss = self.task.loss(batch)
+        value = float(loss.mean.detach())
+        if not math.isfinite(value):
+            raise Diverged(f"the loss is {value} at step {self.global_step} (epoch {self.current_epoch + 1})")
+        self.last = Seen(value, loss.weight)
+        self.sums[0] += value * loss.weight
+        self.sums[1] += loss.weight
+        return loss.mean
+
+    @property
+    def recent(self) -> float:
+        return self.sums[0] / max(1.0, self.sums[1])
+
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
+    ) -> None:
+        gradients = [p.grad for p in self.task.parameters() if p.grad is not None]
+        by_value = self.settings.clip_by == "value"
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        value = float(norm)
+        if not math.isfinite(value):
+            where = f"at step {self.global_step} (epoch {self.current_epoch + 1})"
+            raise Diverged(f"the gradient is {value} {where}")
+        self.gradient = max(self.gradient, value)
+        if self.settings.clip is None:
+            return
+        if by_value:
+            torch.nn.utils.clip_grad_value_(self.task.parameters(), self.settings.clip, foreach=True)
+        elif value > self.settings.clip:
+            torch._foreach_mul_(gradients, self.settings.clip / value)
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        super().optimizer_step(*args, **kwargs)
+        if self.settings.average:
+            weights = [p.data for p in self.task.parameters()]
+            if self.average is None:
+                self.average = [w.clone() for w in weights]
+            else:  # early on a shorter memory, so that the first, untrained weights are soon forgotten
+                decay = min(self.settings.average, (1 + self.global_step) / (10 + self.global_step))
+                torch._foreach_lerp_(self.average, weights, 1 - decay)
+
+    def configure_optimizers(self) -> Any:
+        optimizer = make_optimizer(self.settings, self.task.parameters())
+        steps = int(self.trainer.estimated_stepping_batches)
+        per_epoch = math.ceil(steps / (self.trainer.max_epochs or 1))
+        self.schedule = make_schedule(self.settings, optimizer, steps, per_epoch, self.task.lower_is_better)
+        if self.settings.schedule == "plateau":
+            return optimizer  # stepped with the dev metric, below
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": self.schedule, "interval": "step"}}
+
+    @property
+    def lr(self) -> float:
+        return self.trainer.optimizers[0].param_groups[0]["lr"]
+
+    # ---------------------------------------------------------------- the dev set
+
+    @contextmanager
+    def best_weights(self) -> Iterator[None]:
+        """Let the task have the averaged weights, if there are any, until the block ends."""
+        if self.average is None:
+            yield
+            return
+        with torch.no_grad():
+            weights = [p.data for p in self.task.parameters()]
+            own = [w.clone() for w in weights]
+            torch._foreach_copy_(weights, self.average)
+            try:
+                yield
+            finally:
+                torch._foreach_copy_(weights, own)
+
+    def on_validation_epoch_start(self) -> None:
+        self._carried = self.task.carried  # the dev set has a state of its own
+        self._averaged = self.best_weights()
+        self._averaged.__enter__()
+        self._meter = self.task.meter()
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        self._meter.add(batch)
+
+    def on_validation_epoch_end(self) -> None:
+        self._averaged.__exit__(None, None, None)
+        self.task.carried = self._carried
+        self.found = self._meter.result()
+        if self.settings.schedule == "plateau":
+            self.schedule.step(self.found[self.task.metric])  # type: ignore[arg-type]
+
+    # ---------------------------------------------------------------- going on
+
+    def on_train_epoch_start(self) -> None:
+        self.batches.set_epoch(self.current_epoch)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["module"] = {
+            "random": torch.get_rng_state(),
+            "batches": self.batches.state_dict(),
+            "carried": self.task.carried,
+            "sums": self.sums,
+            "gradient": self.gradient,
+            "average": self.average,
+            "found": self.found,
+            "plateau": self.schedule.state_dict() if self.settings.schedule == "plateau" else None,
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        own = checkpoint["module"]
+        self._random = own["random"]
+        self.task.carried = own["carried"]
+        self.sums, self.gradient = list(own["sums"]), own["gradient"]
+        self.average, self.found = own["average"], own["found"]
+        self._place, self._plateau = own["batches"], own["plateau"]
+
+    def on_train_batch_start(self, batch: Any, index: int) -> None:
+        if self._random is not None:  # as late as can be, so that nothing in between draws from it
+            torch.set_rng_state(self._random)
+            self._random = None
+
+    def on_train_start(self) -> None:
+        if self._random is None:
+            return
+        self.batches.load_state_dict(self._place)  # nothing has been read yet
+        if self._plateau is not None:
+            self.schedule.load_state_dict(self._plateau)

@@ -1,0 +1,106 @@
+"""A run directory: what is in it, and how to begin, take up and load one.
+
+config.yaml          every setting; gives the run again
+model.safetensors    the weights of the best epoch
+tokenizer.json …     what the task keeps
+metrics.csv          what was measured, also as tensorboard/
+checkpoints/         to go on from
+result.json          where it ended
+report.html
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+
+from .settings import Settings, SettingsError, load_yaml
+from .task import Task
+
+
+class RunError(ValueError):
+    """A run directory that cannot be used: one line that says which, why and what to do."""
+
+
+class Run:
+    """The run directory `folder`, which need not exist yet."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.config = self.folder / "config.yaml"
+        self.weights = self.folder / "model.safetensors"
+        self.metrics = self.folder / "metrics.csv"
+        self.checkpoints = self.folder / "checkpoints"
+        self.result_file = self.folder / "result.json"
+        self.report = self.folder / "report.html"
+
+    @property
+    def exists(self) -> bool:
+        return self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir()))
+
+    def check_free(self, force: bool) -> None:
+        """Raise unless a new run may begin here."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder}: is a file; a run needs a directory of its own")
+        if not self.exists:
+            return
+        if not self.config.exists():
+            raise RunError(f"{self.folder}: holds other files; give an empty or new directory")
+        if not force:
+            raise RunError(f"{self.folder}: a run is here already; go on with --resume, or begin anew with --force")
+
+    def begin(self) -> None:
+        """Make the directory; a run that is there goes."""
+        if self.exists:
+            shutil.rmtree(self.folder)
+        self.checkpoints.mkdir(parents=True)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """Where the run ended; None if it has not."""
+        return json.loads(self.result_file.read_text("utf-8")) if self.result_file.exists() else None
+
+    def settings(self) -> tuple[type[Task], Settings]:
+        """The task and the settings in config.yaml."""
+        from ..models import find_task
+
+        if not self.folder.is_dir():
+            raise RunError(f"{self.folder}: no such run; give a directory that carousel train made")
+        if not self.config.exists():
+            raise RunError(
+                f"{self.folder}: not a run, it has no config.yaml; give a directory that carousel train made"
+            )
+        found, _ = load_yaml(self.config)
+        if "task" not in found:
+            raise SettingsError(f"{self.config}: task: must be given")
+        task = find_task(found["task"])
+        return task, task.Settings.read({}, file=self.config)
+
+    def load(self) -> Task:
+        """The network with the weights of the best epoch, ready for use."""
+        task, settings = self.settings()
+        if not self.weights.exists():
+            raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
+        network = task.restore(settings, self.folder)
+        try:
+            network.load_state_dict(load_file(self.weights))
+        except (SafetensorError, RuntimeError) as error:
+            raise RunError(
+                f"{self.weights}: damaged, or not of this config.yaml ({str(error).splitlines()[0]})"
+            ) from error
+        return network.eval()
+
+    def weights_facts(self) -> dict[str, Any]:
+        """What the weights' file says of itself: the epoch and its dev metric."""
+        with safe_open(self.weights, "pt") as file:
+            return json.loads((file.metadata() or {}).get("carousel", "{}"))
+
+
+def load(folder: str | Path) -> Any:
+    """The trained model in a run directory: `carousel.load("run").generate(3)`."""
+    return Run(folder).load()

@@ -1,0 +1,219 @@
+"""Settings: one validated object for each task, from defaults, a YAML file and the command line, in that order.
+
+Keys are flat, and each is written down once, as a field with its type, its default, its bounds and a line of help.
+The YAML file, the command line's options and what is said of a wrong value all come from that.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+
+class SettingsError(ValueError):
+    """A key that does not exist, or a value that cannot be: one line that says where, what and what would be right."""
+
+
+def key(default: Any, help: str, group: str, **bounds: Any) -> Any:
+    """A field of a settings class: its default (`...`: it must be given), a line of help and a group to list it in."""
+    return Field(default, description=help, json_schema_extra={"group": group}, **bounds)
+
+
+class Settings(BaseModel):
+    """What every task can be told about training. A task adds keys of its own.
+
+    >>> TrainingOf = type("TrainingOf", (Settings,), {"__annotations__": {}})
+    >>> TrainingOf.read({"lr": 0.01}).optimizer
+    'adam'
+    >>> TrainingOf.read({"learning": 0.01})
+    Traceback (most recent call last):
+    ...
+    carousel.training.settings.SettingsError: learning: there is no such key; did you mean lr?
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    # What people call things elsewhere; only ever used to say "did you mean".
+    SYNONYMS: ClassVar[dict[str, str]] = {
+        "learning": "lr",
+        "learning_rate": "lr",
+        "learningrate": "lr",
+        "max_epochs": "epochs",
+        "num_epochs": "epochs",
+        "num_layers": "layers",
+        "hidden_size": "hidden",
+        "units": "hidden",
+        "embedding_size": "embedding",
+        "embedding_dim": "embedding",
+        "batch": "batch_size",
+        "grad_clip": "clip",
+        "gradient_clip_val": "clip",
+        "early_stopping": "patience",
+        "wd": "weight_decay",
+        "tie": "tied",
+        "tie_weights": "tied",
+    }
+
+    epochs: int = key(10, "how often the training data is read", "training", ge=1)
+    optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adadelta"] = key("adam", "the optimizer", "training")
+    lr: float = key(0.001, "learning rate at its highest", "training", gt=0)
+    momentum: float = key(0.0, "momentum, for sgd and rmsprop", "training", ge=0, lt=1)
+    beta2: float = key(0.999, "second-moment decay, for adam and adamw", "training", ge=0, lt=1)
+    weight_decay: float = key(0.0, "weight decay (adamw: decoupled)", "training", ge=0)
+    schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
+        "constant",
+        "how the learning rate falls: to nothing (linear, cosine), by `decay` after each epoch from `decay_from` on "
+        "(step), or by `decay` when the dev metric gets no better (plateau)",
+        "training",
+    )
+    warmup: float = key(0.0, "share of all steps in which the learning rate rises from nothing", "training", ge=0, lt=1)
+    decay: float = key(0.5, "factor for the schedules step and plateau", "training", gt=0, lt=1)
+    decay_from: int = key(1, "epochs at the full rate, for the schedule step", "training", ge=0)
+    clip: float | None = key(5.0, "largest gradient; null: no clipping", "training", gt=0)
+    clip_by: Literal["norm", "value"] = key(
+        "norm", "what is clipped: the norm of all gradients, or each value", "training"
+    )
+    accumulate: int = key(1, "batches whose gradients make one step", "training", ge=1)
+    average: float = key(
+        0.0,
+        "evaluate and keep a running mean of the weights with this decay (0.999, say); 0: none",
+        "training",
+        ge=0,
+        lt=1,
+    )
+    patience: int | None = key(None, "stop after so many epochs without a better dev metric", "training", ge=1)
+    seed: int = key(0, "same seed, same run", "training", ge=0, le=2**32 - 1)
+    threads: int | None = key(None, "processor threads; null: all", "training", ge=1)
+    checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)
+    log_steps: int = key(50, "steps between lines of metrics.csv", "training", ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        """Complain of unknown keys first: a misspelt key explains a missing one."""
+        for name in given:
+            if name not in cls.model_fields:
+                raise SettingsError(f"{name}: there is no such key{near(str(name), cls.model_fields, cls.SYNONYMS)}")
+        return given
+
+    @classmethod
+    def read(
+        cls, given: Mapping[str, Any], file: str | Path | None = None, pairs: Iterable[str] = (), **options: Any
+    ) -> Self:
+        """The settings in `given`, in the YAML `file`, in `pairs` of the form key=value, and in `options` not None.
+
+        Later ones win.
+        """
+        found, places = gather(file, pairs, options)
+        merged = {**given, **found}
+        for name in merged:  # before pydantic sees them, to say where they came from
+            if name not in cls.model_fields:
+                hint = near(str(name), cls.model_fields, cls.SYNONYMS)
+                raise SettingsError(f"{places.get(name, '')}{name}: there is no such key{hint}")
+        try:
+            return cls.model_validate(merged)
+        except ValidationError as error:
+            raise SettingsError(explain(error.errors()[0], places)) from error
+
+    def to_yaml(self) -> str:
+        """All keys with their values, grouped, each with its line of help: a file that gives these settings again."""
+        groups: dict[str, list[str]] = {"data": [], "model": [], "training": []}
+        for name, field in type(self).model_fields.items():
+            value = yaml.safe_dump(
+                _plain(getattr(self, name)), allow_unicode=True, default_flow_style=True, width=10**6
+            )
+            line = f"{name}: {value.removesuffix('...' + chr(10)).strip()}  # {field.description}\n"
+            groups.setdefault(group_of(field), []).append(line)
+        return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items())
+
+
+def gather(
+    file: str | Path | None, pairs: Iterable[str], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a YAML file, pairs of the form key=value and options not None say together, and where each key was said."""
+    merged: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    if file is not None:
+        found, lines = load_yaml(Path(file))
+        merged |= found
+        places |= {name: f"{file}:{line}: " for name, line in lines.items()}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {pair}: write it as key=value")
+        merged[name] = parse_yaml(value, f"--set {pair}")
+        places[name] = "--set "
+    for name, value in options.items():
+        if value is not None:
+            merged[name] = value
+            places[name] = "--"
+    return merged, places
+
+
+def _plain(value: Any) -> Any:
+    """`value` in YAML's terms."""
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def group_of(field: Any) -> str:
+    return (field.json_schema_extra or {}).get("group", "other")
+
+
+def near(name: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str:
+    """`; did you mean …?`, or what there is if nothing is near."""
+    known = list(known)
+    plain = name.replace("-", "_").lower()
+    if plain in known:
+        return f"; did you mean {plain}?"
+    if synonyms.get(plain) in known:
+        return f"; did you mean {synonyms[plain]}?"
+    close = difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else f"; keys are {', '.join(sorted(known))}"
+
+
+def explain(error: ErrorDetails, places: Mapping[str, str]) -> str:
+    """pydantic's first complaint in one line: place, key, what was given, what would be right."""
+    name = str(error["loc"][0]) if error["loc"] else ""
+    if error["type"] == "missing":
+        return f"{name}: must be given"
+    said = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
+    said = said[:1].lower() + said[1:]
+    if not name:  # a complaint about several keys together words itself
+        return said
+    return f"{places.get(name, '')}{name}: {said}, got {error['input']!r}"
+
+
+def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """The mapping in a YAML file, and the line of each key."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: byte {error.object[error.start]:#x} at {error.start} is not UTF-8") from error
+    found = parse_yaml(text, str(path))
+    if found is None:
+        return {}, {}
+    if not isinstance(found, dict):
+        raise SettingsError(f"{path}: a settings file has lines of the form key: value")
+    lines: dict[str, int] = {}
+    for name, _ in yaml.compose(text).value:
+        if name.value in lines:
+            raise SettingsError(f"{path}:{name.start_mark.line + 1}: {name.value} stands here twice; keep one")
+        lines[name.value] = name.start_mark.line + 1
+    return found, lines
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark and "\n" in text else ""
+        raise SettingsError(f"{where}{line}: not YAML ({getattr(error, 'problem', None) or error})") from error

@@ -1,0 +1,109 @@
+"""What the engine knows of a task: a network with settings, batches to read, a loss, and a meter for the dev set."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from torch import Tensor, nn
+
+from .settings import Settings
+
+
+class Loss(NamedTuple):
+    """What one batch gives: the mean to be minimised, and of how many things (tokens, sentences) it is the mean."""
+
+    mean: Tensor  # ()
+    weight: int
+
+
+class Batches(Protocol):
+    """Batches in an order that (seed, epoch) fixes, which can be left and taken up again anywhere."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def set_epoch(self, epoch: int) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Meter(Protocol):
+    """Adds up batches, then says what they come to."""
+
+    def add(self, batch: Any) -> None: ...
+
+    def result(self) -> dict[str, float]: ...
+
+
+@dataclass
+class Data:
+    """What a run reads. `facts` are said in the report: sizes, vocabulary, unknown tokens."""
+
+    train: Batches
+    dev: Batches | None
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class Task(nn.Module, ABC):
+    """A network that the engine can train, keep and load again.
+
+    A subclass says its `name`, its `Settings`, and the `metric` by which the best epoch is chosen.
+    """
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[Settings]]
+    metric: ClassVar[str]
+    lower_is_better: ClassVar[bool] = True
+    unit: ClassVar[str] = "tokens"  # what Loss.weight counts
+
+    settings: Any
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, settings: Any) -> tuple[Self, Data]:
+        """Read the data that `settings` names and make a fresh network for it; parameters from torch's generator."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        """The network of a run directory, its parameters not yet loaded."""
+
+    @abstractmethod
+    def keep(self, folder: Path) -> None:
+        """Write what `restore` reads besides settings and parameters: vocabularies, labels."""
+
+    @abstractmethod
+    def loss(self, batch: Any) -> Loss: ...
+
+    @abstractmethod
+    def meter(self) -> Meter:
+        """A new meter; its results include `metric`."""
+
+    @property
+    def carried(self) -> dict[str, Tensor]:
+        """What goes from one training batch to the next besides parameters; part of every checkpoint."""
+        return {}
+
+    @carried.setter
+    def carried(self, state: dict[str, Tensor]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} carries nothing from batch to batch")
+
+    def show(self, page: Any) -> None:
+        """Add to the report what this task has to show: samples, pictures."""
+
+    def describe_loss(self) -> Callable[[float], str]:
+        """How the progress bar words a training loss."""
+        return lambda loss: f"loss {loss:.4f}"
+
+    @property
+    def size(self) -> int:
+        """How many parameters the network has."""
+        return sum(parameter.numel() for parameter in self.parameters())
