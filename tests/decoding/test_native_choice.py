@@ -1,4 +1,4 @@
-"""The native choice against the samplers it stands for: the same token, unless a draw falls within rounding of another."""
+"""The native choice against the samplers it stands for: the same token, to the rounding of a draw."""
 
 import math
 
@@ -99,7 +99,9 @@ def test_top_k_draws_from_the_k_best_and_no_other(seed, size, k, kind):
     assert (tokens == want).all()
 
 
-@pytest.mark.parametrize("chain", [[], [TopK(3)], [TopK(200)], [RandomK(3)], [TopP(0.5)], [TopK(9), TopP(0.5)]], ids=repr)
+@pytest.mark.parametrize(
+    "chain", [[], [TopK(3)], [TopK(200)], [RandomK(3)], [TopP(0.5)], [TopK(9), TopP(0.5)]], ids=repr
+)
 @pytest.mark.parametrize("size", [3, 70, 1000])
 def test_rows_with_nothing_to_draw_from(chain, size):
     for dtype in (torch.float32, torch.float64):

@@ -53,7 +53,13 @@ def test_steps_give_what_the_sequence_gives(kind, rows):
 
 @pytest.mark.parametrize(
     "options",
-    [{"proj_size": 7}, {"num_layers": 3, "proj_size": 5}, {"learn_initial_state": True}, {"zoneout": 0.2}, {"bias": False}],
+    [
+        {"proj_size": 7},
+        {"num_layers": 3, "proj_size": 5},
+        {"learn_initial_state": True},
+        {"zoneout": 0.2},
+        {"bias": False},
+    ],
     ids=repr,
 )
 def test_options(options):
@@ -128,7 +134,7 @@ def test_weights_are_read_at_every_step():
 
 
 def test_without_kernels(monkeypatch):
-    words, layer, out, lm = model()
+    _, _, _, lm = model()
     tokens = torch.randint(V, (4, 5))
     fast = by_steps(lm, tokens)
     monkeypatch.setattr("carousel.kernels.generation.load", lambda: (None, "", "none"))
@@ -172,7 +178,9 @@ def test_a_token_outside_the_embedding():
 
 @pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 3), (4, 33, 17), (5, 7, 9), (16, 64, 48), (33, 100, 131), (70, 20, 2844)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (1, 5, 3), (4, 33, 17), (5, 7, 9), (16, 64, 48), (33, 100, 131), (70, 20, 2844)]
+)
 def test_predict(shape, dtype):
     rows, size, vocab = shape
     torch.manual_seed(0)

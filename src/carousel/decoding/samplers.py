@@ -179,6 +179,14 @@ class TopP:
         return f"TopP({self.p})"
 
 
+_NATIVE: dict[type, tuple[str, str]] = {  # the kernels' name, and which of its numbers they need
+    Temperature: ("temperature", "t"),
+    TopK: ("top_k", "k"),
+    RandomK: ("random_k", "k"),
+    TopP: ("top_p", "p"),
+}
+
+
 def native_chooser(samplers: Sequence[Sampler]) -> Chooser | None:
     """The chain as one native call; None if a sampler is not of this file.
 
@@ -187,15 +195,11 @@ def native_chooser(samplers: Sequence[Sampler]) -> Chooser | None:
     """
     chain: list[tuple[str, float]] = []
     for sampler in samplers:
-        kind = type(sampler)  # exactly: a class derived from one of these may do something else
-        if kind is Temperature:
-            chain.append(("temperature", sampler.t))
-        elif kind is TopK or kind is RandomK:
-            chain.append(("top_k" if kind is TopK else "random_k", sampler.k))
-        elif kind is TopP:
-            chain.append(("top_p", sampler.p))
-        else:
+        known = _NATIVE.get(type(sampler))  # exactly: a class derived from one of these may do something else
+        if known is None:
             return None
+        name, number = known
+        chain.append((name, getattr(sampler, number)))
     return Chooser(chain)
 
 

@@ -15,10 +15,10 @@ from .recurrent import Recurrent
 class RecurrentStepper:
     """Embedding, recurrent layers, output layer, one token at a time: what `carousel.decoding.search` asks of a model.
 
-    `embedding` (V, E), `layer` one direction, `weight` (V', D) and `bias` (V') of the output, whose V' may differ from V;
-    `projection` (D, P) with `projection_bias` (D) stands between the layers' output (P) and the output layer, for
-    models that share one matrix between embedding and output. Parameters are read where they are, at every step. On a
-    CPU the step is two native calls; wherever the kernels cannot run, the same comes from torch.
+    `embedding` (·, E), `layer` one way, `weight` (V, D) and `bias` (V) of the output layer; `projection` (D, P)
+    with `projection_bias` (D) stands between the layers' output (P) and the output layer, for models that share one
+    matrix between embedding and output. Parameters are read where they are, at every step. On a CPU the step is two
+    native calls; wherever the kernels cannot run, the same comes from torch.
 
     >>> words, lstm, out = torch.nn.Embedding(50, 16), carousel.LSTM(16, 32), torch.nn.Linear(32, 50)
     >>> lm = RecurrentStepper(words.weight, lstm, out.weight, out.bias)
@@ -86,6 +86,7 @@ class RecurrentStepper:
 
 
 def _check(name: str, given: Tensor, shape: tuple[int | None, ...]) -> None:
-    if given.dim() != len(shape) or any(want not in (None, size) for want, size in zip(shape, given.shape, strict=True)):
+    fits = given.dim() == len(shape) and all(w in (None, n) for w, n in zip(shape, given.shape, strict=True))
+    if not fits:
         wanted = ", ".join("any" if want is None else str(want) for want in shape)
         raise ValueError(f"{name} must have the shape ({wanted}), got {tuple(given.shape)}")
