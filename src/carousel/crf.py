@@ -146,7 +146,9 @@ class CRF(nn.Module):
         # goes on from, a number below K·n.
         ways = emissions.new_full((size, K, n), -torch.inf)
         ways[:, :, 0] = 0
+        into = transitions.T.unsqueeze(2)
         origins = []
+        ends = set(lengths.tolist())
         final = ways.new_full((size, n), -torch.inf)
         final[:, 0] = 0  # of an empty sequence
         chosen = torch.zeros(size, n, dtype=torch.int64, device=emissions.device)
@@ -154,21 +156,22 @@ class CRF(nn.Module):
             if t == 0:
                 ways = ways + (start + emissions[0]).unsqueeze(2)
             else:
-                onward = ways.unsqueeze(1) + transitions.T.unsqueeze(2)  # (B, K to, K from, n)
+                onward = ways.unsqueeze(1) + into  # (B, K to, K from, n)
                 ways, origin = _top(onward.flatten(2), n)
                 ways = ways + emissions[t].unsqueeze(2)
                 origins.append(origin)
-            ending = lengths == t + 1
-            if ending.any():
+            if t + 1 in ends:
+                ending = lengths == t + 1
                 final[ending], chosen[ending] = _top((ways[ending] + end.unsqueeze(1)).flatten(1), n)
         tags = torch.zeros(steps, size, n, dtype=torch.int64, device=emissions.device)
         at = torch.zeros_like(chosen)
         for t in reversed(range(steps)):
             if t < steps - 1:
                 at = origins[t].flatten(1).gather(1, at)
-            at = torch.where((lengths == t + 1).unsqueeze(1), chosen, at)
-            tags[t] = at // n
-        tags = torch.where(_real(lengths, steps).unsqueeze(2), tags, 0)
+            if t + 1 in ends:
+                at = torch.where((lengths == t + 1).unsqueeze(1), chosen, at)
+            tags[t] = at
+        tags = torch.where(_real(lengths, steps).unsqueeze(2), tags // n, 0)
         return Best(tags.permute(2, 0, 1), final.T)
 
     def _read(self, emissions: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:

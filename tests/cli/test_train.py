@@ -91,12 +91,13 @@ def test_a_settings_file_and_options(carousel, place):
     assert (place / "run" / "config.yaml").read_bytes() == (place / "again" / "config.yaml").read_bytes()
 
 
-def test_every_setting_is_an_option(carousel):
+def test_every_setting_is_an_option(carousel, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     code, out, _ = carousel("train", "lm", "--help")
     assert code == 0
     for name in LanguageSettings.model_fields:
         if name not in ("task", "train"):
-            assert f"--{name.replace('_', '-')}"[:22] in out
+            assert f"--{name.replace('_', '-')} " in out
     assert "carousel train lm poems.txt --dev dev.txt --out run" in out
     for option in ("--resume", "--force", "--config", "--set", "--quiet"):
         assert option in out
@@ -132,12 +133,11 @@ def test_the_same_text_in_other_clothes(carousel, place, data):
 
 
 def test_one_line_is_enough(carousel, place):
-    for text in ("abc\n", "a"):
+    for text, layout in (("abc\n", "lines"), ("a", "running"), ("a", "sentences")):
         (place / "one.txt").write_text(text)
-        for layout in ("lines", "running", "sentences"):
-            args = ["one.txt", "--dev", "one.txt", "--layout", layout, "--out", "run", "--force", "--quiet"]
-            assert carousel("train", "lm", *args, *SMALL)[0] == 0
-            assert carousel("generate", "run", "--length", 5)[0] == 0
+        args = ["one.txt", "--dev", "one.txt", "--layout", layout, "--out", layout, "--quiet"]
+        assert carousel("train", "lm", *args, *SMALL)[0] == 0
+        assert carousel("generate", layout, "--length", 5)[0] == 0
 
 
 def test_a_line_of_ten_megabytes(carousel, place):

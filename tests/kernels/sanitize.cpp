@@ -123,6 +123,34 @@ bool check(const char* name, long steps, long batch, long input, long hidden, in
   return false;
 }
 
+// Log-probabilities of a few rows, and choices from them.
+template <class T>
+bool check_generation(long rows, long size, long vocab, int threads) {
+  Arrays<T> a;
+  const Prediction<T> said{rows, size, vocab, a.some(rows * size), a.some(vocab * size),
+                           threads == 1 ? nullptr : a.some(vocab), a.room(rows * vocab)};
+  run_predict(said, threads);
+  bool right = true;
+  const double some = double(1 + random_numbers() % vocab);
+  for (const std::vector<Sampler>& samplers : {
+           std::vector<Sampler>{},
+           {{Sampling::top_k, 1}},
+           {{Sampling::top_k, some}, {Sampling::top_p, 0.8}},
+           {{Sampling::temperature, 0.5}, {Sampling::top_p, 0.5}, {Sampling::random_k, 3}},
+       }) {
+    std::vector<double> uniform(2 * rows);
+    for (double& u : uniform) u = random_numbers() / 4294967296.;
+    std::vector<std::int64_t> tokens(rows);
+    std::unique_ptr<bool[]> found(new bool[rows]);
+    const Choices<T> call{rows, vocab, said.log_probs, uniform.data(), 2, tokens.data(), a.room(rows), found.get()};
+    run_choose(call, samplers, threads);
+    for (long n = 0; n < rows; n++) right &= found[n] && tokens[n] >= 0 && tokens[n] < vocab;
+  }
+  if (right && a.finite()) return true;
+  std::printf("generation: N=%ld D=%ld V=%ld threads=%d: wrong\n", rows, size, vocab, threads);
+  return false;
+}
+
 }  // namespace
 
 int main() {
@@ -149,6 +177,14 @@ int main() {
   // weights too large for threads to share the rows: they share the units
   for (const char* cell : {"lstm", "layernorm", "gru", "gru-reset-before"})
     for (unsigned options : {0x002u, 0x0c7u, 0x3ffu}) wrong += !check<float>(cell, 2, 9, 3, 451, 2, options), calls++;
+  for (long rows : {1, 4, 5, 37})
+    for (long size : {1, 7, 33})
+      for (long vocab : {1, 9, 63, 1000})
+        for (int threads : {1, 2, 3}) {
+          wrong += !check_generation<float>(rows, size, vocab, threads);
+          wrong += !check_generation<double>(rows, size, vocab, threads);
+          calls += 2;
+        }
   std::printf("%ld calls, %ld wrong\n", calls, wrong);
   return wrong != 0;
 }

@@ -100,7 +100,7 @@ def _train(
     if resume and run.exists:
         from carousel.training.settings import gather
 
-        settings = resumed_settings(run, task, gather(config, set or [], given)[0])
+        settings = resumed_settings(run, task, *gather(config, set or [], given))
         if (done := run.result) is not None and done["epochs"] >= settings.epochs:
             typer.echo(f"{out}: finished already, after {done['epochs']} epochs", err=True)
             return

@@ -70,9 +70,14 @@ def k_best(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
         shared = equal.any(-1)
         values, index = values.copy(), index.copy()
         rows = on_host(log_probs)[shared]
-        order = np.argsort(-rows, axis=-1, kind="stable")[:, : values.shape[1]]
+        order = _falling(rows, values.shape[1])
         values[shared], index[shared] = np.take_along_axis(rows, order, -1), order
     return values[:, :k], index[:, :k]
+
+
+def _falling(rows: np.ndarray, k: int) -> np.ndarray:
+    """The places of the first `k` of each row (N, V), sorted: (N, k). NaN first, equals by their index."""
+    return np.argsort(np.where(np.isnan(rows), NEVER, -rows), axis=-1, kind="stable")[:, :k]
 
 
 def _screen(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +88,7 @@ def _screen(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     peaks = rows[:, : blocks * width].reshape(n, width, blocks).max(1)
     rest = rows[:, blocks * width :].max(1, initial=NEVER)
     if np.isnan(peaks).any() or np.isnan(rest).any():
-        order = np.argsort(np.where(np.isnan(rows), NEVER, -rows), axis=-1, kind="stable")[:, :k]
+        order = _falling(rows, k)
         return np.take_along_axis(rows, order, -1), order
     bar = np.partition(peaks, blocks - k, axis=-1)[:, blocks - k]
     reach = np.flatnonzero(rows >= np.maximum(bar, np.finfo(rows.dtype).min)[:, None])  # never what is forbidden

@@ -1,10 +1,12 @@
 """Samplers: what the next token may be drawn from. They compose: each narrows or reshapes what the one before left.
 
-Each takes the whole batch at once. The draw itself uses the number that `noise` gives each row.
+Each takes the whole batch at once. The draw itself uses the number that `noise` gives each row. On a CPU a chain of the
+samplers below and its draw are one native call (`kernels/choose.hpp`), which chooses what these would, to rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..kernels.generation import Chooser
 from .best import k_best, on_host
 from .constraint import NEVER
 
@@ -174,6 +177,30 @@ class TopP:
 
     def __repr__(self) -> str:
         return f"TopP({self.p})"
+
+
+_NATIVE: dict[type, tuple[str, str]] = {  # the kernels' name, and which of its numbers they need
+    Temperature: ("temperature", "t"),
+    TopK: ("top_k", "k"),
+    RandomK: ("random_k", "k"),
+    TopP: ("top_p", "p"),
+}
+
+
+def native_chooser(samplers: Sequence[Sampler]) -> Chooser | None:
+    """The chain as one native call; None if a sampler is not of this file.
+
+    >>> native_chooser([Temperature(0.5), TopK(2)]) is None, native_chooser([lambda candidates: candidates]) is None
+    (False, True)
+    """
+    chain: list[tuple[str, float]] = []
+    for sampler in samplers:
+        known = _NATIVE.get(type(sampler))  # exactly: a class derived from one of these may do something else
+        if known is None:
+            return None
+        name, number = known
+        chain.append((name, getattr(sampler, number)))
+    return Chooser(chain)
 
 
 def draw(candidates: Candidates, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -31,12 +31,18 @@ class Trail:
         tokens = np.zeros((len(rows), last + 1), np.int64)
         log_probs = np.zeros((len(rows), last + 1))
         at = rows.copy()
-        for step in range(last, -1, -1):
-            token, log_prob, parents = self._steps[step]
-            on = np.flatnonzero(steps >= step)
-            tokens[on, step], log_probs[on, step] = token[at[on]], log_prob[at[on]]
+        while last >= 0:
+            first = last  # of a stretch in which rows stay where they are
+            while first > 0 and self._steps[first][2] is None:
+                first -= 1
+            stretch = self._steps[first : last + 1]
+            on = np.flatnonzero(steps >= first)
+            tokens[on, first : last + 1] = np.array([token for token, _, _ in stretch])[:, at[on]].T
+            log_probs[on, first : last + 1] = np.array([log_prob for _, log_prob, _ in stretch])[:, at[on]].T
+            parents = stretch[0][2]
             if parents is not None:
                 at[on] = parents[at[on]]
+            last = first - 1
         ends = (steps + 1).tolist()
         return (
             [line[:end] for line, end in zip(tokens.tolist(), ends, strict=True)],

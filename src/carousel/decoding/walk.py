@@ -8,13 +8,14 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
+from ..kernels.generation import Chooser as NativeChooser
 from .best import best
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
 from .length import Mean
 from .noise import Uniforms
-from .samplers import Candidates, Sampler, draw
+from .samplers import Candidates, Sampler, draw, native_chooser
 from .strategy import Choice, Run
 from .trail import Trail
 from .tree import COMPLETED, LIVE, BeamTree
@@ -84,7 +85,12 @@ class Chooser(Protocol):
 
 
 class _Best:
+    def __init__(self) -> None:
+        self.native = NativeChooser([("top_k", 1)])
+
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if self.native.takes(log_probs):
+            return self.native.choose(log_probs, np.zeros(len(log_probs)))
         values, tokens = best(log_probs)
         return tokens, values, values > NEVER
 
@@ -96,8 +102,11 @@ class _Drawn:
     def __init__(self, samplers: tuple[Sampler, ...], noise: Uniforms):
         self.samplers = samplers
         self.noise = noise
+        self.native = native_chooser(samplers)
 
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if self.native is not None and self.native.takes(log_probs):
+            return self.native.choose(log_probs, self.noise.at(position))
         candidates = Candidates.all(log_probs)
         for sampler in self.samplers:
             candidates = sampler(candidates)

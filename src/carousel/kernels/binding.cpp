@@ -1,7 +1,9 @@
 // The Python module: pointers in, nothing out. One module is built for each instruction set.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 
@@ -52,6 +54,18 @@ struct Stream {
     }
   }
 };
+
+// A chain of samplers, read once: pairs of a kind (a number of `Sampling`) and its value.
+struct Samplers {
+  std::vector<Sampler> list;
+
+  explicit Samplers(const std::vector<std::pair<int, double>>& pairs) {
+    for (const auto& [kind, value] : pairs) list.push_back({Sampling(kind), value});
+  }
+};
+
+template <class T>
+using Array = nb::ndarray<T, nb::device::cpu, nb::ndim<1>>;
 
 template <class T>
 void bind(nb::module_& module, const std::string& suffix) {
@@ -157,6 +171,23 @@ void bind(nb::module_& module, const std::string& suffix) {
   pointer(output, "d_bias", &O::d_bias);
   output.def("run", [](const O& self) { run_output(self); }, nb::call_guard<nb::gil_scoped_release>());
 
+  // h (N, D), weight (V, D), bias (V) or null, log_probs (N, V): out
+  module.def(("predict" + suffix).c_str(), [](long rows, long size, long vocab, std::uintptr_t h, std::uintptr_t weight,
+                                              std::uintptr_t bias, std::uintptr_t log_probs, int threads) {
+    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
+    nb::gil_scoped_release release;
+    run_predict<T>({rows, size, vocab, real(h), real(weight), real(bias), real(log_probs)}, threads);
+  });
+  // log_probs (N, V); uniform (N), found, tokens and values (N): out
+  module.def(("choose" + suffix).c_str(), [](const Samplers& samplers, long rows, long vocab, std::uintptr_t log_probs,
+                                             Array<const double> uniform, Array<std::int64_t> tokens, Array<T> values,
+                                             Array<bool> found, int threads) {
+    const Choices<T> call{rows, vocab, reinterpret_cast<const T*>(log_probs), uniform.data(), uniform.stride(0),
+                          tokens.data(), values.data(), found.data()};
+    nb::gil_scoped_release release;
+    run_choose<T>(call, samplers.list, threads);
+  });
+
   // n elements whose memory returns to the pool with the tensor: a layer's saved values, page by page, cost too much
   module.def(("block" + suffix).c_str(), [](long n) {
     struct Block {
@@ -204,6 +235,7 @@ double peak(int threads) {
 }  // namespace
 
 NB_MODULE(CAROUSEL_MODULE, module) {
+  nb::class_<Samplers>(module, "Samplers").def(nb::init<const std::vector<std::pair<int, double>>&>());
   bind<float>(module, "32");
   bind<double>(module, "64");
   module.def("peak", &peak, nb::call_guard<nb::gil_scoped_release>());

@@ -56,7 +56,19 @@ void run_output(const Output<T>& call) {
   cross_entropy<T>(call);
 }
 
+template <class T>
+void run_predict(const Prediction<T>& call, int threads) {
+  predict<T>(call, threads);
+}
+
+template <class T>
+void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, int threads) {
+  choose<T>(call, samplers, threads);
+}
+
 template void run_output(const Output<CAROUSEL_REAL>&);
+template void run_predict(const Prediction<CAROUSEL_REAL>&, int);
+template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template const CellKernel<CAROUSEL_REAL>* find_kernel<CAROUSEL_REAL>(const std::string&);

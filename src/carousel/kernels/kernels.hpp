@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cell.hpp"
+#include "choose.hpp"
 #include "output.hpp"
 
 namespace carousel {
@@ -17,6 +18,12 @@ void run_backward(const Layer<T>&, const CellKernel<T>&);
 // The output layer: losses, and the gradients that have a place to go.
 template <class T>
 void run_output(const Output<T>&);
+
+// The output layer for a few rows, and the choice of a token from each: log-probabilities in, tokens out.
+template <class T>
+void run_predict(const Prediction<T>&, int threads);
+template <class T>
+void run_choose(const Choices<T>&, const std::vector<Sampler>&, int threads);
 
 // Null for a name that has no kernel.
 template <class T>

@@ -1,5 +1,6 @@
 """Cells made into layers."""
 
+from .generate import RecurrentStepper
 from .path import Path
 from .recurrent import Recurrent
 from .standard import GRU, LSTM, RNN, CoupledLSTM, LayerNormLSTM, PeepholeLSTM, ResetBeforeGRU
@@ -15,6 +16,7 @@ __all__ = [
     "Path",
     "PeepholeLSTM",
     "Recurrent",
+    "RecurrentStepper",
     "ResetBeforeGRU",
     "Trace",
 ]

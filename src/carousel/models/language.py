@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from ..data import END, PAD, START, TextBatch, TextCheck, Vocabulary, check_text
 from ..data.batches import Batches
-from ..decoding import StepFunction
 from ..kernels.output import linear_cross_entropy
+from ..layers import RecurrentStepper
 from ..training import Data, Loss, Task, key
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
@@ -148,22 +148,10 @@ class LanguageModel(Task):
 
     # ---------------------------------------------------------------- use
 
-    def stepper(self) -> StepFunction:
+    def stepper(self) -> RecurrentStepper:
         """This model as a search sees it."""
-        weight, bias, count = self.output_weight, self.bias, self.layers.num_layers
-
-        def start(rows: int) -> Any:
-            sizes = [self.layers.state_size(name) for name in self.layers.cell.states]
-            zeros = tuple(weight.new_zeros(count, rows, size) for size in sizes)
-            return zeros if len(zeros) > 1 else zeros[0]
-
-        def step(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-            x, state = self.layers.step(self.embedder(tokens), state)
-            if self.project is not None:
-                x = self.project(x)
-            return torch.addmm(bias, x, weight.T).log_softmax(-1), state
-
-        return StepFunction(step, len(bias), start=start, rows=1, device=weight.device)
+        projection = None if self.project is None else self.project.weight
+        return RecurrentStepper(self.embedder.weight, self.layers, self.output_weight, self.bias, projection=projection)
 
     def generate(self, n: int = 1, prompt: str | Sequence[str] = "", *, seed: int = 0, **wish: Any) -> list[Written]:
         """`n` texts for each prompt; `wish` is as in `Writing`: `top_k=10`, `form="五言律詩"` and so on.

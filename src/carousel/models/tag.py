@@ -12,7 +12,7 @@ import torch
 from pydantic import field_validator, model_validator
 from torch import Tensor, nn
 
-from ..crf import CRF
+from ..crf import CRF, Best
 from ..data.conll import Conll, check_column
 from ..data.examples import NO_LABEL, ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.tag_check import TagCheck, check_tags
@@ -191,7 +191,7 @@ class Tagger(Task):
             scores = scores - self.crf.log_partition(emissions, batch.lengths)
             confidence = self.crf.marginals(emissions, batch.lengths)
         else:
-            best, scores = _free(len(self.lexicon.tags)).n_best(emissions, n, batch.lengths)
+            best, scores = _independent(emissions, n, batch)
             confidence = emissions.exp()
         sure = confidence.gather(2, best[0].unsqueeze(2)).squeeze(2)
         for b, words in enumerate(sentences):
@@ -348,11 +348,14 @@ class TagMeter:
         return found if self.model.lexicon.scheme is None else {"span_f1": self.spans.f1, **found}
 
 
-def _free(tags: int) -> CRF:
-    """A CRF in which tags do not depend on each other: its n best taggings are those of a softmax."""
-    crf = CRF(tags)
+def _independent(emissions: Tensor, n: int, batch: ExampleBatch) -> Best:
+    """The n best taggings where tags do not depend on each other: emissions (T, B, K) are log-probabilities."""
+    if n == 1:
+        found = emissions.max(2)
+        return Best(found.indices[None], (found.values * batch.mask).sum(0)[None])
+    crf = CRF(emissions.shape[2])  # one whose transitions all cost the same
     nn.init.zeros_(crf.transitions)
-    return crf
+    return crf.n_best(emissions, n, batch.lengths)
 
 
 def _parts(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,17 @@ def train(
     return run
 
 
-def resumed_settings(run: Run, task: type[Task], given: dict[str, Any]) -> Settings:
-    """The settings of a run that is to go on; those `given` again must be the same, except those that may change."""
+def resumed_settings(
+    run: Run, task: type[Task], given: Mapping[str, Any], places: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of a run that is to go on; those `given` again must be the same, except those that may change.
+
+    `places` say where each was given, as `gather` has them.
+    """
     kept_task, kept = run.settings()
     if kept_task is not task:
         raise RunError(f"{run.folder}: a {kept_task.name} run; resume it with carousel train {kept_task.name}")
-    new = task.Settings.read({**kept.model_dump(), **given})
+    new = task.Settings.check({**kept.model_dump(), **given}, places or {})
     for name in type(new).model_fields:
         if getattr(new, name) != getattr(kept, name) and name not in MAY_CHANGE:
             raise RunError(

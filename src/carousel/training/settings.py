@@ -119,13 +119,17 @@ class Settings(BaseModel):
         Later ones win.
         """
         found, places = gather(file, pairs, options)
-        merged = {**given, **found}
-        for name in merged:  # before pydantic sees them, to say where they came from
+        return cls.check({**given, **found}, places)
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any], places: Mapping[str, str]) -> Self:
+        """The settings with these values; what is wrong is said with the place where it was said."""
+        for name in values:  # before pydantic sees them, which does not know the places
             if name not in cls.model_fields:
                 hint = near(str(name), cls.model_fields, cls.SYNONYMS)
-                raise SettingsError(f"{places.get(name, '')}{name}: there is no such key{hint}")
+                raise SettingsError(f"{places.get(name, name)}: there is no such key{hint}")
         try:
-            return cls.model_validate(merged)
+            return cls.model_validate(values)
         except ValidationError as error:
             raise SettingsError(explain(error.errors()[0], places)) from error
 
@@ -150,17 +154,17 @@ def gather(
     if file is not None:
         found, lines = load_yaml(Path(file))
         merged |= found
-        places |= {name: f"{file}:{line}: " for name, line in lines.items()}
+        places |= {name: f"{file}:{line}: {name}" for name, line in lines.items()}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise SettingsError(f"--set {pair}: write it as key=value")
         merged[name] = parse_yaml(value, f"--set {pair}")
-        places[name] = "--set "
+        places[name] = f"--set {name}"
     for name, value in options.items():
         if value is not None:
             merged[name] = value
-            places[name] = "--"
+            places[name] = f"--{name.replace('_', '-')}"
     return merged, places
 
 
@@ -196,7 +200,7 @@ def explain(error: ErrorDetails, places: Mapping[str, str]) -> str:
     said = said[:1].lower() + said[1:]
     if not name:  # a complaint about several keys together words itself
         return said
-    return f"{places.get(name, '')}{name}: {said}, got {error['input']!r}"
+    return f"{places.get(name, name)}: {said}, got {error['input']!r}"
 
 
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

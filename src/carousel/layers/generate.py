@@ -1,0 +1,92 @@
+"""A language model as a search sees it: a token in, the log-probabilities of the next out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..kernels.generation import predict
+from .recurrent import Recurrent
+
+
+class RecurrentStepper:
+    """Embedding, recurrent layers, output layer, one token at a time: what `carousel.decoding.search` asks of a model.
+
+    `embedding` (·, E), `layer` one way, `weight` (V, D) and `bias` (V) of the output layer; `projection` (D, P)
+    with `projection_bias` (D) stands between the layers' output (P) and the output layer, for models that share one
+    matrix between embedding and output. Parameters are read where they are, at every step. On a CPU the step is two
+    native calls; wherever the kernels cannot run, the same comes from torch.
+
+    >>> words, lstm, out = torch.nn.Embedding(50, 16), carousel.LSTM(16, 32), torch.nn.Linear(32, 50)
+    >>> lm = RecurrentStepper(words.weight, lstm, out.weight, out.bias)
+    >>> from carousel.decoding import Sample, TopK, search
+    >>> [[drawn]] = search(lm, 1, Sample(TopK(5)), start=1, end=0, max_length=20, seed=3)
+    """
+
+    def __init__(
+        self,
+        embedding: Tensor,
+        layer: Recurrent,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        projection: Tensor | None = None,
+        projection_bias: Tensor | None = None,
+    ):
+        if layer.bidirectional:
+            raise ValueError("layer: a bidirectional layer needs the whole sequence; generation goes one way")
+        _check("embedding", embedding, (None, layer.input_size))
+        size = layer.output_size
+        if projection is not None:
+            _check("projection", projection, (None, size))
+            size = projection.shape[0]
+        _check("weight", weight, (None, size))
+        for name, vector, owner in (("bias", bias, weight), ("projection_bias", projection_bias, projection)):
+            if vector is not None:
+                if owner is None:
+                    raise ValueError("projection_bias was given without a projection")
+                _check(name, vector, (owner.shape[0],))
+        self.embedding = embedding
+        self.layer = layer
+        self.weight = weight
+        self.bias = bias
+        self.projection = projection
+        self.projection_bias = projection_bias
+        self.vocab_size = weight.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.weight.device
+
+    def start(self, items: int) -> None:
+        """None: the layer's own initial state, whatever the number of rows."""
+        return None
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """tokens (N,) and the layer's state; the log-probabilities of the next, (N, V), and the new state."""
+        if torch.is_grad_enabled():  # no gradient flows, and without one the layer's step is a native call
+            with torch.no_grad():
+                return self.step(tokens, state)
+        y, state = self.layer.step(F.embedding(tokens, self.embedding), state)
+        if self.projection is not None:
+            y = F.linear(y, self.projection, self.projection_bias)
+        log_probs = predict(y, self.weight, self.bias)
+        if log_probs is None:
+            log_probs = F.linear(y, self.weight, self.bias).log_softmax(-1)
+        return log_probs, state
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        """The state whose row j is row `rows[j]`."""
+        if state is None or isinstance(state, Tensor):
+            return None if state is None else state.index_select(1, rows)
+        return tuple(part.index_select(1, rows) for part in state)
+
+
+def _check(name: str, given: Tensor, shape: tuple[int | None, ...]) -> None:
+    fits = given.dim() == len(shape) and all(w in (None, n) for w, n in zip(shape, given.shape, strict=True))
+    if not fits:
+        wanted = ", ".join("any" if want is None else str(want) for want in shape)
+        raise ValueError(f"{name} must have the shape ({wanted}), got {tuple(given.shape)}")

@@ -1,0 +1,205 @@
+"""RecurrentStepper against the same model in plain torch."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import carousel
+from carousel import kernels
+from carousel.decoding import Beam, Sample, TopK, search
+from carousel.kernels.generation import predict
+from carousel.layers import RecurrentStepper
+
+V, E, H = 50, 12, 20
+KINDS = [
+    carousel.RNN,
+    carousel.LSTM,
+    carousel.PeepholeLSTM,
+    carousel.CoupledLSTM,
+    carousel.LayerNormLSTM,
+    carousel.GRU,
+    carousel.ResetBeforeGRU,
+]
+
+
+def model(kind=carousel.LSTM, dtype=None, **options):
+    torch.manual_seed(1)
+    layer = kind(E, H, dtype=dtype, **options)
+    words, out = torch.nn.Embedding(V, E, dtype=dtype), torch.nn.Linear(layer.output_size, V, dtype=dtype)
+    return words, layer, out, RecurrentStepper(words.weight, layer, out.weight, out.bias)
+
+
+def whole(words, layer, out, tokens):
+    """The log-probabilities after each of tokens (T, N), by one call over the sequence: (T, N, V)."""
+    with torch.no_grad():
+        return out(layer(words(tokens))[0]).log_softmax(-1)
+
+
+def by_steps(lm, tokens, state=None):
+    said = []
+    for now in tokens:
+        log_probs, state = lm.step(now, state)
+        said.append(log_probs)
+    return torch.stack(said)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 37])
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_give_what_the_sequence_gives(kind, rows):
+    words, layer, out, lm = model(kind, num_layers=2)
+    tokens = torch.randint(V, (6, rows))
+    torch.testing.assert_close(by_steps(lm, tokens), whole(words, layer, out, tokens), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"proj_size": 7},
+        {"num_layers": 3, "proj_size": 5},
+        {"learn_initial_state": True},
+        {"zoneout": 0.2},
+        {"bias": False},
+    ],
+    ids=repr,
+)
+def test_options(options):
+    words, layer, out, lm = model(**options)
+    if "learn_initial_state" in options:
+        torch.nn.init.normal_(layer.initial_h_l0)
+    layer.eval()
+    tokens = torch.randint(V, (5, 9))
+    torch.testing.assert_close(by_steps(lm, tokens), whole(words, layer, out, tokens), atol=1e-5, rtol=0)
+
+
+def test_against_torch_itself():
+    torch.manual_seed(0)
+    lstm = torch.nn.LSTM(E, H, num_layers=2)
+    words, layer, out, lm = model(num_layers=2)
+    layer.load_state_dict(lstm.state_dict())
+    tokens = torch.randint(V, (7, 6))
+    with torch.no_grad():
+        said = out(lstm(words(tokens))[0]).log_softmax(-1)
+    torch.testing.assert_close(by_steps(lm, tokens), said, atol=1e-5, rtol=0)
+
+
+def test_double_precision():
+    words, layer, out, lm = model(dtype=torch.float64)
+    tokens = torch.randint(V, (5, 6))
+    torch.testing.assert_close(by_steps(lm, tokens), whole(words, layer, out, tokens), atol=1e-12, rtol=0)
+
+
+def test_a_projection_and_one_matrix_for_embedding_and_output():
+    words, layer, _, _ = model()
+    project, bias = torch.nn.Linear(H, E), torch.randn(V)
+    lm = RecurrentStepper(
+        words.weight, layer, words.weight, bias, projection=project.weight, projection_bias=project.bias
+    )
+    tokens = torch.randint(V, (5, 6))
+    with torch.no_grad():
+        said = F.linear(project(layer(words(tokens))[0]), words.weight, bias).log_softmax(-1)
+    torch.testing.assert_close(by_steps(lm, tokens), said, atol=1e-5, rtol=0)
+
+
+def test_rows_do_not_depend_on_one_another():
+    _, _, _, lm = model()
+    tokens = torch.randint(V, (5, 40))
+    together = by_steps(lm, tokens)
+    for rows in (slice(0, 1), slice(3, 9), slice(7, 39)):
+        torch.testing.assert_close(by_steps(lm, tokens[:, rows]), together[:, rows], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [carousel.GRU, carousel.LSTM])
+def test_select(kind):
+    _, _, _, lm = model(kind)
+    tokens = torch.randint(V, (4, 5))
+    _, state = lm.step(tokens[0], lm.start(5))
+    rows = torch.tensor([4, 0, 0])
+    picked = by_steps(lm, tokens[1:, rows], lm.select(state, rows))
+    torch.testing.assert_close(picked, by_steps(lm, tokens[1:], state)[:, rows], atol=1e-6, rtol=0)
+    assert lm.select(lm.start(5), rows) is None
+
+
+def test_weights_are_read_at_every_step():
+    words, layer, out, lm = model()
+    tokens = torch.randint(V, (1, 5))
+    for change in (
+        lambda: out.weight.data.mul_(2),
+        lambda: layer.weight_hh_l0.data.normal_(),
+        lambda: words.weight.data.normal_(),
+        lambda: setattr(out.bias, "data", torch.randn(V)),
+        lambda: [m.double() for m in (words, layer, out)],
+    ):
+        change()
+        torch.testing.assert_close(by_steps(lm, tokens), whole(words, layer, out, tokens), atol=1e-5, rtol=0)
+
+
+def test_without_kernels(monkeypatch):
+    _, _, _, lm = model()
+    tokens = torch.randint(V, (4, 5))
+    fast = by_steps(lm, tokens)
+    monkeypatch.setattr("carousel.kernels.generation.load", lambda: (None, "", "none"))
+    monkeypatch.setattr("carousel.layers.fused.step", lambda *_: None)
+    torch.testing.assert_close(by_steps(lm, tokens), fast, atol=1e-5, rtol=0)
+
+
+def test_searching():
+    words, layer, out, lm = model()
+    ask = {"start": 1, "end": 0, "max_length": 12}
+    for strategy in (Sample(TopK(5), copies=3), Beam(4)):
+        for hypotheses in search(lm, [[], [3, 4], [5]], strategy, seed=1, **ask):
+            assert hypotheses
+    [[h]] = search(lm, [[7, 8]], seed=1, **ask)
+    read = torch.tensor([1, 7, 8, *h.tokens[:-1]]).unsqueeze(1)
+    said = whole(words, layer, out, read)[2:, 0]
+    assert h.token_log_probs == pytest.approx(said[torch.arange(len(h.tokens)), list(h.tokens)].tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"embedding": torch.zeros(V, E + 1)}, r"embedding must have the shape \(any, 12\), got \(50, 13\)"),
+        ({"weight": torch.zeros(V, 3)}, r"weight must have the shape \(any, 20\), got \(50, 3\)"),
+        ({"bias": torch.zeros(V - 1)}, r"bias must have the shape \(50\), got \(49,\)"),
+        ({"projection_bias": torch.zeros(3)}, "projection_bias was given without a projection"),
+        ({"layer": carousel.LSTM(E, H, bidirectional=True)}, "a bidirectional layer needs the whole sequence"),
+    ],
+)
+def test_what_does_not_fit(change, message):
+    words, layer, out, _ = model()
+    given = {"embedding": words.weight, "layer": layer, "weight": out.weight, "bias": out.bias} | change
+    with pytest.raises(ValueError, match=message):
+        RecurrentStepper(**given)
+
+
+def test_a_token_outside_the_embedding():
+    with pytest.raises(IndexError):
+        model()[3].step(torch.tensor([V]), None)
+
+
+@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (1, 5, 3), (4, 33, 17), (5, 7, 9), (16, 64, 48), (33, 100, 131), (70, 20, 2844)]
+)
+def test_predict(shape, dtype):
+    rows, size, vocab = shape
+    torch.manual_seed(0)
+    h, weight, bias = torch.randn(rows, size, dtype=dtype), torch.randn(vocab, size, dtype=dtype), torch.randn(vocab)
+    for b in (None, bias.to(dtype)):
+        for threads in (1, 2, 3):
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            said = predict(h, weight, b)
+            torch.set_num_threads(before)
+            tolerance = 1e-4 if dtype is torch.float32 else 1e-12
+            torch.testing.assert_close(said, F.linear(h, weight, b).log_softmax(-1), atol=tolerance, rtol=1e-5)
+
+
+@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+def test_predict_with_an_impossible_token_and_with_nan():
+    h, weight, bias = torch.randn(6, 8), torch.randn(40, 8), torch.zeros(40)
+    bias[3] = -torch.inf
+    torch.testing.assert_close(predict(h, weight, bias), F.linear(h, weight, bias).log_softmax(-1))
+    h[2, 1] = torch.nan
+    said = predict(h, weight, bias)
+    assert said[2].isnan().all() and not said[[0, 1, 3, 4, 5]].isnan().any()
