@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import cells, data, decoding, layers
     from .cells import Cell
+    from .kernels.output import linear_cross_entropy
     from .layers import (
         GRU,
         LSTM,
@@ -41,7 +42,9 @@ __all__ = [
     "data",
     "decoding",
     "layers",
+    "linear_cross_entropy",
 ]
+_HOMES = {"Cell": "cells", "linear_cross_entropy": "kernels.output"}  # of the names that are not in layers
 
 
 def __getattr__(name: str) -> Any:
@@ -49,7 +52,7 @@ def __getattr__(name: str) -> Any:
     if name in ("cells", "data", "decoding", "layers"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
-        return getattr(importlib.import_module(f"{__name__}.{'cells' if name == 'Cell' else 'layers'}"), name)
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'layers')}"), name)
     raise AttributeError(f"module 'carousel' has no attribute {name!r}")
 
 
