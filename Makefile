@@ -49,7 +49,7 @@ sanitizers = $(shell $(BIN)/python -c 'from carousel import kernels; print(*("sa
 
 clean: ## remove the environment and everything else make created
 	@echo "==> removing $(VENV), build products, caches and the demo's report"
-	@rm -rf $(VENV) build dist demo-latch bench-layers .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@rm -rf $(VENV) build dist demo-latch bench-layers bench-output .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ---------------------------------------------------------------- the environment

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import cells, data, decoding, layers
     from .cells import Cell
+    from .kernels.output import linear_cross_entropy
     from .layers import (
         GRU,
         LSTM,
@@ -42,18 +43,18 @@ __all__ = [
     "data",
     "decoding",
     "layers",
+    "linear_cross_entropy",
     "load",
 ]
+_HOMES = {"Cell": "cells", "linear_cross_entropy": "kernels.output", "load": "training"}  # of the names that are not in layers
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
     if name in ("cells", "data", "decoding", "layers"):
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "load":
-        return importlib.import_module(f"{__name__}.training").load
     if name in __all__:
-        return getattr(importlib.import_module(f"{__name__}.{'cells' if name == 'Cell' else 'layers'}"), name)
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'layers')}"), name)
     raise AttributeError(f"module 'carousel' has no attribute {name!r}")
 
 

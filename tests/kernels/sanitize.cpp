@@ -1,5 +1,6 @@
-// Every cell and option on awkward shapes, in arrays of exactly the size that layer.hpp promises. Built with
-// AddressSanitizer and UndefinedBehaviorSanitizer: what it checks is that no access strays, and that results are numbers.
+// Every cell and option, and the output layer, on awkward shapes, in arrays of exactly the size that layer.hpp and
+// output.hpp promise. Built with AddressSanitizer and UndefinedBehaviorSanitizer: what it checks is that no access
+// strays, and that results are numbers.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -151,6 +152,28 @@ bool check_generation(long rows, long size, long vocab, int threads) {
   return false;
 }
 
+template <class T>
+bool check_output(long tokens, long features, long classes, int threads, unsigned options) {
+  auto has = [&](int bit) { return (options >> bit & 1) != 0; };
+  Arrays<T> a;
+  Output<T> call;
+  call.tokens = tokens, call.features = features, call.classes = classes, call.threads = threads;
+  call.hidden = a.some(tokens * features), call.weight = a.some(classes * features);
+  call.ignore_index = has(0) ? 0 : -100;
+  call.targets = a.lengths(tokens, classes - 1);
+  call.losses = a.room(tokens);
+  call.mean = has(1), call.smoothing = has(2) ? 0.1 : 0;
+  if (has(3)) call.bias = a.some(classes), call.d_bias = a.room(classes);
+  if (has(4)) call.scale = a.some(tokens);
+  if (has(5)) call.d_hidden = a.room(tokens * features);
+  if (has(6)) call.d_weight = a.room(classes * features);
+  run_output(call);
+  if (a.finite()) return true;
+  std::printf("output: N=%ld D=%ld V=%ld threads=%d options=%x: not a number\n", tokens, features, classes, threads,
+              options);
+  return false;
+}
+
 }  // namespace
 
 int main() {
@@ -185,6 +208,15 @@ int main() {
           wrong += !check_generation<double>(rows, size, vocab, threads);
           calls += 2;
         }
+  // few classes and many, for one team of threads or several; one block of tokens or several
+  const long outputs[][3] = {{1, 1, 1}, {5, 3, 2}, {33, 17, 40}, {70, 9, 191}, {300, 33, 195}, {600, 5, 97}, {65, 18, 600}};
+  for (const auto& s : outputs)
+    for (int k = 0; k < 24; k++) {
+      const unsigned options = k == 0 ? 0 : k == 1 ? 0x7f : unsigned(random_numbers()) & 0x7f;
+      wrong += !check_output<float>(s[0], s[1], s[2], 1 + k % 4, options);
+      wrong += !check_output<double>(s[0], s[1], s[2], 1 + k % 4, options);
+      calls += 2;
+    }
   std::printf("%ld calls, %ld wrong\n", calls, wrong);
   return wrong != 0;
 }

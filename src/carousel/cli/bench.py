@@ -64,3 +64,29 @@ def lm(
 
     with option("--out"):
         lm.main(out=out, seconds=seconds)
+
+
+@app.command()
+def output(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where output.json goes.")] = Path(
+        "bench-output"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Two shapes and short turns: some seconds.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.01, help="How long each shape takes turns; longer is steadier.")
+    ] = None,
+) -> None:
+    """The output layer (linear, softmax, cross-entropy) against the best that torch offers.
+
+    Forward and backward in one process, taking turns, best of several. Every
+    ratio is theirs / ours; claims that do not hold are red.
+
+    \b
+    carousel bench output                  all shapes, a minute
+    carousel bench output --quick          a first impression
+    carousel bench output --seconds 15     on a busy machine
+    """
+    from carousel.bench import output
+
+    with option("--out"):
+        output.main(out=out, quick=quick, seconds=seconds)

@@ -106,23 +106,21 @@ class CrossEntropy {
       my.begin(b, b / groups);
       my.logits();
       team.sync();
-      if (b > group) my.collect(b - groups, b / groups - 1);
+      my.collect(my.before);
       my.losses();
       if (train) my.gradients();
     }
     if (!train) return;
-    if (group < blocks) {
-      team.sync();
-      my.collect(group + (blocks - 1 - group) / groups * groups, (blocks - 1 - group) / groups);
-    }
+    team.sync();
+    my.collect(my.now);
     barriers[0].wait(size);
     add_up(rank, size, groups);
   }
 
  private:
-  // How many tokens are taken at once: many, so that W and dW are seldom read; not so many that the logits leave the
-  // cache.
-  static constexpr long fewest = 128, most = 256, enough = 768 << 10;
+  // Tokens are taken `most` at a time, so that W and dW are seldom read; fewer where their logits, of a thread's
+  // classes, would need more memory than `enough`.
+  static constexpr long most = 256, fewest = 64, enough = 8 << 20;
   static constexpr long chunk = 24 * tile_rows;  // classes whose logits are looked at while they are warm
   static constexpr long deep = 4;                // chunks that go into one product for dh
 
@@ -133,7 +131,7 @@ class CrossEntropy {
   long panels, blocks, block;   // of tokens; block is the most tokens of one
   long row;                     // from one class's logits to the next one's
   Buffer<T> seen;               // (2, threads, 4, block): top, sum, total, and x of the target, of a thread's classes
-  Buffer<T> parts;              // (2, threads, D, row): of dhᵀ. Blocks take turns with the two, for want of barriers
+  Buffer<T> parts;              // (2, threads, D, row): of dhᵀ. With two to take turns, one barrier a block is enough
   std::vector<Buffer<T>> privates;      // (V·D + V): dW and db of every team but the first
   std::unique_ptr<Barrier[]> barriers;  // of all threads, then of each team
 
@@ -148,6 +146,14 @@ class CrossEntropy {
   static long spread(long n) {
     constexpr long line = 64 / long(sizeof(T));
     return (ceil_div(n, line) | 1) * line;
+  }
+
+  struct Block {
+    long first = 0, count = 0, turn = 0;  // tokens; how many blocks the team has had before
+  };
+  Block block_at(long b, long turn) const {
+    const long first = panels * b / blocks * panel<T>, end = panels * (b + 1) / blocks * panel<T>;
+    return {first, std::min(long(tokens.size()), end) - first, turn};
   }
 
   T* d_weight(int group) const { return group && call.d_weight ? privates[group] + V : call.d_weight; }
@@ -176,9 +182,9 @@ class CrossEntropy {
     const Team& team;
     const int group;
     const long D, V, row;
-    long v0, v1;                 // classes
-    long t0 = 0, n = 0, columns = 0;  // tokens of the block: the first, how many, and rounded up to panels
-    long turn = 0;
+    long v0, v1;        // classes
+    Block now, before;  // the block at hand, and the one whose dh is to be collected
+    long n = 0, columns = 0;  // tokens of this block, and rounded up to panels
     Buffer<T> x;          // (v1 − v0, row), or a chunk of it without gradients: x, then e^{x − top}, then δ
     Buffer<T> tops;       // (chunks, block): what was subtracted
     Buffer<T> bias;       // (v1 − v0)
@@ -186,9 +192,11 @@ class CrossEntropy {
     Buffer<T> h_columns;  // (panels of tokens, D, panel)
     Buffer<T> h_rows;     // (panels of D, n, panel)
     Buffer<T> turned;     // (D, turned_row): Wᵀ
-    Buffer<T> factor, less;  // (block): δ = factor·e − less, but for the target
-    Buffer<T> top, scale;    // (block)
-    long turned_row;
+    Buffer<T> top;        // (block): the largest logit of all classes
+    Buffer<T> scale;      // (block): what the token's loss counts
+    Buffer<T> factor;     // (block): scale / Σ e^{x − top}
+    Buffer<T> to_p;       // (block): from e^{x − top of a chunk} to scale·p
+    long turned_row = 0;
     std::vector<const T*> w_rows, x_rows, turned_rows;
     std::vector<T*> to_x, to_weight, to_part;
 
@@ -203,7 +211,7 @@ class CrossEntropy {
       if (call.bias) std::copy_n(call.bias + v0, rows, static_cast<T*>(bias));
       hidden.reserve(block * D);
       h_columns.reserve(block * D);
-      for (Buffer<T>* b : {&factor, &less, &top, &scale}) b->reserve(block);
+      for (Buffer<T>* b : {&top, &scale, &factor, &to_p}) b->reserve(block);
       for (long r = 0; r < rows; r++) {
         w_rows.push_back(call.weight + (v0 + r) * D);
         to_x.push_back(x + (all.train ? r : r % chunk) * row);
@@ -219,22 +227,20 @@ class CrossEntropy {
     }
 
     T* seen(int rank, int what) const {
-      return all.seen + ((turn % 2 * all.threads + group * team.size + rank) * 4 + what) * all.block;
+      return all.seen + ((now.turn % 2 * all.threads + group * team.size + rank) * 4 + what) * all.block;
     }
     T* part(int rank, long turn) const {
       return all.parts + (turn % 2 * all.threads + group * team.size + rank) * D * row;
     }
-    long target(long t) const { return long(call.targets[all.tokens[t0 + t]]); }
+    long token(long t) const { return all.tokens[now.first + t]; }
+    long target(long t) const { return long(call.targets[token(t)]); }
 
     // The block's rows of h, in the two layouts. Columns past the last token repeat it, so that whatever is done to
     // them could happen to a real one.
-    void begin(long b, long its_turn) {
-      turn = its_turn;
-      t0 = all.panels * b / all.blocks * panel<T>;
-      n = std::min(long(all.tokens.size()), all.panels * (b + 1) / all.blocks * panel<T>) - t0;
-      columns = up(n, panel<T>);
-      for (long t = 0; t < columns; t++)
-        std::copy_n(call.hidden + all.tokens[t0 + std::min(t, n - 1)] * D, D, hidden + t * D);
+    void begin(long b, long turn) {
+      before = now, now = all.block_at(b, turn);
+      n = now.count, columns = up(n, panel<T>);
+      for (long t = 0; t < columns; t++) std::copy_n(call.hidden + token(std::min(t, n - 1)) * D, D, hidden + t * D);
       for (long t = 0; t < columns; t += panel<T>)
         transpose<T>(hidden + t * D, D, panel<T>, D, h_columns + t * D, panel<T>);
       if (call.d_weight) pack_rows<T>(n, D, [&](long t) { return hidden + t * D; }, 0, ceil_div(D, panel<T>), h_rows);
@@ -301,7 +307,7 @@ class CrossEntropy {
         }
         store<T>(top + t, whole.top);
         for (long k = t; k < std::min(n, t + lanes<T>); k++) {
-          const long at = all.tokens[t0 + k];
+          const long at = token(k);
           const double top = whole.top[k - t];
           double loss = std::log(double(whole.sum[k - t])) + (1 - even) * (top - double(hits[k - t]));
           if (even != 0) loss += even * (top - double(whole.total[k - t]) / V);
@@ -320,14 +326,14 @@ class CrossEntropy {
       if (call.d_weight)
         for (long v = v0; v < v1; v++) to_weight.push_back(all.d_weight(group) + v * D);
       if (call.d_hidden)
-        for (long d = 0; d < D; d++) to_part.push_back(part(team.rank, turn) + d * row);
+        for (long d = 0; d < D; d++) to_part.push_back(part(team.rank, now.turn) + d * row);
       for (long r0 = 0; r0 < rows; r0 += deep * chunk) {
         const long count = std::min(deep * chunk, rows - r0);
         for (long r = r0; r < r0 + count; r += chunk) deltas(r, std::min(chunk, rows - r));
         if (call.d_weight) {
           const Packed<T> h{h_rows, n, nullptr, D, nullptr};
           multiply<T>(count, x_rows.data() + r0, 0, h, 0, ceil_div(D, panel<T>), to_weight.data() + r0,
-                      turn ? Into::add : Into::store);
+                      now.turn ? Into::add : Into::store);
         }
         if (call.d_hidden) {
           const Packed<T> delta{x_rows[r0], count, nullptr, columns, nullptr, row};
@@ -341,7 +347,6 @@ class CrossEntropy {
     void deltas(long r0, long rows) {
       const T *tops = this->tops + r0 / chunk * all.block, even = T(call.smoothing / double(V));
       T* d_bias = all.d_bias(group);
-      T* to_p = less;  // from e^{x − top of the chunk} to p
       for (long t = 0; t < columns; t += lanes<T>)
         store<T>(to_p + t, load<T>(factor + t) * decay<T>(load<T>(tops + t) - load<T>(top + t)));
       for (long r = r0; r < r0 + rows; r++) {
@@ -352,7 +357,7 @@ class CrossEntropy {
           store<T>(delta + t, d);
           sum += d;
         }
-        if (d_bias) d_bias[v0 + r] = turn ? d_bias[v0 + r] + total<T>(sum) : total<T>(sum);
+        if (d_bias) d_bias[v0 + r] = now.turn ? d_bias[v0 + r] + total<T>(sum) : total<T>(sum);
       }
       const T own = T(1 - call.smoothing);
       for (long t = 0; t < n; t++) {
@@ -363,21 +368,19 @@ class CrossEntropy {
       }
     }
 
-    // dh of an earlier block: the threads' parts, in one order.
-    void collect(long b, long its_turn) const {
-      if (!call.d_hidden) return;
-      const long t0 = all.panels * b / all.blocks * panel<T>;
-      const long t1 = std::min(long(all.tokens.size()), all.panels * (b + 1) / all.blocks * panel<T>);
+    // dh of a block: the threads' parts in one order, each thread adding up and turning over some of the features.
+    void collect(const Block& block) {
+      if (!call.d_hidden || !block.count) return;
       long d0, d1;
       team.share(D, d0, d1);
-      for (long t = t0; t < t1; t++) {
-        T* to = call.d_hidden + all.tokens[t] * D;
-        for (long d = d0; d < d1; d++) {
-          T sum = 0;
-          for (int k = 0; k < team.size; k++) sum += part(k, its_turn)[d * row + t - t0];
-          to[d] = sum;
-        }
+      T* sum = part(0, block.turn) + d0 * row;
+      for (int k = 1; k < team.size; k++) {
+        const T* other = part(k, block.turn) + d0 * row;
+        for (long j = 0; j < (d1 - d0) * row; j++) sum[j] += other[j];
       }
+      transpose<T>(sum, row, d1 - d0, block.count, hidden, D);  // the copy of h has been used
+      for (long t = 0; t < block.count; t++)
+        std::copy_n(hidden + t * D, d1 - d0, call.d_hidden + all.tokens[block.first + t] * D + d0);
     }
   };
 };

@@ -44,12 +44,12 @@ def linear_cross_entropy(
 ) -> Tensor:
     """`F.cross_entropy(F.linear(hidden, weight, bias), targets)` without the logits in memory.
 
-    hidden (..., D), weight (V, D), bias (V), targets (...) int64 below V. Tokens whose target is `ignore_index` are
-    left out: they cost nothing, and whatever stands in their `hidden`, NaN included, reaches no loss and no gradient.
+    hidden (..., D), weight (V, D), bias (V), targets (...) int64 in 0 … V − 1. Tokens whose target is `ignore_index`
+    are left out: they cost nothing, and whatever stands in their `hidden`, NaN included, reaches no loss, no gradient.
     Returns a scalar, the mean over the tokens that count (NaN if there are none, as torch has it) or their sum; with
     `reduction="none"` the loss of each token, (...), 0 where ignored: minus the log-probability of its target.
 
-    float32 and float64 on a CPU run in the native kernel; all else, `torch.func` and autocast included, in torch.
+    float32 and float64 on a CPU run in the native kernel; the rest, `torch.func` and autocast included, in torch.
 
     >>> hidden, weight = torch.randn(35, 20, 64, requires_grad=True), torch.randn(1000, 64, requires_grad=True)
     >>> targets = torch.randint(1000, (35, 20))

@@ -1,0 +1,147 @@
+"""The fused output layer against what a PyTorch user has: `carousel bench output`.
+
+Forward and backward, with the gradients of hidden, weight and bias. Both sides run in one process, taking turns; a time
+is the best of several. Ratios are theirs / ours: above 1 we are faster. *Theirs* is the fastest that torch offers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .. import kernels
+from ..kernels.output import linear_cross_entropy
+from ..report import replacing
+from .layers import race, verdicts
+
+Shape = tuple[int, int, int]
+SHAPES: list[tuple[Shape, torch.dtype, float | None]] = [  # tokens, features, classes; the least ratio
+    ((6272, 128, 2844), torch.float32, 2.0),
+    ((700, 200, 10_000), torch.float32, 1.25),
+    ((700, 650, 10_000), torch.float32, None),
+    ((6272, 256, 2844), torch.float32, None),
+    ((6272, 128, 2844), torch.float64, None),
+]
+
+
+def contenders(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> dict[str, Callable[[], Tensor]]:
+    """The loss, as we compute it and in each way that this torch knows, but for torch's own in chunks: it saves memory
+    too, at many times the time."""
+    ways: dict[str, Callable[[], Tensor]] = {
+        "carousel": lambda: linear_cross_entropy(hidden, weight, targets, bias),
+        "cross_entropy": lambda: functional.cross_entropy(functional.linear(hidden, weight, bias), targets),
+    }
+    theirs = getattr(functional, "linear_cross_entropy", None)  # torch 2.13 and newer
+    if theirs is not None:
+        ways["linear_cross_entropy"] = lambda: theirs(hidden, weight, targets, linear_bias=bias)
+    return ways
+
+
+def compare(shape: Shape, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
+    """One shape: times in seconds by contender, forward alone and with backward."""
+    tokens, features, classes = shape
+    torch.manual_seed(0)
+    hidden = torch.randn(tokens, features, dtype=dtype, requires_grad=True)
+    weight = (torch.randn(classes, features, dtype=dtype) / features**0.5).requires_grad_()
+    bias = torch.zeros(classes, dtype=dtype, requires_grad=True)
+    leaves, targets = [hidden, weight, bias], torch.randint(classes, (tokens,))
+    ways = contenders(hidden, weight, bias, targets)
+
+    def train(call: Callable[[], Tensor]) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(call(), leaves)
+
+    def forward(call: Callable[[], Tensor]) -> Callable[[], Any]:
+        def run() -> None:
+            with torch.no_grad():
+                call()
+
+        return run
+
+    row: dict[str, Any] = {"shape": shape, "dtype": str(dtype)[6:]}
+    for kind, way in (("train", train), ("forward", forward)):
+        found = race({name: way(call) for name, call in ways.items()}, seconds)
+        theirs = min(t for name, t in found.items() if name != "carousel")
+        row[kind] = {**found, "torch": theirs, "ratio": theirs / found["carousel"]}
+    row["gflops"] = 6 * tokens * features * classes / row["train"]["carousel"] * 1e-9
+    return row
+
+
+def measure(quick: bool = False, seconds: float | None = None, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """All measurements as one dictionary of plain values."""
+    if not kernels.available():
+        raise ValueError(f"bench output: {kernels.why_not()}")
+    seconds = seconds if seconds is not None else 0.5 if quick else 5.0
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    native = kernels.load()[0]
+    assert native is not None
+    result: dict[str, Any] = {"isa": kernels.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
+    try:
+        result["peak gflops"] = native.peak(2)
+        result["output"] = []
+        for shape, dtype, _ in SHAPES[:2] if quick else SHAPES:
+            say(f"measuring: {_words(shape)}, {str(dtype)[6:]}")
+            result["output"].append(compare(shape, dtype, seconds))
+        result["peak gflops"] = max(result["peak gflops"], native.peak(2))
+    finally:
+        torch.set_num_threads(before)
+    result["claims"] = claims(result)
+    return result
+
+
+def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """What must be reached and what was, one line each."""
+    bounds = {(shape, str(dtype)[6:]): least for shape, dtype, least in SHAPES}
+    lines = []
+    for row in result["output"]:
+        least = bounds[row["shape"], row["dtype"]]
+        if least is not None:
+            found = row["train"]["ratio"]
+            lines.append({"claim": f"the best of torch, forward+backward, {_words(row['shape'])}", "found": found,
+                          "bound": least, "least": True, "holds": found >= least})  # fmt: skip
+    return lines
+
+
+def times(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: milliseconds of forward+backward, then the ratios."""
+    rows = []
+    for row in result["output"]:
+        ours, theirs = (row["train"][side] * 1e3 for side in ("carousel", "torch"))
+        rows.append([
+            _words(row["shape"]),
+            row["dtype"],
+            f"{theirs:.1f}",
+            f"{ours:.1f}",
+            f"{row['train']['ratio']:.2f} ({row['forward']['ratio']:.2f})",
+            f"{row['gflops']:.0f}",
+        ])  # fmt: skip
+    return ["tokens features classes", "dtype", "torch, ms", "carousel, ms", "ratio (forward)", "GF/s"], rows
+
+
+def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
+    """Measure, print the tables, and write `output.json` into `out`."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(out / "output.json") as numbers:
+        result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
+        json.dump(result, numbers, indent=1)
+    for columns, rows in (times(result), verdicts(result)):
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*row, style="red" if row[-1] == "missed" else "")
+        console.print(table)
+    console.print(f"multiply-add peak {result['peak gflops']:.0f} GF/s; wrote {out / 'output.json'}")
+    return result
+
+
+def _words(shape: Shape) -> str:
+    return " ".join(map(str, shape))
