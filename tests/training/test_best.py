@@ -106,7 +106,9 @@ def test_the_mean_of_the_weights(tmp_path, monkeypatch):
     assert kept(run) == pytest.approx(mean[-1], rel=1e-6)
     losses = [row["loss"] for row in read_journal(run.metrics) if "loss" in row]
     before = [0.0, *own[:-1]]
-    assert losses == pytest.approx([1.5 * (w - t) ** 2 for w, t in zip(before, Stub.targets * 4, strict=True)], rel=1e-5)
+    assert losses == pytest.approx(
+        [1.5 * (w - t) ** 2 for w, t in zip(before, Stub.targets * 4, strict=True)], rel=1e-5
+    )
 
 
 def test_the_mean_of_the_weights_in_the_middle_is_kept_if_it_was_best(tmp_path, monkeypatch):

@@ -55,8 +55,7 @@ def test_one_bit_wrong(kept, place):
 
 
 def test_a_damaged_one_does_not_count_among_those_kept(kept):
-    older, newest = kept.paths()
-    newest.write_bytes(b"")
+    kept.paths()[-1].write_bytes(b"")
     kept.latest()
     kept.save_checkpoint({"global_step": 110}, "")
     assert [step_of(path) for path in kept.paths()] == [100, 110]
@@ -170,7 +169,9 @@ def test_the_disk_is_full_during_a_run(tmp_path, monkeypatch, first):
     said = str(caught.value)
     newest = Checkpoints(tmp_path / "run" / "checkpoints").latest(pytest.fail)
     end = f"go on with: carousel train lm --out {tmp_path / 'run'} --resume"
-    assert re.fullmatch(rf".*: No space left on device; step {step_of(newest)} is kept; free some space, then {end}", said)
+    assert re.fullmatch(
+        rf".*: No space left on device; step {step_of(newest)} is kept; free some space, then {end}", said
+    )
     assert not list((tmp_path / "run").rglob("*.part"))
     assert outcome(fit(settings, tmp_path / "run", resume=True)) == whole
 

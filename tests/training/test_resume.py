@@ -87,8 +87,11 @@ def killed(settings, out, stop, **options):
     return False
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("stop", STOPS)
+CASES = [(stop, layout) for stop in STOPS for layout in ("lines", "running")]
+CASES += [(stop, "sentences") for stop in ("in the middle of an epoch", "in the dev set", "in the last epoch")]
+
+
+@pytest.mark.parametrize("stop, layout", CASES)
 def test_stopped_anywhere(tmp_path, uninterrupted, stop, layout):
     given = {**NOISE, **LAYOUTS[layout], "average": 0.9, "schedule": "cosine"}
     settings = language(tmp_path, **given, checkpoint_minutes=0)
@@ -97,11 +100,14 @@ def test_stopped_anywhere(tmp_path, uninterrupted, stop, layout):
     assert outcome(run) == uninterrupted(**given)
 
 
-@pytest.mark.parametrize("every_step", [True, False], ids=["a checkpoint each step", "one an epoch"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_stopped_again_and_again(tmp_path, uninterrupted, variant, every_step):
+CASES = [(variant, 0) for variant in VARIANTS]  # a checkpoint at every step
+CASES += [(variant, 60) for variant in ("sgd", "plateau", "average", "accumulate", "rare log", "patience")]
+
+
+@pytest.mark.parametrize("variant, minutes", CASES)
+def test_stopped_again_and_again(tmp_path, uninterrupted, variant, minutes):
     given = VARIANTS[variant]
-    settings = language(tmp_path, **given, checkpoint_minutes=0 if every_step else 60)
+    settings = language(tmp_path, **given, checkpoint_minutes=minutes)
     reached = [
         killed(settings, tmp_path / "run", stop, resume=k > 0)
         for k, stop in enumerate([("batch", 0, 2), ("batch", 1, 1), ("saved", 1), ("batch", 2, 3)])

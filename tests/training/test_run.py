@@ -33,7 +33,10 @@ def test_what_is_in_it(finished):
     }  # fmt: skip
     assert finished.result["command"] == "carousel train lm 'a b'"
     json.loads((finished.folder / "tokenizer.json").read_text("utf-8"))
-    assert load_file(finished.weights).keys() == LanguageModel.restore(finished.settings()[1], finished.folder).state_dict().keys()
+    assert (
+        load_file(finished.weights).keys()
+        == LanguageModel.restore(finished.settings()[1], finished.folder).state_dict().keys()
+    )
 
 
 def test_the_report(finished):
@@ -140,7 +143,7 @@ def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, s
 def test_weights_of_another_network(finished, tmp_path):
     run = broken(finished, tmp_path, "report.html", b"")
     save_file({"w": torch.ones(2)}, run.weights)
-    with pytest.raises(RunError, match="damaged, or not of this config.yaml") as caught:
+    with pytest.raises(RunError, match=r"damaged, or not of this config\.yaml") as caught:
         run.load()
     assert "\n" not in str(caught.value)
 

@@ -163,12 +163,12 @@ def test_the_option_is_named_if_the_option_is_wrong(config):
 
 
 def test_what_must_be_given():
-    with pytest.raises(SettingsError, match="^train: must be given$"):
+    with pytest.raises(SettingsError, match=r"^train: must be given$"):
         LanguageSettings.read({})
 
 
 def test_a_misspelt_key_is_said_before_the_missing_one(config):
-    with pytest.raises(SettingsError, match="trian: there is no such key; did you mean train?"):
+    with pytest.raises(SettingsError, match=r"trian: there is no such key; did you mean train\?"):
         LanguageSettings.read({}, config("trian: a.txt\n"))
 
 
@@ -200,7 +200,7 @@ def test_a_key_that_is_no_word(config):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(OSError, match="none.yaml"):
+    with pytest.raises(OSError, match=r"none\.yaml"):
         LanguageSettings.read({}, tmp_path / "none.yaml")
 
 

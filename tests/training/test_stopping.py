@@ -87,12 +87,26 @@ def send_at(monkeypatch, number, place, epoch, index=0):
     monkeypatch.setattr(Module, name, replacement)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What comes of a run that nobody asks to stop."""
+    folder = tmp_path_factory.mktemp("whole")
+    return outcome(fit(language(folder, dropout=0.3), folder / "run"))
+
+
 @pytest.mark.parametrize(
-    "place, step",
-    [(("batch", 0, 0), 1), (("batch", 1, 2), 9), (("batch", 1, 5), 12), (("dev", 1), 12), (("batch", 2, 5), 18)],
+    "place, step, number",
+    [
+        (("batch", 0, 0), 1, signal.SIGINT),
+        (("batch", 1, 2), 9, signal.SIGINT),
+        (("batch", 1, 2), 9, signal.SIGTERM),
+        (("batch", 1, 5), 12, signal.SIGINT),
+        (("dev", 1), 12, signal.SIGTERM),
+        (("dev", 1), 12, signal.SIGINT),
+        (("batch", 2, 5), 18, signal.SIGINT),
+    ],
 )
-def test_asked_to_stop(tmp_path, monkeypatch, place, step, number):
+def test_asked_to_stop(tmp_path, whole, place, step, number):
     """The step under way is finished and kept, and the run can go on from there."""
     before = signal.getsignal(number)
     given = language(tmp_path, dropout=0.3)
@@ -104,8 +118,7 @@ def test_asked_to_stop(tmp_path, monkeypatch, place, step, number):
     assert signal.getsignal(number) == before
     kept = Checkpoints(tmp_path / "run" / "checkpoints")
     assert step_of(kept.latest()) == step
-    whole = fit(given, tmp_path / "whole")
-    assert outcome(fit(given, tmp_path / "run", resume=True)) == outcome(whole)
+    assert outcome(fit(given, tmp_path / "run", resume=True)) == whole
 
 
 def test_asked_to_stop_with_a_step_of_several_batches_under_way(tmp_path):

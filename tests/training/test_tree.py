@@ -1,5 +1,6 @@
 """What a checkpoint holds comes back the same, and a file that is damaged says so."""
 
+import contextlib
 import math
 
 import pytest
@@ -71,7 +72,9 @@ def test_it_is_a_safetensors_file_that_does_not_depend_on_the_day():
     assert data == tree.to_bytes({"w": torch.ones(2), "x": 1})
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {"a": [torch.float32]}, len, torch.device("cpu")], ids=str)
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, b"bytes", {"a": [torch.float32]}, len, torch.device("cpu")], ids=str
+)
 def test_anything_else_is_refused(value):
     with pytest.raises(TypeError, match="a checkpoint holds tensors and plain values, not a"):
         tree.to_bytes(value)
@@ -91,10 +94,8 @@ def test_a_flipped_bit_is_a_value_error_or_another_value(place, bit):
     """Whether it is another value, the hash in the file's name tells."""
     data = bytearray(EXAMPLE)
     data[place] ^= 1 << bit
-    try:
+    with contextlib.suppress(ValueError):
         tree.from_bytes(bytes(data))
-    except ValueError:
-        pass
 
 
 @given(st.binary(max_size=60))
@@ -106,6 +107,13 @@ def test_bytes_that_are_no_tree(data):
 def test_a_safetensors_file_that_is_no_tree():
     from safetensors.torch import save
 
-    for metadata in (None, {"x": "y"}, {"tree": "["}, {"tree": '["tensor", "9"]'}, {"tree": '["dict", 3]'}, {"tree": "[1]"}):
+    for metadata in (
+        None,
+        {"x": "y"},
+        {"tree": "["},
+        {"tree": '["tensor", "9"]'},
+        {"tree": '["dict", 3]'},
+        {"tree": "[1]"},
+    ):
         with pytest.raises(ValueError):
             tree.from_bytes(save({"0": torch.ones(1)}, metadata=metadata))

@@ -90,3 +90,20 @@ def output(
 
     with option("--out"):
         output.main(out=out, quick=quick, seconds=seconds)
+
+
+@app.command()
+def tag(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where tag.json goes.")] = Path("bench-tag"),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each setup takes turns.")] = 5.0,
+) -> None:
+    """Training of taggers, softmax and CRF, with characters, against the same networks in plain PyTorch.
+
+    \b
+    carousel bench tag                     half a minute
+    carousel bench tag --seconds 20        on a busy machine
+    """
+    from carousel.bench import tag
+
+    with option("--out"):
+        tag.main(out=out, seconds=seconds)

@@ -1,0 +1,183 @@
+"""Taggers against the same networks in plain PyTorch: `carousel bench tag`.
+
+What is measured is a whole training step (forward, backward, clipping, optimizer) on one batch: sentences of random
+words that come as often as words do (Zipf, short ones more often), with their characters. The plain side is what a careful user writes:
+`nn.Embedding`, `nn.LSTM` on a `PackedSequence` over characters and over words, and either `F.cross_entropy` or a CRF
+that loops over time and leaves the gradient to autograd. It is measured twice, reading the characters of every word of
+the batch, and of each distinct word once, as we do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from .. import kernels
+from ..data import Vocabulary
+from ..data.examples import NO_LABEL, Column, ExampleBatch, collate
+from ..data.tagged import Lexicon
+from ..data.tags import Scheme, all_tags
+from ..models.tag import Tagger, TagSettings
+from ..report import replacing
+from ..training.optimizers import make_optimizer
+from .layers import race
+
+WORDS = 8000  # in the vocabulary
+SENTENCES, LONGEST = 32, 22  # in a batch; words of the longest
+SETUPS: dict[str, dict[str, Any]] = {  # the sizes of docs/tag.md
+    "parts of speech, softmax": {"output": "softmax", "tags": [f"T{k}" for k in range(17)]},
+    "names, CRF": {"output": "crf", "tags": all_tags("ABCDEF", "bioes")},
+}  # fmt: skip
+SIZES: dict[str, int] = {"embedding": 100, "hidden": 200, "character_embedding": 50, "character_hidden": 100}
+LEAST = 2.0
+
+
+def make_batch(setup: dict[str, Any], seed: int = 0) -> tuple[Lexicon, ExampleBatch]:
+    """A lexicon of random words, and sentences of them, the shortest three quarters as long as the longest."""
+    draw = np.random.default_rng(seed)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    made = ("".join(draw.choice(letters, n)) for n in draw.integers(2, 13, 2 * WORDS))
+    words = sorted(list(dict.fromkeys(made))[:WORDS], key=len)
+    spans = setup["output"] == "crf"
+    scheme: Scheme | None = "bioes" if spans else None
+    vocabulary = Vocabulary.from_tokens(words, "word")
+    lexicon = Lexicon(vocabulary, Vocabulary.train(words), setup["tags"], scheme, scheme, frozenset(words))
+    lengths = draw.integers(LONGEST * 3 // 4, LONGEST + 1, SENTENCES)
+    lengths[0] = LONGEST
+    share = 1 / np.arange(1, WORDS + 1)
+    sentences = [[words[k] for k in draw.choice(WORDS, n, p=share / share.sum())] for n in lengths]
+    labels = draw.choice([0, 4, 8] if spans else len(setup["tags"]), lengths.sum())  # O and one-word spans are legal
+    return lexicon, collate({**lexicon.encode(sentences), "labels": Column(labels, lengths)}, per_token=True)
+
+
+def make_model(setup: dict[str, Any], lexicon: Lexicon) -> Tagger:
+    settings = TagSettings(train=Path("text"), output=setup["output"], dropout=0, word_dropout=0, **SIZES)
+    return Tagger(settings, lexicon)
+
+
+class Plain(nn.Module):
+    """The tagger in plain PyTorch; `distinct` reads the characters of each distinct word once."""
+
+    def __init__(self, lexicon: Lexicon, output: str, distinct: bool) -> None:
+        super().__init__()
+        s, K = SIZES, len(lexicon.tags)
+        self.distinct = distinct
+        self.words = nn.Embedding(len(lexicon.words), s["embedding"], padding_idx=0)
+        self.characters = nn.Embedding(len(lexicon.characters), s["character_embedding"], padding_idx=0)
+        self.shapes = nn.LSTM(s["character_embedding"], s["character_hidden"], bidirectional=True)
+        self.layers = nn.LSTM(s["embedding"] + 2 * s["character_hidden"], s["hidden"], bidirectional=True)
+        self.output = nn.Linear(2 * s["hidden"], K)
+        self.crf = output == "crf"
+        self.transitions = nn.Parameter(torch.zeros(K, K))
+        self.start, self.end = nn.Parameter(torch.zeros(K)), nn.Parameter(torch.zeros(K))
+
+    def loss(self, batch: ExampleBatch) -> Tensor:
+        """The mean loss of a word."""
+        assert batch.characters is not None and batch.spelling is not None and batch.labels is not None
+        letters, lengths, mask = batch.characters, batch.spelling, batch.mask
+        which = None
+        if self.distinct:
+            letters, which = torch.unique(letters, dim=1, return_inverse=True)
+            lengths = (letters != 0).sum(0)
+        packed = pack_padded_sequence(self.characters(letters), lengths, enforce_sorted=False)
+        last = self.shapes(packed)[1][0].transpose(0, 1).flatten(1)
+        last = last if which is None else last[which]
+        shapes = last.new_zeros(*mask.shape, last.shape[1]).masked_scatter(mask.unsqueeze(2), last)
+        x = torch.cat((self.words(batch.tokens), shapes), 2)
+        y = self.layers(pack_padded_sequence(x, batch.lengths, enforce_sorted=False))[0]
+        scores = self.output(pad_packed_sequence(y)[0])
+        if not self.crf:
+            return F.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), ignore_index=NO_LABEL)
+        return self.crf_loss(scores, batch.labels.clamp(min=0), mask) / batch.lengths.sum()
+
+    def crf_loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """−log p of all taggings, ()."""
+        every = torch.arange(tags.shape[1])
+        gold = self.start[tags[0]] + scores[0, every, tags[0]]
+        total = self.start + scores[0]
+        for t in range(1, len(scores)):
+            step = self.transitions[tags[t - 1], tags[t]] + scores[t, every, tags[t]]
+            gold = gold + step * mask[t]
+            onward = torch.logsumexp(total.unsqueeze(2) + self.transitions, 1) + scores[t]
+            total = torch.where(mask[t].unsqueeze(1), onward, total)
+        last = tags[mask.sum(0) - 1, every]
+        return (torch.logsumexp(total + self.end, 1) - gold - self.end[last]).sum()
+
+
+def step_of(loss: Callable[[], Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+
+    return step
+
+
+def measure(seconds: float) -> list[dict[str, Any]]:
+    """Training steps side by side, in words a second."""
+    rows = []
+    for name, setup in SETUPS.items():
+        torch.manual_seed(0)
+        lexicon, batch = make_batch(setup)
+        ours = make_model(setup, lexicon)
+        sides = {"carousel": step_of(lambda ours=ours, batch=batch: ours.loss(batch).mean, ours,  # type: ignore[misc]
+                                     make_optimizer(ours.settings, ours.parameters()))}  # fmt: skip
+        for side, distinct in (("torch", False), ("torch, distinct words", True)):
+            plain = Plain(lexicon, setup["output"], distinct)
+            adam = torch.optim.Adam(plain.parameters())
+            sides[side] = step_of(lambda plain=plain, batch=batch: plain.loss(batch), plain, adam)  # type: ignore[misc]
+        found = race(sides, seconds)
+        words = int(batch.lengths.sum())
+        rows.append({"setup": name, "words": words, **{side: words / t for side, t in found.items()}})
+    return rows
+
+
+def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
+    """Measure, print the table, write tag.json."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if not kernels.available():
+        raise ValueError(f"bench tag: {kernels.why_not()}")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with replacing(out / "tag.json") as file:
+            rows = measure(seconds)
+            result = {"training": rows, "claims": claims(rows)}
+            file.write(json.dumps(result, indent=1))
+    finally:
+        torch.set_num_threads(threads)
+    table = Table(title="training a tagger, words a second, 2 threads")
+    for column in ("", "plain", "plain, distinct words", "carousel", "ratios"):
+        table.add_column(column, justify="left" if not column else "right")
+    for row in rows:
+        rates = [f"{row[side]:,.0f}" for side in ("torch", "torch, distinct words", "carousel")]
+        ratios = [row["carousel"] / row[side] for side in ("torch", "torch, distinct words")]
+        table.add_row(row["setup"], *rates, f"{ratios[0]:.2f} {ratios[1]:.2f}")
+    console = Console()
+    console.print(table)
+    for claim in result["claims"]:
+        mark = "" if claim["holds"] else "  missed"
+        style = None if claim["holds"] else "red"
+        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=style)
+    return result
+
+
+def claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the project holds itself to, and what was found."""
+    made = []
+    for row in rows:
+        found = row["carousel"] / row["torch, distinct words"]
+        what = f"training, {row['setup']}, ratio to plain PyTorch that reads distinct words once"
+        made.append({"what": what, "found": found, "must": f"≥ {LEAST:g}", "holds": found >= LEAST})
+    return made
