@@ -45,10 +45,9 @@ struct Output {
 // e^x for x ≤ 0, and 0 where that would be below the smallest normal number; NaN stays.
 template <class T>
 CAROUSEL_INLINE Vec<T> decay(Vec<T> x) {
-  constexpr T limit = Exponential<T>::limit;
   Vec<T> scale, q;
-  exponential<T>(at_least<T>(-limit, x), scale, q);
-  return x < -limit ? Vec<T>{} : scale + scale * q;
+  exponential<T>(x, scale, q);  // anything at all where x is out of range
+  return x < -Exponential<T>::limit ? Vec<T>{} : scale + scale * q;
 }
 
 // What is known of the logits x of `lanes` tokens: the largest, Σ e^{x − top} and Σ x.
@@ -283,11 +282,12 @@ class CrossEntropy {
       for (long r = 0; r < rows; r++) {
         const Vec<T> x0 = load<T>(from + r * row) + b[r], x1 = load<T>(from + r * row + lanes<T>) + b[r];
         a0.top = x0 > a0.top ? x0 : a0.top, a1.top = x1 > a1.top ? x1 : a1.top;
-        a0.total += x0, a1.total += x1;
       }
       for (long r = 0; r < rows; r++) {
         T* at = from + r * row;
-        const Vec<T> e0 = decay<T>(load<T>(at) + b[r] - a0.top), e1 = decay<T>(load<T>(at + lanes<T>) + b[r] - a1.top);
+        const Vec<T> x0 = load<T>(at) + b[r], x1 = load<T>(at + lanes<T>) + b[r];
+        const Vec<T> e0 = decay<T>(x0 - a0.top), e1 = decay<T>(x1 - a1.top);
+        a0.total += x0, a1.total += x1;
         a0.sum += e0, a1.sum += e1;
         if (keep) store<T>(at, e0), store<T>(at + lanes<T>, e1);
       }
