@@ -135,15 +135,41 @@ def test_gradients_are_those_of_finite_differences(forbid, lengths):
     torch.autograd.gradcheck(loss, (emissions, *leaves))
 
 
-def test_long_gradients_are_summed_in_chunks(monkeypatch):
-    crf = make(3, seed=5)
-    emissions = torch.randn(11, 2, 3, dtype=DOUBLE)
+@pytest.mark.parametrize("forbid", [0.0, 0.4])
+def test_log_space_gives_what_products_give(monkeypatch, forbid):
+    crf = make(3, forbid=forbid, seed=5)
+    emissions = torch.randn(11, 2, 3, dtype=DOUBLE, requires_grad=True)
     lengths = torch.tensor([11, 7])
-    whole = torch.autograd.grad(crf.log_partition(emissions, lengths).sum(), list(crf.parameters()))
+
+    def found():
+        total = crf.log_partition(emissions, lengths)
+        return [
+            total,
+            *torch.autograd.grad(total @ torch.tensor([1.0, 2.0], dtype=DOUBLE), [emissions, *crf.parameters()]),
+        ]
+
+    products = found()
+    monkeypatch.setattr("carousel.crf.SAFE", 0.0)  # nothing is
     monkeypatch.setattr("carousel.crf.CHUNK", 40)
-    parts = torch.autograd.grad(crf.log_partition(emissions, lengths).sum(), list(crf.parameters()))
-    for a, b in zip(whole, parts, strict=True):
+    for a, b in zip(products, found(), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 200.0])
+def test_single_precision_is_close_to_double(scale):
+    crf = make(4, forbid=0.3, seed=6)
+    with torch.no_grad():
+        for parameter in crf.parameters():
+            parameter.mul_(scale)
+    emissions = scale * torch.randn(30, 3, 4, dtype=DOUBLE)
+    lengths = torch.tensor([30, 1, 17])
+    results = []
+    for dtype in (DOUBLE, torch.float32):
+        own, e = crf.to(dtype), emissions.to(dtype).requires_grad_()
+        total = own.log_partition(e, lengths)
+        results.append([total / scale, *torch.autograd.grad(total.sum(), [e, *own.parameters()])])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b.to(DOUBLE), rtol=1e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("rubbish", [1e30, math.nan, math.inf])

@@ -46,7 +46,11 @@ __all__ = [
     "linear_cross_entropy",
     "load",
 ]
-_HOMES = {"Cell": "cells", "linear_cross_entropy": "kernels.output", "load": "training"}  # of the names that are not in layers
+_HOMES = {
+    "Cell": "cells",
+    "linear_cross_entropy": "kernels.output",
+    "load": "training",
+}  # of the names that are not in layers
 
 
 def __getattr__(name: str) -> Any:

@@ -4,9 +4,9 @@
     log p(y) = score(y) − log Z,      log Z = log Σ_y exp score(y)
 
 A transition that is not allowed has the score −∞: no probability in training, never taken in decoding. Sums over
-taggings run in log space, so nothing over- or underflows however far scores lie apart. Shapes: T steps, B sequences,
-K tags; time comes first. What stands past a sequence's end has no effect; a sequence of length 0 has one, empty,
-tagging, with score and log Z 0.
+taggings are matrix products of exponentials relative to the largest; where scores lie so far apart that one of them
+could underflow, they are taken in log space instead. Shapes: T steps, B sequences, K tags; time comes first. What
+stands past a sequence's end has no effect; a sequence of length 0 has one, empty, tagging, with score and log Z 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-CHUNK = 1 << 20  # numbers that are held at once when transitions are counted
+CHUNK = 1 << 20  # numbers that are held at once when transitions are counted in log space
+SAFE = 1e20  # products of exponentials are trusted between 1/SAFE and SAFE: float32 has twice that range
 
 
 class Scores(NamedTuple):
@@ -214,21 +215,13 @@ class LogPartition(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         emissions, lengths, transitions, _, _, before, after, total = ctx.saved_tensors
-        steps, size, K = emissions.shape
+        steps, _, K = emissions.shape
         p = _marginals(emissions, before, after, total, lengths) * grad.unsqueeze(1)  # (T, B, K)
         if not steps:
             return p, None, torch.zeros_like(transitions), p.sum((0, 1)), p.sum((0, 1))
         last = p.gather(0, (lengths - 1).clamp(min=0).view(1, -1, 1).expand(1, -1, K)).squeeze(0)
-        pairs = torch.zeros_like(transitions)
-        inside = _real(lengths, steps)[1:]
-        weight = torch.where(inside, grad, 0)
-        onward = after[1:] - total.unsqueeze(1)
-        stride = max(1, CHUNK // max(1, size * K * K))
-        for t in range(0, steps - 1, stride):
-            span = slice(t, t + stride)
-            log = before[:-1][span].unsqueeze(3) + transitions + onward[span].unsqueeze(2)  # (t, B, K, K)
-            used = torch.where(inside[span, :, None, None], log, -torch.inf).exp_()
-            pairs += torch.einsum("tbij,tb->ij", used, weight[span])
+        onward = (after[1:] - total.unsqueeze(1)).masked_fill_(~_real(lengths, steps)[1:].unsqueeze(2), -torch.inf)
+        pairs = _count_pairs(before[:-1], transitions, onward, grad)
         return p, None, pairs, p[0].sum(0), last.sum(0)
 
 
@@ -241,23 +234,55 @@ def _messages(emissions: Tensor, lengths: Tensor, scores: Scores, both: bool) ->
     steps, size, K = emissions.shape
     begin = torch.zeros(1, size, 1, dtype=torch.int64, device=emissions.device)
     drive = emissions.unsqueeze(1)
-    onward, first = scores.transitions.T.unsqueeze(0), scores.start.unsqueeze(0)
+    into, first = scores.transitions.unsqueeze(0), scores.start.unsqueeze(0)
     if both:
         begin = torch.stack((begin[0], (steps - lengths).unsqueeze(1)))
         drive = torch.stack((emissions, emissions.flip(0)), 1)
-        onward = torch.stack((scores.transitions.T, scores.transitions))
+        into = torch.stack((scores.transitions, scores.transitions.T))
         first = torch.stack((scores.start, scores.end))
-    onward, first = onward.unsqueeze(1), first.unsqueeze(1)  # (·, 1, K to, K from), (·, 1, K)
+    first = first.unsqueeze(1)  # (·, 1, K)
+    largest = _finite_max(into.flatten(1), 1).unsqueeze(1)  # (·, 1, 1)
+    factors = (into - largest).exp_()  # (·, K from, K to)
     even = int(begin.max()) == 0 if size else True  # all begin at the first step
-    found = emissions.new_empty(steps, len(drive[0]) if steps else 1 + both, size, K)
-    state = torch.zeros_like(found[0]) if steps else found
+    found = emissions.new_empty(steps, 1 + both, size, K)
+    state = emissions.new_zeros(1 + both, size, K)
     for t in range(steps):
         if t:
-            state = torch.logsumexp(state.unsqueeze(2) + onward, 3)
+            top = _finite_max(state, 2)
+            sums = torch.bmm((state - top).exp_(), factors)
+            if size and sums.min() * SAFE > 1:
+                state = sums.log_().add_(top).add_(largest)
+            else:
+                state = torch.logsumexp(state.unsqueeze(3) + into.unsqueeze(1), 2)
         if t == 0 or not even:
             state = torch.where(begin == t, first, state)
         state = torch.add(state, drive[t], out=found[t])
     return found[:, 0], found[:, 1].flip(0) if both else found[:, :0]
+
+
+def _count_pairs(before: Tensor, transitions: Tensor, onward: Tensor, weight: Tensor) -> Tensor:
+    """The expected number of times each transition is used, (K, K), sequences counting by `weight` (B,).
+
+    Its probability at a step is exp(before + transitions + onward): before (T − 1, B, K) of the tag it leaves, onward
+    (T − 1, B, K) of the tag it enters, −∞ past a sequence's end.
+    """
+    steps, size, K = before.shape
+    top = _finite_max(before, 2)
+    entering = (onward + top).exp_()
+    if not before.numel() or max(entering.max(), transitions.max().exp()) < SAFE:
+        leaving = (before - top).exp_().mul_(weight.unsqueeze(1))
+        return transitions.exp() * (leaving.flatten(0, 1).T @ entering.flatten(0, 1))
+    pairs = torch.zeros_like(transitions)
+    stride = max(1, CHUNK // (size * K * K))
+    for t in range(0, steps, stride):
+        log = before[t : t + stride].unsqueeze(3) + transitions + onward[t : t + stride].unsqueeze(2)  # (t, B, K, K)
+        pairs += torch.einsum("tbij,b->ij", log.exp_(), weight)
+    return pairs
+
+
+def _finite_max(x: Tensor, dim: int) -> Tensor:
+    """The largest along a dimension, which stays; where all are −∞, a number that can be subtracted from them."""
+    return x.amax(dim, keepdim=True).clamp_(min=torch.finfo(x.dtype).min / 4)
 
 
 def _total(before: Tensor, lengths: Tensor, end: Tensor) -> Tensor:

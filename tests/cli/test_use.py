@@ -145,7 +145,6 @@ def test_score_by_token_from_a_pipe(works, run, monkeypatch):
     assert all(float(row[2]) < 0 for row in rows[1:])
 
 
-@pytest.mark.xfail(reason="the remedy is looked for in a file named standard input", raises=AssertionError)
 def test_score_of_a_bad_pipe(carousel, run, monkeypatch):
     class Stdin:
         buffer = io.BytesIO("明月\n".encode() + b"\xff\n")

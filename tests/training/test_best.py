@@ -15,7 +15,7 @@ LR = 0.1
 
 
 def settings(**given):
-    return StubSettings.read({"optimizer": "sgd", "lr": LR, "clip": None, "threads": 1, "log_steps": 1, **given})
+    return StubSettings.read({"optimizer": "sgd", "lr": LR, "clip": 0, "threads": 1, "log_steps": 1, **given})
 
 
 def kept(run):

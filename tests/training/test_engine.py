@@ -71,9 +71,9 @@ def bare_run(settings, make, rates=None):
                 loss = bare.loss(batch, settings.label_smoothing)
                 (loss / settings.accumulate).backward()
                 total += loss.item() * batch.tokens
-            if settings.clip is not None and settings.clip_by == "norm":
+            if settings.clip and settings.clip_by == "norm":
                 nn.utils.clip_grad_norm_(bare.parameters(), settings.clip)
-            elif settings.clip is not None:
+            elif settings.clip:
                 nn.utils.clip_grad_value_(bare.parameters(), settings.clip)
             optimizer.step()
             losses.append(total / sum(batch.tokens for batch in part))
@@ -129,7 +129,7 @@ def sgd(parameters):
     [
         {"clip": 0.05},
         {"clip": 0.01, "clip_by": "value"},
-        {"clip": None},
+        {"clip": 0},
         {"accumulate": 3, "batch_size": 3},
         {"accumulate": 4, "clip": 0.1},  # the last step of an epoch has fewer batches
         {"label_smoothing": 0.2},
@@ -138,7 +138,6 @@ def sgd(parameters):
         {"layout": "running", "batch_size": 4},
         {"layout": "sentences", "batch_size": 4, "batch_tokens": None},
     ],
-    ids=str,
 )
 def test_steps(tmp_path, given):
     same_run(tmp_path, sgd, **SGD, **given)
@@ -158,7 +157,6 @@ STEPS = 12  # two epochs of six batches
         ({"schedule": "constant", "warmup": 0.25}, lambda s: min(1.0, (s + 1) / 4)),
         ({"schedule": "linear", "warmup": 0.25}, lambda s: (s + 1) / 4 if s < 3 else 1 - (s - 3) / 9),
     ],
-    ids=str,
 )
 def test_schedules(tmp_path, given, factor):
     """The rates that were used are those of the formula, since every step comes out the same."""

@@ -258,7 +258,7 @@ def wait_for(condition, process, seconds=120):
 
 def test_ctrl_c_then_kill_9(tmp_path):
     """Stopped politely, then not: each time it goes on, and ends like a run in one piece."""
-    given = {"epochs": 60, "log_steps": 1, "checkpoint_minutes": 0, "dropout": 0.2}
+    given = {"epochs": 40, "log_steps": 1, "checkpoint_minutes": 0, "dropout": 0.2}
     settings = language(tmp_path, **given)
     config = tmp_path / "settings.yaml"
     config.write_text(settings.to_yaml(), "utf-8")

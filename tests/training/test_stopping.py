@@ -56,7 +56,7 @@ def test_no_longer_a_number(tmp_path, monkeypatch, value, where):
 def test_nothing_kept_yet_and_no_clipping(tmp_path, monkeypatch):
     task = register(monkeypatch, loss=diverging(float("nan"), 2, "loss"))
     with pytest.raises(Diverged, match=r"step 1 .*; nothing was kept yet; try a lower lr .* or clipping \(clip: 5\)$"):
-        fit(settings(clip=None), tmp_path / "run", task)
+        fit(settings(clip=0), tmp_path / "run", task)
 
 
 def test_a_tight_clip_is_not_the_thing_to_try(tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_weights_that_are_no_numbers_are_never_kept(tmp_path, monkeypatch):
     """A step from a finite gradient to infinity: noticed before a checkpoint is made of it."""
     task = register(monkeypatch, targets=(1e30,))
     with pytest.raises(Diverged):
-        fit(settings(lr=1e30, clip=None), tmp_path / "run", task)
+        fit(settings(lr=1e30, clip=0), tmp_path / "run", task)
     assert Checkpoints(tmp_path / "run" / "checkpoints").paths() == []
     assert not (tmp_path / "run" / "model.safetensors").exists()
 

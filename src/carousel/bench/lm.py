@@ -11,6 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,8 +32,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "poems": {"steps": 49, "batch": 128, "vocabulary": 2844, "embedding": 256, "hidden": 128, "layers": 1, "lr": 0.01,
               "optimizer": "adam", "least": 1.9},
     # Zaremba's small model of the Penn Treebank
-    "PTB small": {"steps": 35, "batch": 20, "vocabulary": 10_000, "embedding": 200, "hidden": 200, "layers": 2, "lr": 1.0,
-                  "optimizer": "sgd", "least": 1.4},
+    "PTB small": {"steps": 35, "batch": 20, "vocabulary": 10_000, "embedding": 200, "hidden": 200, "layers": 2,
+                  "lr": 1.0, "optimizer": "sgd", "least": 1.4},
 }  # fmt: skip
 
 
@@ -166,7 +167,7 @@ def engine(rounds: int = 3) -> dict[str, float]:
 
 def _typical(begun: list[float]) -> float:
     """The median time from the beginning of a step to the next; the first few warm up."""
-    gaps = sorted(b - a for a, b in zip(begun[4:], begun[5:], strict=False))
+    gaps = sorted(b - a for a, b in pairwise(begun[4:]))
     return gaps[len(gaps) // 2]
 
 
@@ -184,7 +185,11 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     torch.set_num_threads(2)
     try:
         with replacing(out / "lm.json") as file:
-            result: dict[str, Any] = {"training": training(seconds), "engine": engine(), "generation": compare_generation(seconds=2 * seconds)}
+            result: dict[str, Any] = {
+                "training": training(seconds),
+                "engine": engine(),
+                "generation": compare_generation(seconds=2 * seconds),
+            }
             result["claims"] = claims(result)
             file.write(json.dumps(result, indent=1))
     finally:
@@ -201,7 +206,9 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     console.print(table)
     for claim in result["claims"]:
         mark = "" if claim["holds"] else "  missed"
-        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=None if claim["holds"] else "red")
+        console.print(
+            f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=None if claim["holds"] else "red"
+        )
     return result
 
 
@@ -211,6 +218,11 @@ def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
     made += [(f"generating, batch {r['batch']}, ratio", r["ratio"], r["least"], True) for r in result["generation"]]
     made += [("engine over a bare loop, share of a step", result["engine"]["overhead"], 0.05, False)]
     return [
-        {"what": what, "found": found, "must": f"{'≥' if least else '≤'} {bound:g}", "holds": found >= bound if least else found <= bound}
+        {
+            "what": what,
+            "found": found,
+            "must": f"{'≥' if least else '≤'} {bound:g}",
+            "holds": found >= bound if least else found <= bound,
+        }
         for what, found, bound, least in made
     ]

@@ -1,10 +1,10 @@
 """Taggers against the same networks in plain PyTorch: `carousel bench tag`.
 
 What is measured is a whole training step (forward, backward, clipping, optimizer) on one batch: sentences of random
-words that come as often as words do (Zipf, short ones more often), with their characters. The plain side is what a careful user writes:
-`nn.Embedding`, `nn.LSTM` on a `PackedSequence` over characters and over words, and either `F.cross_entropy` or a CRF
-that loops over time and leaves the gradient to autograd. It is measured twice, reading the characters of every word of
-the batch, and of each distinct word once, as we do.
+words that come as often as words do (Zipf, short ones more often), with their characters. The plain side is what a
+careful user writes: `nn.Embedding`, `nn.LSTM` on a `PackedSequence` over characters and over words, and either
+`F.cross_entropy` or a CRF that loops over time and leaves the gradient to autograd. It is measured twice, reading the
+characters of every word of the batch, and of each distinct word once, as we do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SETUPS: dict[str, dict[str, Any]] = {  # the sizes of docs/tag.md
     "parts of speech, softmax": {"output": "softmax", "tags": [f"T{k}" for k in range(17)]},
     "names, CRF": {"output": "crf", "tags": all_tags("ABCDEF", "bioes")},
 }  # fmt: skip
-SIZES: dict[str, int] = {"embedding": 100, "hidden": 200, "character_embedding": 50, "character_hidden": 100}
+SIZES: dict[str, Any] = {"embedding": 100, "hidden": 200, "character_embedding": 50, "character_hidden": 100}
 LEAST = 2.0
 
 

@@ -6,6 +6,8 @@ store.py             ids of a whole file, made once and memory-mapped (the Arrow
 line_batches.py      batches of whole lines (how lengths come together is in bucketed.py)
 examples.py          labelled examples, made once, and batches of them
 tables.py            TSV, CSV and JSONL with a text and a label
+conll.py             tagged sentences in columns, CoNLL-U among them (as examples: tagged.py)
+tags.py              spans as tags: IOB1, IOB2, BIOES
 vectors.py           word vectors in text form
 stream_batches.py    batches of running text, state carried (what both share is in batches.py)
 check.py             what is in a file, before training on it

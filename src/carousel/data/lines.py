@@ -228,8 +228,11 @@ def _cut(raw: bytes) -> int:
 
 
 def _conversion(path: Path) -> str:
-    with path.open("rb") as file:
-        head = file.read(8)
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError:  # it came through a pipe
+        head = b""
     for magic, kind in _COMPRESSED.items():
         if head.startswith(magic):
             return f"the file is compressed ({kind}); decompress it first"

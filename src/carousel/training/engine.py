@@ -85,6 +85,8 @@ def resumed_settings(
 
 
 def _check_dev(settings: Settings, data: Data) -> None:
+    if settings.schedule == "plateau" and settings.warmup:
+        raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
     for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
         if asked and data.dev is None:
             raise SettingsError(f"{name}: {getattr(settings, name)} goes by the dev set, and there is none; give dev")
@@ -164,7 +166,7 @@ def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
         f"the checkpoint of step {step_of(left[-1])} is kept in {run.checkpoints}" if left else "nothing was kept yet"
     )
     advice = [f"a lower lr (it is {settings.lr:g})"]
-    if settings.clip is None:
+    if not settings.clip:
         advice.append("clipping (clip: 5)")
     elif settings.clip > 1:
         advice.append(f"a smaller clip (it is {settings.clip:g})")

@@ -72,7 +72,7 @@ class Module(LightningModule):
             where = f"at step {self.global_step} (epoch {self.current_epoch + 1})"
             raise Diverged(f"the gradient is {value} {where}")
         self.gradient = max(self.gradient, value)
-        if self.settings.clip is None:
+        if not self.settings.clip:
             return
         if by_value:
             torch.nn.utils.clip_grad_value_(self.task.parameters(), self.settings.clip, foreach=True)

@@ -75,7 +75,7 @@ class Settings(BaseModel):
     warmup: float = key(0.0, "share of all steps in which the learning rate rises from nothing", "training", ge=0, lt=1)
     decay: float = key(0.5, "factor for the schedules step and plateau", "training", gt=0, lt=1)
     decay_from: int = key(1, "epochs at the full rate, for the schedule step", "training", ge=0)
-    clip: float | None = key(5.0, "largest gradient; null: no clipping", "training", gt=0)
+    clip: float = key(5.0, "largest gradient; 0: no clipping", "training", ge=0)
     clip_by: Literal["norm", "value"] = key(
         "norm", "what is clipped: the norm of all gradients, or each value", "training"
     )

@@ -44,7 +44,9 @@ def test_both_sides_are_one_network(setup, distinct):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tag, "SIZES", dict.fromkeys(tag.SIZES, 8))
+    monkeypatch.setattr(tag, "LONGEST", 5)
     with pytest.raises(SystemExit) as stopped:
         cli.main(["bench", "tag", "--out", str(tmp_path), "--seconds", "0.01"])
     assert stopped.value.code == 0
