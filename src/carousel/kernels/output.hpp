@@ -258,16 +258,16 @@ class CrossEntropy {
             const long r = target(k) - v0;
             if (r >= r0 && r < r0 + rows) hit[k] = to_x[r][k] + bias[r];
           }
-          Seen<T> now[2];
-          if (all.train) look<true>(r0, rows, t, now);
-          else look<false>(r0, rows, t, now);
+          Seen<T> here[2];
+          if (all.train) look<true>(r0, rows, t, here);
+          else look<false>(r0, rows, t, here);
           for (int k = 0; k < 2; k++) {
             const long at = t + k * lanes<T>;
-            store<T>(tops + c * all.block + at, now[k].top);
-            if (c) now[k].add({load<T>(top + at), load<T>(sum + at), load<T>(total + at)});
-            store<T>(top + at, now[k].top);
-            store<T>(sum + at, now[k].sum);
-            store<T>(total + at, now[k].total);
+            store<T>(tops + c * all.block + at, here[k].top);
+            if (c) here[k].add({load<T>(top + at), load<T>(sum + at), load<T>(total + at)});
+            store<T>(top + at, here[k].top);
+            store<T>(sum + at, here[k].sum);
+            store<T>(total + at, here[k].total);
           }
         }
       }
@@ -275,7 +275,7 @@ class CrossEntropy {
 
     // One panel of a chunk: its maximum, then the exponentials, which take the place of x if they are to be kept.
     template <bool keep>
-    void look(long r0, long rows, long t, Seen<T>* now) {
+    void look(long r0, long rows, long t, Seen<T>* here) {
       T* from = to_x[r0] + t;
       const T* b = bias + r0;
       Seen<T> a0, a1;
@@ -291,7 +291,7 @@ class CrossEntropy {
         a0.sum += e0, a1.sum += e1;
         if (keep) store<T>(at, e0), store<T>(at + lanes<T>, e1);
       }
-      now[0] = a0, now[1] = a1;
+      here[0] = a0, here[1] = a1;
     }
 
     // The threads' knowledge put together, in one order: the losses, and what makes probabilities of exponentials.
