@@ -309,12 +309,12 @@ template <class T>
 void forward(const Layer<T>& layer, const CellKernel<T>& cell) {
   Forward<T> ahead(layer, cell, 0);
   if (layer.directions == 1) {
-    Barrier barrier;
+    Barrier barrier(layer.threads);
     parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
   Forward<T> back(layer, cell, 1);
-  Barrier barrier[2];
+  Barrier barrier[2] = {layer.threads, layer.threads};
   parallel(threads_for(layer, cell.gates), [&](int rank, int size) {
     if (directions_side_by_side(layer, cell.gates, size)) {
       const int half = size / 2;

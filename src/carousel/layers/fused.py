@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,19 +48,20 @@ def obstacle(layer: Any, x: Tensor) -> str | None:
 
 def run(
     layer: Any, weights: list[Weights], x: Tensor, batch: Batch, runs: list[Run], initial: list[State] | None, see: bool
-) -> tuple[Tensor, list[State], list[dict[str, Tensor]]]:
+) -> tuple[Tensor, list[State], list[Mapping[str, Tensor]]]:
     """One layer: output (T, B, D·P), final states, and with `see` each direction's gates and states (T, B, S)."""
 
     def again(x: Tensor, weights: list[Weights], state: list[State], initial: Any) -> tuple[Tensor, list[State]]:
         """The same by the reference path, for gradients that are differentiated again."""
-        if batch.active is not None:
-            x = torch.where(batch.active.unsqueeze(-1), x, 0)
+        active = batch.active
+        if active is not None:
+            x = torch.where(active.unsqueeze(-1), x, 0)
         zeros = tuple(x.new_zeros(batch.size, layer.state_size(name)) for name in layer.cell.states)
         parts = []
         for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
             start = zeros if s[0] is None else s
             fresh = zeros if restart[0] is None else tuple(r.expand_as(z) for r, z in zip(restart, zeros, strict=True))
-            parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh)))
+            parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh, active=active)))
         return torch.cat([p.output for p in parts], -1), [p.state for p in parts]
 
     training = any(run.zoneout is not None and run.zoneout.keep for run in runs)
@@ -76,7 +78,7 @@ def run(
         want_trace=see,
         reference=again,
     )
-    return output, final, seen or []
+    return output, final, seen
 
 
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
