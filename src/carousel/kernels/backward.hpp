@@ -56,7 +56,7 @@ class Backward {
         size(cell.planes, layer.hidden), index(index), d_x(d_x), into_x(into) {
     const int gates = cell.gates;
     const long B = layer.batch, P = layer.projected, I = layer.input;
-    chunk = std::min(layer.steps, std::max(1L, 256 / B));
+    chunk = std::min(layer.steps, std::max(1L, 512 / B));
     most = chunk * B;
     d_row = padded<T>(cell.d_planes * size.plane);
     h_row = padded<T>(up(P, panel<T>));
