@@ -56,7 +56,7 @@ class Backward {
         size(cell.planes, layer.hidden), index(index), d_x(d_x), into_x(into) {
     const int gates = cell.gates;
     const long B = layer.batch, P = layer.projected, I = layer.input;
-    chunk = std::min(layer.steps, std::max(1L, 256 / B));
+    chunk = std::min(layer.steps, std::max(1L, 512 / B));
     most = chunk * B;
     d_row = padded<T>(cell.d_planes * size.plane);
     h_row = padded<T>(up(P, panel<T>));
@@ -300,13 +300,15 @@ class Backward {
     for (long k = team.rank; k < my.total; k += team.size) {
       const long t = my.times[k], b = my.batch[k];
       const T *h = previous_h(t, b), *r = d.values + (t * layer.batch + b) * size.value_row;
-      for (long p = 0; p < P; p++) {
-        const T h_ = d.mask ? h[p] * d.mask[b * P + p] : h[p];
-        arguments[k * P + p] = h_;
-        if (cell.staged) arguments[(most + k) * P + p] = h_ * r[p];
+      T *masked = arguments + k * P, *second = arguments + (most + k) * P;
+      if (d.mask) {
+        for (long p = 0; p < P; p++) masked[p] = h[p] * d.mask[b * P + p];
+        h = masked;
       }
+      for (long p = 0; cell.staged && p < P; p++) second[p] = h[p] * r[p];
     }
   }
+
   void input_gradient(Returning<T>& my, const Team& team) {
     if (!d_x) return;
     long from, to;
@@ -338,7 +340,7 @@ class Backward {
                  to_panels);
     to_panels += i_panels * K * panel<T>;
     team.share(p_panels, from, to);
-    if (d.mask || cell.staged)
+    if (d.mask)
       pack_rows<T>(K, P, [&](long k) { return arguments + k * P; }, from, to, to_panels);
     else
       pack_rows<T>(K, P, [&](long k) { return previous_h(my.times[k], my.batch[k]); }, from, to, to_panels);
@@ -438,7 +440,7 @@ template <class T>
 void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
   Backward<T> ahead(layer, cell, 0, layer.d_x, Into::store);
   if (layer.directions == 1) {
-    Barrier barrier;
+    Barrier barrier(layer.threads);
     parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
@@ -449,7 +451,7 @@ void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
   if (apart && layer.d_x) second.reserve(n);
   T* d_x = apart && layer.d_x ? static_cast<T*>(second) : layer.d_x;
   Backward<T> back(layer, cell, 1, d_x, apart ? Into::store : Into::add);
-  Barrier barrier[2], both;
+  Barrier barrier[2] = {layer.threads, layer.threads}, both = layer.threads;
   parallel(threads_for(layer, cell.gates), [&](int rank, int size) {
     if (apart && size > 1) {
       const int half = size / 2;
@@ -460,7 +462,7 @@ void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
       back.run(Team{barrier[1], rank, size});
     }
     if (apart && layer.d_x) {
-      both.wait(size);
+      both.wait(rank, size);
       for (long k = n * rank / size; k < n * (rank + 1) / size; k++) layer.d_x[k] += second[k];
     }
   });

@@ -62,12 +62,10 @@ class Forward {
         const long at = size.panels(gates, block) * 2 + v;
         columns[at] = q < gates ? (cell.drive_plane + q) * size.plane + u : cell.planes * size.plane;
         if (cell.whole_rows) u_columns.push_back(q * size.plane + u);
-        for (int j = 0; j < lanes<T> && q < gates && u + j < size.hidden; j++) {
-          const long row = q * size.hidden + u + j;
-          if (cell.whole_rows) continue;  // its biases stand outside the norms
-          if (d.bias_ih) bias[at * lanes<T> + j] += d.bias_ih[row];
-          if (d.bias_hh && cell.folds_bias(int(q))) bias[at * lanes<T> + j] += d.bias_hh[row];
-        }
+        if (q >= gates || cell.whole_rows) continue;  // a cell of whole rows has its biases outside the norms
+        const long n = std::min<long>(lanes<T>, size.hidden - u), row = q * size.hidden + u;
+        for (const T* part : {d.bias_ih, cell.folds_bias(int(q)) ? d.bias_hh : nullptr})
+          for (long j = 0; part && j < n; j++) bias[at * lanes<T> + j] += part[row + j];
       }
     parameters.zero(std::max(1, cell.parameters) * size.plane);
     for (int k = 0; k < cell.parameters; k++)
@@ -155,8 +153,8 @@ class Forward {
     for (auto* list : {&my.h_, &my.c_, &my.arg}) list->resize(n);
     for (auto* list : {&my.at, &my.h, &my.c, &my.m}) list->resize(n);
     my.x.reserve(n * chunk), my.drive.reserve(n * chunk);
-    my.scratch_memory.reserve(group * width);
-    for (long j = 0; j < group; j++) my.scratch.push_back(my.scratch_memory + j * width);
+    my.scratch_memory.reserve(std::min(n, group) * width);
+    for (long j = 0; j < std::min(n, group); j++) my.scratch.push_back(my.scratch_memory + j * width);
     if (d.mask) my.masked.reserve(n * layer.projected);
     if (cell.whole_rows) my.fresh_c.reserve(size.cell_row);
     for (long b : my.rows) {
@@ -311,12 +309,12 @@ template <class T>
 void forward(const Layer<T>& layer, const CellKernel<T>& cell) {
   Forward<T> ahead(layer, cell, 0);
   if (layer.directions == 1) {
-    Barrier barrier;
+    Barrier barrier(layer.threads);
     parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
   Forward<T> back(layer, cell, 1);
-  Barrier barrier[2];
+  Barrier barrier[2] = {layer.threads, layer.threads};
   parallel(threads_for(layer, cell.gates), [&](int rank, int size) {
     if (directions_side_by_side(layer, cell.gates, size)) {
       const int half = size / 2;

@@ -276,7 +276,6 @@ Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
       long k = 0;
       for (; k + n <= K; k += n) {
         const Vec<T> b = load<T>(v + k);
-        __builtin_prefetch(W + n * (ld + k));  // the next rows follow these
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++) sum[i] += b * load<T>(W + i * ld + k);
       }

@@ -8,8 +8,9 @@ function calls the native code directly; under `torch.compile` the same code is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -87,16 +88,16 @@ def fused_layer(
     want_trace: bool = False,
     reference: Callable[..., tuple[Tensor, list[State]]] | None = None,
     totals: list[dict[str, Tensor]] | None = None,
-) -> tuple[Tensor, list[State], list[dict[str, Tensor]] | None]:
+) -> tuple[Tensor, list[State], list[Mapping[str, Tensor]]]:
     """Run one layer, one or two directions, in one native call.
 
     x (T, B, I); `weights` and `state` have one entry a direction, states (B, S) in the cell's order, None for
     zeros. `lengths` (B) int64; `reset` (T, B) bool; `initial` are the vectors (S) a reset restarts from (None: zeros).
     `zoneout` gives rates by state name in evaluation, `zone_masks` (T, B, S) bool per direction in training.
 
-    Returns the output (T, B, D·P), the final states, and with `want_trace` for each direction the gates and states by
-    name, (T, B, S) views of what the kernel saved. `reference(x, weights, state, initial)` must compute the same
-    output and final states with torch operations: it is called when a gradient is itself to be differentiated.
+    Returns the output (T, B, D·P), the final states, and with `want_trace` (else nothing) for each direction the gates
+    and states by name, (T, B, S) views of what the kernel saved. `reference(x, weights, state, initial)` must compute
+    the same output and final states with torch operations: it is called when a gradient is itself to be differentiated.
     A list given as `totals` receives, when the graph is differentiated, for each direction ∂L/∂h_t (T, B, P) with all
     that flows back in time, and ∂L/∂c_t (T, B, H) as it comes from later steps: the `d` that `cell.backward` takes,
     whose `values` are then the total derivatives of every gate and state.
@@ -146,18 +147,39 @@ def fused_layer(
         output, h_n, c_n, values, held = run_forward(call, tensors, want_trace)
     final: list[State] = [(h_n[d], c_n[d]) if has_c else (h_n[d],) for d in range(len(weights))]
     if not want_trace:
-        return output, final, None
-    hidden = weights[0].weight_hh.shape[0] // len(cell.gates)
-    plane = _rows(kernel, x.dtype, hidden)[0]
-    size = h_n.shape[-1]
-    trace = []
-    for d in range(len(weights)):
-        named = {g: values[d, :, :, q * plane : q * plane + hidden] for q, g in enumerate(cell.gates)}
-        named["h"] = output.detach()[:, :, d * size : (d + 1) * size]
-        if has_c:
-            named["c"] = held[d, :, :, :hidden]
-        trace.append(named)
-    return output, final, trace
+        return output, final, []
+
+    def view(d: int, name: str) -> Tensor:
+        rows, size = weights[d].weight_hh.shape
+        hidden = rows // len(cell.gates)
+        if name == "h":
+            return output.detach()[:, :, d * size : (d + 1) * size]
+        if name == "c":
+            return held[d, :, :, :hidden]
+        at = cell.gates.index(name) * _rows(kernel, x.dtype, hidden)[0]
+        return values[d, :, :, at : at + hidden]
+
+    names = tuple(dict.fromkeys((*cell.gates, *cell.states)))  # the gate of an Elman cell is its state
+    return output, final, [Views(names, partial(view, d)) for d in range(len(weights))]
+
+
+class Views(Mapping[str, Tensor]):
+    """Tensors by name, each made when it is asked for."""
+
+    def __init__(self, names: tuple[str, ...], view: Callable[[str], Tensor]):
+        self._names = names
+        self._view = view
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._view(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _again(

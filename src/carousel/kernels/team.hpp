@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace carousel {
 
@@ -41,26 +42,29 @@ inline void pause() {
 #endif
 }
 
+// Each thread counts the barriers it has come to where the others can see it: one cache line travels each way.
 class Barrier {
  public:
-  void wait(int size) {
+  Barrier(int threads) : seen(std::size_t(threads)) {}
+
+  void wait(int rank, int size) {
     if (size == 1) return;
-    const int now = epoch.load(std::memory_order_relaxed);
-    if (arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
-      arrived.store(0, std::memory_order_relaxed);
-      epoch.store(now + 1, std::memory_order_release);
-      return;
-    }
-    // after some microseconds give the processor away: there may be fewer cores free than threads
-    for (int spins = 0; epoch.load(std::memory_order_acquire) == now; spins++) {
-      pause();
-      if (spins > 2000) sched_yield(), spins = 1900;
+    const unsigned now = seen[rank].barriers.load(std::memory_order_relaxed) + 1;
+    seen[rank].barriers.store(now, std::memory_order_release);
+    for (int other = 0; other < size; other++) {
+      // after some microseconds give the processor away: there may be fewer cores free than threads
+      for (int spins = 0; int(seen[other].barriers.load(std::memory_order_acquire) - now) < 0; spins++) {
+        pause();
+        if (spins > 2000) sched_yield(), spins = 1900;
+      }
     }
   }
 
  private:
-  alignas(64) std::atomic<int> arrived{0};
-  alignas(64) std::atomic<int> epoch{0};
+  struct alignas(64) Seen {
+    std::atomic<unsigned> barriers{0};
+  };
+  std::vector<Seen> seen;
 };
 
 // The threads that work on one direction, seen from one of them.
@@ -68,7 +72,7 @@ struct Team {
   Barrier& barrier;
   int rank, size;
 
-  void sync() const { barrier.wait(size); }
+  void sync() const { barrier.wait(rank, size); }
 
   // This thread's share of n things: [from, to).
   void share(long n, long& from, long& to) const { from = n * rank / size, to = n * (rank + 1) / size; }

@@ -20,8 +20,7 @@ class Batch:
     """One call's input in the layout the unroller wants, and what is needed to answer in the caller's layout."""
 
     x: Tensor  # (T, B, I); past a sequence's end anything may stand
-    active: Tensor | None  # (T, B) bool
-    lengths: Tensor | None  # (B) int64
+    lengths: Tensor | None  # (B) int64; None where every sequence has all steps
     reset: Tensor | None  # (T, B) bool
     batch_first: bool
     batched: bool
@@ -30,6 +29,13 @@ class Batch:
     @property
     def size(self) -> int:
         return self.x.shape[1]
+
+    @property
+    def active(self) -> Tensor | None:
+        """(T, B) bool: false past a sequence's end. The kernels do without."""
+        if self.lengths is None:
+            return None
+        return torch.arange(self.x.shape[0], device=self.x.device).unsqueeze(1) < self.lengths
 
     def sort(self, value: Tensor, dim: int) -> Tensor:
         """`value` with its batch dimension `dim` put from the caller's order into that of `x`."""
@@ -52,7 +58,6 @@ class Batch:
     def give_output(self, output: Tensor) -> Any:
         """An output (T, B, ·) in the caller's layout: PackedSequence, unbatched, batch first or time first."""
         if self.packed is not None:
-            assert self.active is not None
             return PackedSequence(
                 output[self.active],
                 self.packed.batch_sizes,
@@ -87,11 +92,10 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
         lengths = _read_lengths(lengths, steps, size, batched, x.device)
     if reset is not None:
         reset = _read_reset(reset, input, batch_first, batched)
-    active = None
-    if lengths is not None:
-        active = torch.arange(steps, device=x.device).unsqueeze(1) < lengths
-        reset = None if reset is None else reset & active
-    return Batch(x, active, lengths, reset, batch_first, batched)
+    batch = Batch(x, lengths, reset, batch_first, batched)
+    if lengths is not None and reset is not None:
+        batch.reset = reset & batch.active
+    return batch
 
 
 def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any) -> Batch:
@@ -106,7 +110,7 @@ def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any) ->
     rank = torch.arange(int(input.batch_sizes[0]), device=input.data.device)
     active = rank < sizes.unsqueeze(1)
     x = input.data.new_zeros(*active.shape, input.data.shape[-1]).index_put((active,), input.data)
-    return Batch(x, active, active.sum(0), None, False, True, input)
+    return Batch(x, active.sum(0), None, False, True, input)
 
 
 def _check_input(layer: Any, x: Tensor) -> None:
@@ -128,7 +132,8 @@ def _check_input(layer: Any, x: Tensor) -> None:
         )
 
 
-def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: torch.device) -> Tensor:
+def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: torch.device) -> Tensor | None:
+    """`lengths` as (B) int64, None if all of them are `steps`."""
     if not isinstance(lengths, Tensor):
         try:
             lengths = torch.as_tensor(lengths)
@@ -140,16 +145,17 @@ def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: to
         lengths = lengths.unsqueeze(0)
     if lengths.shape != (size,):
         raise ValueError(f"lengths must have shape ({size},), one a sequence, got {tuple(lengths.shape)}")
-    legal = (lengths >= 0) & (lengths <= steps)
     message = f"must lie between 0 and the {steps} steps of the input"
     if torch.compiler.is_compiling():
-        torch._assert_async(legal.all(), f"lengths {message}")
-    else:
-        plain, legal = _unwrapped(lengths), _unwrapped(legal)
-        if not bool(legal.all()):
-            at = (~legal).nonzero()[0]
-            raise ValueError(f"lengths[{', '.join(map(str, at.tolist()))}] is {int(plain[tuple(at)])}, but {message}")
-    return lengths.to(device, torch.int64)
+        torch._assert_async(((lengths >= 0) & (lengths <= steps)).all(), f"lengths {message}")
+        return lengths.to(device, torch.int64)
+    plain = _unwrapped(lengths)
+    numbers = plain.tolist() if plain.dim() == 1 else plain.flatten().tolist()
+    least = min(numbers)
+    if least < 0 or max(numbers) > steps:
+        at = ((plain < 0) | (plain > steps)).nonzero()[0]
+        raise ValueError(f"lengths[{', '.join(map(str, at.tolist()))}] is {int(plain[tuple(at)])}, but {message}")
+    return None if least == steps else lengths.to(device, torch.int64)
 
 
 def _unwrapped(value: Tensor) -> Tensor:

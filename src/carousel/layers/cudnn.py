@@ -27,7 +27,7 @@ def obstacle(layer: Any, batch: Batch) -> str | None:
     """Why torch's operator cannot run this call, or None if it can."""
     if operator(layer.cell) is None:
         return f"cuDNN has no {layer.cell!r} cell"
-    if batch.active is not None or batch.reset is not None:
+    if batch.lengths is not None or batch.reset is not None:
         return "cuDNN knows no unsorted lengths and no reset"
     if layer.bidirectional and layer.merge != "concat":
         return f"cuDNN cannot merge directions by {layer.merge}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,7 +18,8 @@ from ..kernels.ops import Stream, fused_layer, kernel_of
 from .batch import Batch
 from .unroll import Run, unroll
 
-_functorch = torch._C._functorch
+_transforms, _autocast = torch._C._functorch.peek_interpreter_stack, torch._C._is_any_autocast_enabled
+_address = Tensor.data_ptr
 ISA, MISSING = kernels.isa(), kernels.why_not()  # the instruction set in use; what is missing if there is none
 if MISSING:
     warnings.warn(f"carousel: {MISSING}; until then layers run on the slower reference path", stacklevel=2)
@@ -33,11 +35,11 @@ def obstacle(layer: Any, x: Tensor) -> str | None:
         return f"the kernels take float32 and float64, not {x.dtype}"
     if MISSING:
         return MISSING
-    if torch._C._is_any_autocast_enabled():
+    if _autocast():
         return "autocast is on"
     if torch.compiler.is_compiling():
         return None
-    if _functorch.peek_interpreter_stack() is not None:
+    if _transforms() is not None:
         return "torch.func transforms need to see every operation"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation needs to see every operation"
@@ -46,19 +48,20 @@ def obstacle(layer: Any, x: Tensor) -> str | None:
 
 def run(
     layer: Any, weights: list[Weights], x: Tensor, batch: Batch, runs: list[Run], initial: list[State] | None, see: bool
-) -> tuple[Tensor, list[State], list[dict[str, Tensor]]]:
+) -> tuple[Tensor, list[State], list[Mapping[str, Tensor]]]:
     """One layer: output (T, B, D·P), final states, and with `see` each direction's gates and states (T, B, S)."""
 
     def again(x: Tensor, weights: list[Weights], state: list[State], initial: Any) -> tuple[Tensor, list[State]]:
         """The same by the reference path, for gradients that are differentiated again."""
-        if batch.active is not None:
-            x = torch.where(batch.active.unsqueeze(-1), x, 0)
+        active = batch.active
+        if active is not None:
+            x = torch.where(active.unsqueeze(-1), x, 0)
         zeros = tuple(x.new_zeros(batch.size, layer.state_size(name)) for name in layer.cell.states)
         parts = []
         for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
             start = zeros if s[0] is None else s
             fresh = zeros if restart[0] is None else tuple(r.expand_as(z) for r, z in zip(restart, zeros, strict=True))
-            parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh)))
+            parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh, active=active)))
         return torch.cat([p.output for p in parts], -1), [p.state for p in parts]
 
     training = any(run.zoneout is not None and run.zoneout.keep for run in runs)
@@ -75,7 +78,7 @@ def run(
         want_trace=see,
         reference=again,
     )
-    return output, final, seen or []
+    return output, final, seen
 
 
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
@@ -87,33 +90,31 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     taken = _stepper(layer)
     if taken is None or (taken.noisy and layer.training) or _watched():
         return None
-    shape = x.shape
-    if len(shape) != 2 or shape[1] != taken.input_size or x.dtype is not taken.dtype or not x.is_contiguous():
+    shape, dtype = x.shape, taken.dtype
+    if len(shape) != 2 or shape[1] != taken.input_size or x.dtype is not dtype or not x.is_contiguous():
         return None
+    given = state
     if state is None:
         if taken.learned:
             return None
-        given = None
     else:
-        given = (state,) if taken.alone else state
+        if taken.alone:
+            given = (state,)
         if not isinstance(given, (tuple, list)) or len(given) != len(taken.sizes):  # a union type is slower
             return None
-        for s, size in zip(given, taken.sizes, strict=True):
+        for s, size in zip(given, taken.sizes):  # noqa: B905  so is `strict`
             if not isinstance(s, Tensor) or s.shape != (taken.layers, shape[0], size):
                 return None
-            if s.dtype is not taken.dtype or not s.is_contiguous():
+            if s.dtype is not dtype or not s.is_contiguous():
                 return None
     new = taken.stream.step(x, given)
-    return new[0][-1], new[0] if taken.alone else new
+    h = new[0]
+    return h[-1], h if taken.alone else new
 
 
 def _watched() -> bool:
     """Whether torch looks on in a way that needs to see every operation."""
-    return (
-        _functorch.peek_interpreter_stack() is not None
-        or forward_ad._current_level >= 0
-        or torch._C._is_any_autocast_enabled()
-    )
+    return _transforms() is not None or forward_ad._current_level >= 0 or _autocast()
 
 
 @dataclass(slots=True)
@@ -137,8 +138,10 @@ _steppers: WeakKeyDictionary[Any, Stepper] = WeakKeyDictionary()
 
 def _stepper(layer: Any) -> Stepper | None:
     """The native stepper of `layer`, made anew when its parameters have moved; None if there can be none."""
-    own = layer._parameters.values() if not layer._modules else layer.parameters()
-    addresses = [p.data_ptr() for p in own if p is not None]
+    try:
+        addresses = list(map(_address, layer.parameters() if layer._modules else layer._parameters.values()))
+    except TypeError:  # a parameter is None
+        return None
     found = _steppers.get(layer)
     if found is not None and found.addresses == addresses:
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -316,11 +317,11 @@ class Recurrent(nn.Module):
             clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = None if hx is None else read_state(self, hx, batch)
-        with torch.set_grad_enabled(torch.is_grad_enabled() or loss_fn is not None):
+        # only the reference path can be stopped inside a step, to change a value or to differentiate by it
+        native = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
+        with torch.enable_grad() if loss_fn is not None else nullcontext():
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-            # only the reference path can be stopped inside a step, to change a value or to differentiate by it
-            native = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
             output, final, seen = self._run(batch, state, clamps, native=native)
             output, final = self._give(batch, output, final)
             return assemble(self.cell, batch, output, final, seen, loss_fn)
@@ -345,8 +346,9 @@ class Recurrent(nn.Module):
         `state` has (L·D, B, S) for each of the cell's states; None is the initial state.
         """
         x = batch.x
-        if batch.active is not None and not native:
-            x = torch.where(batch.active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
+        active = None if native else batch.active
+        if active is not None:
+            x = torch.where(active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
         if state is None and (not native or self.learn_initial_state):  # the kernels take zeros as read
             state = self._initial(batch)
         fresh = self._initial(batch) if batch.reset is not None and not native else state
@@ -364,7 +366,7 @@ class Recurrent(nn.Module):
                         state=None if state is None else tuple(s[at] for s in state),
                         restart_state=None if fresh is None else tuple(s[at] for s in fresh),
                         reverse=direction == 1,
-                        active=batch.active,
+                        active=active,
                         restart=_restarts(batch.reset, reverse=direction == 1),
                         zoneout=self._draw_zoneout(batch),
                     )
@@ -375,7 +377,7 @@ class Recurrent(nn.Module):
                 if self.bidirectional and self.merge != "concat":
                     x = MERGES[self.merge](list(x.chunk(2, -1)))
                 final += states
-                seen += [dict(own) for own in values]
+                seen += values
                 continue
             directions = []
             for direction, (w, run) in enumerate(zip(weights, runs, strict=True)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from .batch import Batch
 from .unroll import Unrolled
 
 Steps = Tensor | list[Tensor]  # (T, B, S), whole or step by step
-Seen = dict[str, Steps]  # what was seen in one direction of one layer, by name
+Seen = Mapping[str, Steps]  # what was seen in one direction of one layer, by name
 
 
 @dataclass(repr=False)
@@ -166,19 +166,22 @@ class Planes(Mapping[str, Tensor]):
     Until then it costs nothing: the parts are what the run computed anyway.
     """
 
-    def __init__(self, batch: Batch, parts: dict[str, list[Steps]]):
+    def __init__(self, batch: Batch, names: Sequence[str], seen: Sequence[Seen]):
         self._batch = batch
-        self._parts = parts  # name → layer·direction → (T, B, S)
+        self._names = names
+        self._seen = seen  # layer·direction → name → (T, B, S)
         self._whole: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
-        if name not in self._parts:
-            raise KeyError(f"{name!r}: there are only {', '.join(map(repr, self._parts))}")
+        if name not in self._names:
+            raise KeyError(f"{name!r}: there are only {', '.join(map(repr, self._names))}")
         if name not in self._whole:
-            parts = [p if isinstance(p, Tensor) else torch.stack(p) for p in self._parts[name]]
+            steps = (own[name] for own in self._seen)
+            parts = [s if isinstance(s, Tensor) else torch.stack(s) for s in steps]
             whole = parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
-            if self._batch.active is not None:
-                whole = torch.where(self._batch.active.unsqueeze(-1), whole, 0)
+            active = self._batch.active
+            if active is not None:
+                whole = torch.where(active.unsqueeze(-1), whole, 0)
             self._whole[name] = self._batch.unsort(whole, 2).detach()
         return self._whole[name]
 
@@ -186,10 +189,10 @@ class Planes(Mapping[str, Tensor]):
         return {**self, **other}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._names)
 
 
 def assemble(
@@ -204,12 +207,9 @@ def assemble(
 
     `seen` has, for each layer and direction, the steps of each value by name; to differentiate, one tensor a step.
     """
-
-    def planes(names: Iterable[str], seen: list[Seen]) -> Planes:
-        return Planes(batch, {name: [own[name] for own in seen] for name in names})
-
     names = list(seen[0])
-    trace = Trace(output, state, planes([n for n in names if n not in cell.states], seen), planes(cell.states, seen))
+    gates = [name for name in names if name not in cell.states]
+    trace = Trace(output, state, Planes(batch, gates, seen), Planes(batch, cell.states, seen))
     if loss_fn is not None:
         loss = _loss(loss_fn, output, state)
         flat = [step for own in seen for name in names for step in own[name]]
@@ -219,7 +219,7 @@ def assemble(
             trace,
             output=_detach(output),
             state=_detach(state),
-            gradients=planes(names, gradients),
+            gradients=Planes(batch, names, gradients),
             loss=loss.detach(),
         )
     return trace
