@@ -320,12 +320,14 @@ def test_other_python_threads_run_meanwhile() -> None:
 
     beating = threading.Thread(target=heart)
     beating.start()
-    start = time.perf_counter()
-    linear_cross_entropy(*args)
-    end = time.perf_counter()
+    calls = []
+    for _ in range(100):  # on a busy machine a single call may leave the other thread no time
+        start = time.perf_counter()
+        linear_cross_entropy(*args)
+        calls.append((start, time.perf_counter()))
     done.set()
     beating.join()
-    assert sum(start < beat < end for beat in beats) > 1
+    assert any(sum(start < beat < end for beat in beats) > 1 for start, end in calls)
 
 
 def test_the_logits_are_never_there_at_once() -> None:

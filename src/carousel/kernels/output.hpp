@@ -69,7 +69,8 @@ class CrossEntropy {
  public:
   explicit CrossEntropy(const Output<T>& call)
       : call(call), D(call.features), V(call.classes), train(call.d_hidden || call.d_weight || call.d_bias),
-        privates(call.threads), barriers(new Barrier[call.threads + 1]) {
+        privates(call.threads) {
+    for (int k = 0; k <= call.threads; k++) barriers.emplace_back(call.threads);
     for (long n = 0; n < call.tokens; n++) {
       const std::int64_t target = call.targets[n];
       if (target == call.ignore_index) {
@@ -112,7 +113,7 @@ class CrossEntropy {
     if (!train) return;
     team.sync();
     my.collect(my.now);
-    barriers[0].wait(size);
+    barriers[0].wait(rank, size);
     add_up(rank, size, groups);
   }
 
@@ -132,7 +133,7 @@ class CrossEntropy {
   Buffer<T> seen;               // (2, threads, 4, block): top, sum, total, and x of the target, of a thread's classes
   Buffer<T> parts;              // (2, threads, D, row): of dhᵀ. With two to take turns, one barrier a block is enough
   std::vector<Buffer<T>> privates;      // (V·D + V): dW and db of every team but the first
-  std::unique_ptr<Barrier[]> barriers;  // of all threads, then of each team
+  std::vector<Barrier> barriers;        // of all threads, then of each team
 
   // Threads in a team: all of them, unless there are so few classes that each would have next to none.
   int members(int size) const {

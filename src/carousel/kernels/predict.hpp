@@ -127,7 +127,7 @@ template <class T>
 void predict(const Prediction<T>& call, int threads) {
   if (call.rows == 0) return;
   if (double(call.rows) * call.size * call.vocab < double(1 << 16)) threads = 1;
-  Barrier barrier;
+  Barrier barrier(threads);
   Predictor<T> predictor(call, threads);
   parallel(threads, [&](int rank, int size) { predictor.run(Team{barrier, rank, size}); });
 }
