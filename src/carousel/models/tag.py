@@ -116,7 +116,7 @@ class Tagger(Task):
         super().__init__()
         self.settings = s = settings
         self.lexicon = lexicon
-        self.embedder = s.embedder(lexicon.words)
+        self.embedder = s.embedder(lexicon.words, s.variational)
         self.shapes = s.shapes(lexicon)
         self.drop_shapes = SequenceDropout(s.dropout, s.variational)
         self.layers = s.encoder(s.embedding + (self.shapes.size if self.shapes else 0))
