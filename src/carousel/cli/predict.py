@@ -24,6 +24,7 @@ def predict(
         bool,
         typer.Option("--conll", help="The file has a word a line, as files named .conll and .conllu; for tag runs."),
     ] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Each tree as a drawing; for tree runs.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here; a name that ends in .jsonl gets JSON.")
     ] = None,
@@ -36,21 +37,23 @@ def predict(
     echo "a warm , funny film" | carousel predict run
     carousel predict run texts.txt --out labels.jsonl
     carousel predict run untagged.conll --n-best 3           a tagger's three best taggings
+    carousel predict run trees.txt --draw                    every node of a tree with its label
     """
     from carousel.report import replacing
 
-    conll = conll or (data is not None and data.suffix in (".conll", ".conllu"))
-    model = load(run, "tag" if conll or n_best is not None else None)
-    options = {} if n_best is None else {"n_best": n_best}
     if conll and data is None:
         raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
-    items = model.predict_file(data, **options) if conll else model.predict_lines(lines_of(data, blank=True), **options)
+    model = load(run, "tag" if conll or n_best is not None else "tree" if draw else None)
+    options = {} if n_best is None else {"n_best": n_best}
+    own = conll or (data is not None and data.suffix in model.own_files)
+    items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
     with replacing(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         for found in items:
-            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else model.written(found), file)
+            text = found["drawing"] + "\n" if draw else model.written(found)
+            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else text, file)
 
 
 def check(

@@ -111,6 +111,7 @@ class Tagger(Task):
     lower_is_better = False
     unit = "words"
     endings = (".conll", ".conllu", ".bio", ".iob")
+    own_files = (".conll", ".conllu")
 
     def __init__(self, settings: TagSettings, lexicon: Lexicon) -> None:
         super().__init__()

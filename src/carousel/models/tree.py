@@ -76,6 +76,8 @@ class TreeModel(Task):
     lower_is_better = False
     unit = "nodes"
     endings = (".ptb", ".mrg", ".trees", ".tree")
+    own_files = (".conllu",)
+    columns = ("label", "confidence", "tree")
 
     def __init__(
         self, settings: TreeSettings, vocabulary: Vocabulary, classes: Classes, known: list[str], children: int
@@ -144,9 +146,6 @@ class TreeModel(Task):
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for a file of brackets or of CoNLL-U."""
         return (found.as_dict() for found in self.predictions(Trees(path), path=path))
-
-    def written(self, found: dict[str, Any]) -> str:
-        return f"{found['label']}\t{found['confidence']:.4f}\t{found['tree']}"
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy at the roots and at all nodes; precision, recall and F1 of each class of a root."""
