@@ -60,6 +60,14 @@ EXAMPLES = {
     carousel train tree train.conllu --composition child-sum --out run
 
     Then: carousel eval run dev.txt, carousel predict run trees.txt.""",
+    "forecast": """Train a forecaster on a series in CSV: a time and some numbers in every row.
+
+    \b
+    carousel train forecast flights.csv --horizon 12 --out run         the last fifth is held out
+    carousel train forecast load.csv --columns OT --season 24 --horizon 24 --out run
+    carousel train forecast sales.csv --logarithm --decoding autoregressive --out run
+
+    Then: carousel eval run flights.csv, carousel predict run flights.csv.""",
 }
 
 

@@ -30,7 +30,7 @@ def evaluate(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to evaluate on.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a trained model on a file: perplexity of a language model; accuracy, F1 and confusions of a classifier.
+    """Measure a trained model on a file: perplexity, accuracy, F1 and confusions, errors of forecasts.
 
     \b
     carousel eval run dev.txt

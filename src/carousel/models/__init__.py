@@ -15,6 +15,7 @@ TASKS = {
     "classify": "classify.Classifier",
     "tag": "tag.Tagger",
     "tree": "tree.TreeModel",
+    "forecast": "forecast.Forecaster",
 }
 
 
