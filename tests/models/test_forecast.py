@@ -128,6 +128,17 @@ def test_loss_and_errors_by_hand(settings):
     )
 
 
+def test_the_season_may_be_longer_than_the_context(settings, flights):
+    model, data = Forecaster.prepare(settings(context=4, around="last", season=12))
+    assert (model.reach, model.compared) == (5, 12)
+    meter = model.eval().meter()
+    for batch in data.dev:
+        meter.add(batch)
+    values = read_series(flights / "two.csv").values
+    errors = [np.abs(values[o : o + 4] - values[o - 12 : o - 8]) for o in range(96, 117)]
+    assert meter.naive_mase == pytest.approx((np.mean(errors, (0, 1)) / model.frame.naive).mean(), rel=1e-4)
+
+
 def test_scaling_is_that_of_the_training_rows(settings, flights):
     series = read_series(flights / "two.csv")
     frame = Frame.of(settings(), series, 96)

@@ -91,8 +91,8 @@ class Frame:
         season = s.season or SEASONS.get((series.unit, series.step), 1)
         context = s.context or max(2 * season, 2 * s.horizon, 8)
         lag = season if s.around == "season" else 1
-        if rows < context + lag + s.horizon:
-            problem = f"{rows:,} rows to train on, but a window takes {context + lag} to read and {s.horizon} ahead"
+        if rows < max(context + lag, season) + s.horizon:
+            problem = f"{rows:,} rows to train on, but a window takes {max(context + lag, season)} to read and {s.horizon} ahead"
             raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
         values = series.filled(s.missing)[:rows]
         for k, name in enumerate(series.names):
@@ -169,6 +169,16 @@ class Forecaster(Task):
         """How far back of a step the value lies that it is compared with."""
         return self.frame.season if self.settings.around == "season" else 1
 
+    @property
+    def reach(self) -> int:
+        """How many rows a forecast is made from."""
+        return self.frame.context + self.lag
+
+    @property
+    def compared(self) -> int:
+        """How many rows must come before an origin to be measured: the season before is compared with too."""
+        return max(self.reach, self.frame.season)
+
     # ---------------------------------------------------------------- the network
 
     def features(self, past: Tensor, known: Tensor, phase: Tensor, centre: Tensor) -> Tensor:
@@ -187,6 +197,7 @@ class Forecaster(Task):
 
     def bounds(self, batch: WindowBatch) -> Tensor:
         """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
+        batch = batch.reading(self.reach)
         if not self.direct:
             return self.unrolled(batch)
         past, V, h = batch.past, batch.past.shape[2], self.settings.horizon
@@ -275,7 +286,7 @@ class Forecaster(Task):
         rows = self.frame.rows(series, self.settings.missing)
         self.eval()
         with torch.no_grad():
-            batch = rows.window(np.array([len(series)]), self.frame.context + self.lag, self.settings.horizon)
+            batch = rows.window(np.array([len(series)]), self.reach, self.settings.horizon)
             bounds = self.frame.plain(self.bounds(batch)[:, 0].movedim(-1, 0))  # (3, h, V)
         ahead = series.ticks[-1] + series.step * np.arange(1, self.settings.horizon + 1)
         return Forecast(series, [series.time(int(tick)) for tick in ahead], *bounds.numpy())
@@ -297,7 +308,7 @@ class Forecaster(Task):
 
     def origins(self, series: Series) -> np.ndarray:
         """The rows after the training's end that have enough before and after them to be forecast from."""
-        reach, h = self.frame.context + self.lag, self.settings.horizon
+        reach, h = self.compared, self.settings.horizon
         after = int(np.searchsorted(series.ticks, self.frame.last, side="right"))
         first = after if after < len(series) else 0  # a series of other times: all of it
         found = np.arange(max(reach, first), len(series) - h + 1)
@@ -310,7 +321,7 @@ class Forecaster(Task):
 
     def _rolled(self, series: Series) -> Errors:
         rows = self.frame.rows(series, self.settings.missing)
-        reach, h = self.frame.context + self.lag, self.settings.horizon
+        reach, h = self.compared, self.settings.horizon
         meter = self.meter()
         self.eval()
         for batch in WindowBatches(rows, self.origins(series), reach, h, windows=128, shuffle=False):
@@ -327,9 +338,10 @@ class Forecaster(Task):
             words = time_words(self.frame.step, self.frame.unit)
             problem = f"its rows are {time_words(series.step, series.unit)} apart, those of the training {words}"
             raise DataError(series.path, None, problem, "give a series with the same step of time")
-        reach = self.frame.context + self.lag
-        if len(series) < reach:
-            raise DataError(series.path, None, f"{len(series):,} rows, but the model reads {reach}", "give more rows")
+        if len(series) < self.reach:
+            raise DataError(
+                series.path, None, f"{len(series):,} rows, but the model reads {self.reach}", "give more rows"
+            )
         return series
 
     def show(self, page: Any) -> None:
@@ -348,10 +360,10 @@ class Forecaster(Task):
 
     def _drawn(self, series: Series, rows: int, variable: int) -> Any:
         """What came, and forecasts from origins a horizon apart."""
-        h, reach = self.settings.horizon, self.frame.context + self.lag
+        h = self.settings.horizon
         origins = np.arange(rows, len(series) - h + 1, h)[-24:]
         with torch.no_grad():
-            batch = self.frame.rows(series, self.settings.missing).window(origins, reach, h)
+            batch = self.frame.rows(series, self.settings.missing).window(origins, self.reach, h)
             bounds = self.frame.plain(self.bounds(batch).movedim(-1, 0))[..., variable].transpose(1, 2)  # (3, B, h)
         low, median, high = bounds.flatten(1).tolist()
         shown = slice(max(0, int(origins[0]) - 2 * h), len(series))
@@ -376,7 +388,7 @@ class Forecaster(Task):
         frame = Frame.of(s, series, rows)
         network = cls(settings, frame)
         cut = frame.rows(series, s.missing)
-        reach = frame.context + network.lag
+        reach = network.reach
         train = WindowBatches(cut, np.arange(reach, rows - s.horizon + 1), reach, s.horizon, windows=s.batch_size,
                               seed=s.seed)  # fmt: skip
         last = series.time(int(series.ticks[rows - 1]))
@@ -389,7 +401,7 @@ class Forecaster(Task):
         dev = None
         if len(series) - rows >= s.horizon:
             origins = np.arange(rows, len(series) - s.horizon + 1)
-            dev = WindowBatches(cut, origins, reach, s.horizon, windows=128, shuffle=False)
+            dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
             facts["held out"] = f"{len(series) - rows:,} rows after {last}"
         return network, Data(train, dev, facts, series.notes)
 
