@@ -90,9 +90,9 @@ class Frame:
         """From the first `rows` rows."""
         season = s.season or SEASONS.get((series.unit, series.step), 1)
         context = s.context or max(2 * season, 2 * s.horizon, 8)
-        lag = season if s.around == "season" else 1
-        if rows < max(context + lag, season) + s.horizon:
-            problem = f"{rows:,} rows to train on, but a window takes {max(context + lag, season)} to read and {s.horizon} ahead"
+        reach = max(context + (season if s.around == "season" else 1), season)
+        if rows < reach + s.horizon:
+            problem = f"{rows:,} rows to train on, but a window takes {reach} to read and {s.horizon} ahead"
             raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
         values = series.filled(s.missing)[:rows]
         for k, name in enumerate(series.names):
