@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union
 
 import typer
+from typer.core import TyperCommand
 
 from .errors import fail
 
@@ -51,6 +52,15 @@ EXAMPLES = {
 
     Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
     Then: carousel eval run dev.conllu, carousel predict run sentences.txt.""",
+    "translate": """Train a translator on a text and its translation: two files of as many lines, or a TSV of pairs.
+
+    \b
+    carousel train translate train.en train.de --dev dev.en dev.de --out run
+    carousel train translate pairs.tsv --dev dev.tsv --shared --vocabulary-size 10000 --out run
+    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run    the other way
+    carousel train translate train.en train.de --attention dot --cell gru --input-feeding --out run
+
+    Then: carousel translate run texts.txt, carousel eval run dev.en dev.de.""",
 }
 
 
@@ -61,9 +71,11 @@ def command(task_name: str) -> Any:
 
     task = find_task(task_name)
     fields = {name: field for name, field in task.Settings.model_fields.items() if name not in ("task", "train", "dev")}
+    files = "TRAIN" if task.files == 1 else "SRC [TGT]"
+    whole = Path | None if task.files == 1 else list[Path] | None
     parameters = [
-        _argument("train", Annotated[Path | None, typer.Argument(metavar="TRAIN", help="The file to train on.")]),
-        _option("dev", Path | None, "The file to choose the best epoch by.", None, metavar="FILE"),
+        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="What to train on.")]),
+        _option("dev", whole, "What to choose the best epoch by.", None, metavar=files.replace("TRAIN", "FILE")),
         _option("out", Path, "The run directory.", None, metavar="RUN", required=True),
         _option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         _option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
@@ -77,6 +89,7 @@ def command(task_name: str) -> Any:
         parameters.append(_option(name, field.annotation, f"{field.description}{default}", panel))
 
     def run(**given: Any) -> None:
+        given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
         own = {name: given.pop(name) for name in ("out", "config", "set", "resume", "force", "quiet")}
         _train(task, given, **own)
 
@@ -130,10 +143,8 @@ def _option(
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
-    if not flag and not required and kind is not list[str]:
+    if not flag and not required:
         kind = kind | None
-    elif kind is list[str]:
-        kind = list[str] | None
     default: Any = inspect.Parameter.empty if required else False if flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
@@ -149,7 +160,29 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
 
 def register() -> None:
     """Add a command for every task. Their options come from pydantic models, so this waits for torch."""
-    from carousel.models import TASKS
+    from carousel.models import TASKS, find_task
 
     for name in TASKS if not app.registered_commands else ():
-        app.command(name)(command(name))
+        app.command(name, cls=PairCommand if find_task(name).files > 1 else None)(command(name))
+
+
+class PairCommand(TyperCommand):
+    """A command whose --dev, like its arguments, is two files, or one TSV file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _both(args))
+
+
+def _both(args: list[str]) -> list[str]:
+    """`--dev A B` as `--dev A --dev B`, unless A is a file of both sides."""
+    from carousel.data.pairs import TABLES
+
+    made: list[str] = []
+    for k, arg in enumerate(args):
+        before = args[k - 1] if k else ""
+        two_before = args[k - 2] if k > 1 else ""
+        first = before if two_before == "--dev" else before.removeprefix("--dev=") if before[:6] == "--dev=" else ""
+        if first and not arg.startswith("-") and Path(first).suffix.lower() not in TABLES:
+            made.append("--dev")
+        made.append(arg)
+    return made

@@ -27,7 +27,7 @@ def load(folder: Path, task: str | None = None) -> Any:
 
 def evaluate(
     run: RunArgument,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to evaluate on.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="What to evaluate on; for a translator two files.")],
     as_json: JsonOption = False,
 ) -> None:
     """Measure a trained model on a file: perplexity of a language model; accuracy, F1 and confusions of a classifier.
@@ -37,9 +37,11 @@ def evaluate(
     carousel eval run dev.txt --json | jq .perplexity
     """
     model = load(run)
-    found = model.evaluate(data)
+    if len(data) > model.files:
+        raise typer.BadParameter(f"a {model.name} model is evaluated on one file, got {len(data)}", param_hint="DATA")
+    found = model.evaluate(*data)
     if as_json:
-        typer.echo(json.dumps({"run": str(run), "data": str(data), **found}))
+        typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **found}, ensure_ascii=False))
         return
     show(found)
 
@@ -49,7 +51,7 @@ def show(found: dict[str, Any]) -> None:
     plain = {name.replace("_", " "): value for name, value in found.items() if not isinstance(value, dict)}
     width = max(map(len, plain))
     for name, value in plain.items():
-        typer.echo(f"{name:{width}}  {value:,.4f}" if isinstance(value, float) else f"{name:{width}}  {value:,}")
+        typer.echo(f"{name:{width}}  {value if isinstance(value, str) else _number(value)}")
     for name, rows in found.items():
         if isinstance(rows, dict) and rows:
             columns = list(next(iter(rows.values())))
@@ -62,7 +64,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
 
 
 def score(

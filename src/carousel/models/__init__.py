@@ -14,6 +14,7 @@ TASKS = {
     "lm": "language.LanguageModel",
     "classify": "classify.Classifier",
     "tag": "tag.Tagger",
+    "translate": "translate.Translator",
 }
 
 
