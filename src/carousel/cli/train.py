@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, Union
 
 import typer
-from typer.core import TyperCommand
 
 from .errors import fail
+from .pairs import PairCommand
 
 app = typer.Typer(
     help="Train a model and keep it in a run directory.",
@@ -164,25 +164,3 @@ def register() -> None:
 
     for name in TASKS if not app.registered_commands else ():
         app.command(name, cls=PairCommand if find_task(name).files > 1 else None)(command(name))
-
-
-class PairCommand(TyperCommand):
-    """A command whose --dev, like its arguments, is two files, or one TSV file."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _both(args))
-
-
-def _both(args: list[str]) -> list[str]:
-    """`--dev A B` as `--dev A --dev B`, unless A is a file of both sides."""
-    from carousel.data.pairs import TABLES
-
-    made: list[str] = []
-    for k, arg in enumerate(args):
-        before = args[k - 1] if k else ""
-        two_before = args[k - 2] if k > 1 else ""
-        first = before if two_before == "--dev" else before.removeprefix("--dev=") if before[:6] == "--dev=" else ""
-        if first and not arg.startswith("-") and Path(first).suffix.lower() not in TABLES:
-            made.append("--dev")
-        made.append(arg)
-    return made

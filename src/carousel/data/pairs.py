@@ -33,6 +33,10 @@ class Pair(NamedTuple):
     source: str
     target: str
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        return self.source, self.target
+
 
 class Pairs:
     """The pairs of two line-aligned files, or of one TSV file, checked as they stream past.
@@ -84,7 +88,9 @@ class Pairs:
                 rest = 1 + sum(1 for _ in lines)
                 counts = (number - 1, number - 1 + rest)[:: 1 if source is None else -1]
                 problem = f"{counts[0]:,} lines, but {second} has {counts[1]:,}"
-                raise DataError(first, None, problem, "give files in which line k of one translates line k of the other")
+                raise DataError(
+                    first, None, problem, "give files in which line k of one translates line k of the other"
+                )
             yield Pair(number, source[1], target[1])
 
     def _table(self) -> Iterator[Pair]:
@@ -154,8 +160,8 @@ class PairSource:
         first = None  # the first pair that is too long
         for pairs in chunks(self.pairs, lambda pair: len(pair.source) + len(pair.target)):
             sides = [
-                Column(*vocabulary.encode_many([self.change(pair[k]) for pair in pairs]))
-                for k, vocabulary in enumerate(self.vocabularies, 1)
+                Column(*vocabulary.encode_many([self.change(pair.sides[k]) for pair in pairs]))
+                for k, vocabulary in enumerate(self.vocabularies)
             ]
             lines = np.array([pair.line for pair in pairs])
             limit = np.iinfo(np.int64).max if self.max_length is None else self.max_length
@@ -209,7 +215,8 @@ class PairBatch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> PairBatch:
         parts = ("source", "source_lengths", "inputs", "targets", "lengths", "rows")
-        return replace(self, **{name: change(getattr(self, name)) for name in parts})
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in parts}
+        return replace(self, **changed)
 
     def __repr__(self) -> str:
         (source, pairs), target = self.source.shape, len(self.targets)
@@ -260,5 +267,16 @@ def collate_pairs(source: Column, target: Column, rows: np.ndarray | None = None
     targets = pad(np.insert(target.values.astype(np.int64), ends, END), longer)
     inputs = pad(np.insert(target.values.astype(np.int64), ends - target.lengths, START), longer)
     rows = np.arange(count) if rows is None else rows
-    made = (pad(source.values, source.lengths), source.lengths, inputs, targets, longer, rows)
-    return PairBatch(*(torch.from_numpy(np.ascontiguousarray(part, np.int64)) for part in made), int(longer.sum()))
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, np.int64))
+
+    return PairBatch(
+        source=tensor(pad(source.values, source.lengths)),
+        source_lengths=tensor(source.lengths),
+        inputs=tensor(inputs),
+        targets=tensor(targets),
+        lengths=tensor(longer),
+        rows=tensor(rows),
+        tokens=int(longer.sum()),
+    )

@@ -80,7 +80,8 @@ class Bias(Constraint):
 class Length(Constraint):
     """At least `minimum` and at most `maximum` tokens, with the prompt and without the end token.
 
-    `maximum` is one number for all items, or one for each. At the maximum the end token is the only choice. (The search's own `max_length` cuts; this one concludes.)
+    `maximum` is one number for all items, or one for each. At the maximum the end token is the only choice. (The
+    search's own `max_length` cuts; this one concludes.)
 
     >>> length = Length(minimum=1)
     >>> x = torch.zeros(1, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .. import layers
 from ..attention import Attention, Memory
+from ..decoding import select_rows
 
 InitName = Literal["bridge", "last", "zeros"]
 
@@ -122,7 +123,7 @@ class Rows:
     sequence of `memory`. Otherwise a row has a memory of its own.
     """
 
-    state: Any  # of the layers, (layers, N, H) each
+    inner: Any  # the state of the layers, (layers, N, H) each
     fed: Tensor | None  # (N, H): the vector of the step before
     sources: Tensor  # (N,): which source each row translates
     memory: Memory | None
@@ -151,36 +152,26 @@ class DecoderStepper:
             fed = self.memory.values.new_zeros(items, self.decoder.size)
         return Rows(self.state, fed, torch.arange(items, device=self.device), self.memory)
 
-    def step(self, tokens: Tensor, rows: Rows) -> tuple[Tensor, Rows]:
+    def step(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
         decoder = self.decoder
         with torch.no_grad():
             x = self.embed(tokens)
-            if decoder.feeding:
-                x = torch.cat((x, rows.fed), 1)
-            y, state = decoder.layers.step(x, rows.state)
+            if state.fed is not None:
+                x = torch.cat((x, state.fed), 1)
+            y, inner = decoder.layers.step(x, state.inner)
             # rows of one source are to its memory what steps are in training: several queries at once
-            queries = y.unflatten(0, (-1, rows.each)).transpose(0, 1)
-            vectors = decoder.look(queries, rows.memory)[0].transpose(0, 1).flatten(0, 1).contiguous()
+            queries = y.unflatten(0, (-1, state.each)).transpose(0, 1)
+            vectors = decoder.look(queries, state.memory)[0].transpose(0, 1).flatten(0, 1).contiguous()
             fed = vectors if decoder.feeding else None
-            return self.predict(vectors), Rows(state, fed, rows.sources, rows.memory, rows.each)
+            return self.predict(vectors), replace(state, inner=inner, fed=fed)
 
-    def select(self, rows: Rows, picked: Tensor) -> Rows:
-        state, fed = rows.state, rows.fed
-        if state is not None:
-            state = (
-                state.index_select(1, picked)
-                if isinstance(state, Tensor)
-                else tuple(part.index_select(1, picked) for part in state)
-            )
-        fed = None if fed is None else fed.index_select(0, picked)
-        sources = rows.sources.index_select(0, picked)
+    def select(self, state: Rows, rows: Tensor) -> Rows:
+        inner = select_rows(state.inner, rows, 1)
+        fed, sources = select_rows((state.fed, state.sources), rows)
         if self.memory is None:
-            return Rows(state, fed, sources, None)
+            return Rows(inner, fed, sources, None)
         kept, counts = sources.unique_consecutive(return_counts=True)
         each = int(counts[0]) if bool((counts == counts[0]).all()) else 1
-        if each == 1:
-            kept = sources
-        memory = rows.memory
-        if not torch.equal(kept, rows.sources[:: rows.each]):
-            memory = self.memory.select(kept)
-        return Rows(state, fed, sources, memory, each)
+        kept = kept if each > 1 else sources
+        same = torch.equal(kept, state.sources[:: state.each])
+        return Rows(inner, fed, sources, state.memory if same else self.memory.select(kept), each)

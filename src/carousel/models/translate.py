@@ -13,11 +13,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor, nn
 
 from ..attention import AttentionName, Memory, make_attention
-from ..data import PAD, Vocabulary
+from ..data import PAD, UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
+from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
 from ..kernels.generation import predict
 from ..kernels.output import linear_cross_entropy
+from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
 from .decoder import Bridge, Decoder, DecoderStepper, InitName
 from .embedder import Embedder
@@ -82,7 +84,11 @@ class TranslateSettings(Settings):
         1.0, "share of steps that read the true token before, not the model's own", "model", ge=0, le=1
     )
     teacher_forcing_end: float | None = key(
-        None, "that share at the end of training, reached in a straight line; null: as at the start", "model", ge=0, le=1
+        None,
+        "that share at the end of training, reached in a straight line; null: as at the start",
+        "model",
+        ge=0,
+        le=1,
     )
 
     @model_validator(mode="after")
@@ -254,9 +260,16 @@ class Translator(Task):
 
     # ---------------------------------------------------------------- use
 
-    def read_source(self, line: str) -> np.ndarray:
-        """The ids of a line, cut off after `max_length`."""
-        return self.source_vocabulary.encode(self.settings.read_text(line))[: self.settings.max_length]
+    def read_source(self, line: str) -> tuple[np.ndarray, str | None]:
+        """The ids of a line, cut off after `max_length`; and what is odd about it, if something is."""
+        ids, most = self.source_vocabulary.encode(self.settings.read_text(line)), self.settings.max_length
+        if not line.strip():
+            return ids[:0], "the line is empty, and so is its translation"
+        if len(ids) > most:
+            return ids[:most], f"cut off after {most} of {len(ids):,} tokens (max_length of the run)"
+        if (ids == UNK).all():
+            return ids, f"none of its {len(ids)} tokens is known to the model"
+        return ids, None
 
     def stepper(self, source: Tensor, lengths: Tensor) -> DecoderStepper:
         """This model before some sources, (S, B) with lengths (B,), as a search sees it."""
@@ -298,12 +311,37 @@ class Translator(Task):
             model.eval()
         return translate(models, lines, Wish(**wish), batch=batch, window=window, attention=attention)
 
-    def evaluate(self, *files: str | Path, **wish: Any) -> dict[str, Any]:
-        """BLEU and chrF of the translations of a file's texts."""
+    def evaluate(self, *files: str | Path, worst: int = 5, **wish: Any) -> dict[str, Any]:
+        """BLEU and chrF of the translations of a file's texts, those of each sentence, and the `worst` by chrF."""
         pairs = list(self.settings.pairs(files))
         made = self.translate([pair.source for pair in pairs], **{"attention": False, **wish})
-        score, signature = corpus_bleu([str(t) for t in made], [p.target for p in pairs], self.settings.bleu_tokenize)
-        return {"bleu": score, "sentences": len(pairs), "signature": signature}
+        texts, references = [str(one) for one in made], [pair.target for pair in pairs]
+        found = bleu(texts, references, tokenize=self.settings.bleu_tokenize, lowercase=self.settings.lower)
+        by_character = chrf(texts, references, lowercase=self.settings.lower)
+        scores = [
+            {"line": pair.line, "bleu": b, "chrf": c, "source": pair.source, "reference": pair.target, "said": text}
+            for pair, text, b, c in zip(pairs, texts, found.sentences, by_character.sentences, strict=True)
+        ]
+        return {
+            "bleu": found.score,
+            "chrf": by_character.score,
+            "exact": sum(text == right for text, right in zip(texts, references, strict=True)) / len(pairs),
+            "sentences": len(pairs),
+            "bleu_signature": found.signature,
+            "chrf_signature": by_character.signature,
+            "worst": sorted(scores, key=lambda one: one["chrf"])[:worst],
+            "scores": scores,
+        }
+
+    def show(self, page: Any) -> None:
+        if self.settings.dev is None:
+            return
+        pairs = list(self.settings.pairs(self.settings.dev))
+        chosen = pairs[:: max(1, len(pairs) // 8)][:8]
+        made = self.translate([pair.source for pair in chosen])
+        rows = [[pair.source, str(one), pair.target] for pair, one in zip(chosen, made, strict=True)]
+        page.heading("Translations").text("Some lines of the dev set, by beam search.")
+        page.table(["source", "translation", "reference"], rows)
 
     # ---------------------------------------------------------------- data
 
@@ -316,7 +354,7 @@ class Translator(Task):
         store = s.store(pairs, source, target, s.max_length)
         train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
         facts = {
-            "training pairs": f"{pairs}: {len(store):,} pairs, {store.tokens:,} source tokens, {train.tokens:,} targets",
+            "training pairs": f"{pairs}: {len(store):,} pairs, {store.tokens:,} tokens to {train.tokens:,}",
             "vocabulary": _describe(s, source, target),
         }
         dev = None
@@ -333,6 +371,13 @@ class Translator(Task):
                 f"of training ({long:,} of {long + len(store):,})"
             )
         return cls(settings, source, target), Data(train, dev, facts, notes)
+
+    @classmethod
+    def check(cls, settings: TranslateSettings) -> PairCheck:
+        """What is in the files that `settings` name, before training on them."""
+        s = settings
+        pairs, dev = s.pairs(s.train), None if s.dev is None else s.pairs(s.dev)
+        return check_pairs(pairs, dev, *s.make_vocabularies(pairs), s.max_length, s.read_text)
 
     def keep(self, folder: Path) -> None:
         if self.settings.shared:
@@ -389,16 +434,9 @@ class DevBleu:
     def result(self) -> dict[str, float]:
         score = 0.0
         if self.said:
-            score, _ = corpus_bleu(self.said, self.references, self.model.settings.bleu_tokenize)
+            s = self.model.settings
+            score = bleu(self.said, self.references, tokenize=s.bleu_tokenize, lowercase=s.lower).score
         return {"bleu": score, "perplexity": perplexity(self.total / max(1, self.count))}
-
-
-def corpus_bleu(said: Sequence[str], references: Sequence[str], tokenize: str) -> tuple[float, str]:
-    """BLEU from 0 to 100, and sacrebleu's signature."""
-    from sacrebleu.metrics import BLEU
-
-    metric = BLEU(tokenize=tokenize, force=True)
-    return metric.corpus_score(said, [references]).score, str(metric.get_signature())
 
 
 def _describe(s: TranslateSettings, source: Vocabulary, target: Vocabulary) -> str:

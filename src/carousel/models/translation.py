@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,19 +86,22 @@ class Wish:
             raise ValueError(f"n: a beam of {self.beam} has at most so many translations, {self.n} were asked for")
         if self.beam == 1 and self.completed is None:
             return Greedy()
-        norms: dict[str, LengthNorm] = {"mean": Mean(), "gnmt": GNMT(self.alpha), "none": Unnormalised()}
+        if self.length == "gnmt" and not 0 < self.alpha < math.inf:
+            raise ValueError(f"alpha: the length penalty must be above 0, got {self.alpha:g}; length none has none")
+        norms: dict[str, LengthNorm] = {"mean": Mean(), "gnmt": GNMT(max(self.alpha, 1e-9)), "none": Unnormalised()}
         if self.length not in norms:
             raise ValueError(f"length must be one of {', '.join(norms)}; got {self.length!r}")
         return Beam(self.beam, n_best=self.n, length=norms[self.length], completed=self.completed)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)  # tensors have no one truth value
 class Translation:
     """A line and its translation.
 
     `tokens` ends with `[END]` if the translation is `finished`, that is, ended by itself. `log_prob` is that of all
     tokens, `score` what the search ranks by: `log_prob` normalised by length. `attention` (tokens, source tokens) is
-    how much each token looked at each of the source. `others` are the next best, best first.
+    how much each token looked at each of the source. `others` are the next best, best first. `note` says what is odd
+    about the line: that it is empty, was cut off, or has no known token.
     """
 
     source: str
@@ -110,6 +113,12 @@ class Translation:
     finished: bool
     attention: Tensor | None = None
     others: tuple[Translation, ...] = ()
+    note: str | None = None
+
+    @property
+    def n_best(self) -> tuple[Translation, ...]:
+        """This one and the others."""
+        return self, *self.others
 
     def alignment(self) -> list[tuple[int, int]]:
         """(source, target): for each token but `[END]`, the place of the source that it looked at most."""
@@ -131,12 +140,17 @@ class Translation:
         }
         if self.attention is not None:
             said["alignment"] = [f"{i}-{j}" for i, j in self.alignment()]
+        if self.note:
+            said["note"] = self.note
         if self.others:
             said["others"] = [other.as_dict() for other in self.others]
         return said
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"{self.source} → {self.text}  {self.score:.3f}"
 
 
 def translate(
@@ -177,7 +191,7 @@ def _translate(
     models: Sequence[Translator], lines: list[str], first: int, wish: Wish, batch: int, attention: bool
 ) -> list[Translation]:
     model = models[0]
-    encoded = [model.read_source(line) for line in lines]
+    encoded, notes = zip(*(model.read_source(line) for line in lines), strict=True)
     prefixes = [wish.prefix] * len(lines) if isinstance(wish.prefix, str) else wish.prefix[first : first + len(lines)]
     if len(prefixes) != len(lines):
         raise ValueError("prefix must be one text, or one for each line")
@@ -190,10 +204,12 @@ def _translate(
             models, [encoded[k] for k in chosen], wish, [begun[k] for k in chosen], [first + k for k in chosen]
         )
         made = describe(models, [lines[k] for k in chosen], [encoded[k] for k in chosen], hypotheses, wish, attention)
-        for k, translation in zip(chosen, made, strict=True):
-            found[k] = translation
-    blank = [Translation(line, "", [], [], 0.0, 0.0, True) for line in lines]
-    return [nothing if one is None else one for one, nothing in zip(found, blank, strict=True)]
+        for k, several in zip(chosen, made, strict=True):
+            found[k] = replace(several[0], others=tuple(several[1:]), note=notes[k])
+    nothing = Translation("", "", [], [], 0.0, 0.0, True)
+    return [
+        one or replace(nothing, source=line, note=note) for one, line, note in zip(found, lines, notes, strict=True)
+    ]
 
 
 def search_batch(
@@ -238,7 +254,7 @@ def describe(
     found: Sequence[Sequence[Hypothesis]],
     wish: Wish,
     attention: bool,
-) -> list[Translation]:
+) -> list[list[Translation]]:
     """Hypotheses as translations."""
     model = models[0]
     weights: Iterator[Tensor | None] = iter([None] * sum(map(len, found)))
@@ -263,10 +279,7 @@ def describe(
                     attention=seen,
                 )
             )
-        best, *others = several
-        made.append(
-            Translation(**{**{name: getattr(best, name) for name in best.__dataclass_fields__}, "others": tuple(others)})
-        )
+        made.append(several)
     return made
 
 
@@ -276,7 +289,11 @@ def surface(vocabulary: Vocabulary, text: str | None, ids: np.ndarray) -> list[s
         return text.split()[: len(ids)]
     if text is not None and vocabulary.kind == "character":
         return list(text)[: len(ids)]
-    return [vocabulary.token(i) if i <= UNK else vocabulary.decode([i]) for i in ids.tolist()]
+    made = []
+    for i in ids.tolist():
+        shown = vocabulary.token(i) if i <= UNK else vocabulary.decode([i])
+        made.append(vocabulary.token(i) if "\ufffd" in shown else shown)  # part of a character
+    return made
 
 
 def _text(vocabulary: Vocabulary, tokens: list[int], source: list[str], seen: Tensor | None, wish: Wish) -> str:
