@@ -42,6 +42,7 @@ from ..decoding import (
 if TYPE_CHECKING:
     from .translate import Translator
 
+UNKNOWN = ("ban", "show", "replace")
 WINDOW = 1024  # lines that are sorted by length, so that a batch has similar ones
 
 
@@ -80,9 +81,13 @@ class Wish:
         ):
             if value is not None:
                 samplers.append(sampler(value))  # type: ignore[arg-type]
+        if self.random_k is not None and (self.top_k is not None or self.top_p is not None):
+            raise ValueError("random_k draws from its k best alike; leave top_k and top_p away")
+        if self.unknown not in UNKNOWN:
+            raise ValueError(f"unknown must be one of {', '.join(UNKNOWN)}; got {self.unknown!r}")
         if samplers:
             return Sample(*samplers, copies=self.n)
-        if self.n > self.beam:
+        if self.n > self.beam >= 1:
             raise ValueError(f"n: a beam of {self.beam} has at most so many translations, {self.n} were asked for")
         if self.beam == 1 and self.completed is None:
             return Greedy()
