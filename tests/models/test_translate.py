@@ -1,10 +1,6 @@
 """The translator: its network step by step, searches against one another, use, runs end to end, and bad input."""
 
-import itertools
-import json
 import random
-import sys
-import io
 
 import numpy as np
 import pytest
@@ -14,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import Column
 from carousel.data.pairs import collate_pairs
 from carousel.decoding import Beam, Exhaustive, search
-from carousel.metrics import bleu, chrf
 from carousel.models.encoder import CELLS
-from carousel.models.translate import Translator, TranslateSettings
-from carousel.models.translation import Wish, search_batch
+from carousel.models.translate import TranslateSettings, Translator
+from carousel.models.translation import Wish
 from carousel.training import SettingsError, engine
 
 LETTERS = "abcdef"
@@ -102,7 +96,7 @@ BATCH = [([4, 5, 6], [7, 8]), ([9], [4, 4, 4, 5]), ([5, 5], [])]
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-@pytest.mark.parametrize("given", [{}, {"cell": "gru", "layers": 2, "init": "last"}, {"bidirectional": False}], ids=repr)
+@pytest.mark.parametrize("given", [{}, {"cell": "gru", "layers": 2, "init": "last"}, {"bidirectional": False}])
 def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
     model = untrained(attention=attention, **given).double()
     batch = batch_of(*BATCH)
