@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .pairs import PairCommand
 from .use import JsonOption, RunArgument, lines_of, load
 
 
@@ -57,8 +58,10 @@ def predict(
 
 
 def check(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to train on.")],
-    dev: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to choose the best epoch by.")] = None,
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="What to train on; for a translator two files.")],
+    dev: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="What to choose the best epoch by; likewise.")
+    ] = None,
     task: Annotated[str | None, typer.Option(metavar="TASK", help="What it is for; else told by its name.")] = None,
     set: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
@@ -71,11 +74,18 @@ def check(
     carousel check reviews.tsv --dev dev.tsv
     carousel check tweets.csv --set text_column=tweet --set label_column=topic
     carousel check poems.txt --dev dev.txt --json | jq .warnings
+    carousel check train.en train.de --dev dev.en dev.de         two files: a text and its translation
+    carousel check pairs.tsv --task translate
     """
     from rich.console import Console
 
     kind = find_task(data, task)
-    found = kind.check(kind.Settings.read({}, pairs=set or [], train=data, dev=dev))
+    for name, files in (("DATA", data), ("--dev", dev or [])):
+        if len(files) > kind.files:
+            raise typer.BadParameter(f"{kind.name} reads one file, got {len(files)}", param_hint=name)
+    alone = kind.files == 1
+    given = {name: files[0] if files and alone else files or None for name, files in (("train", data), ("dev", dev))}
+    found = kind.check(kind.Settings.read({}, pairs=set or [], **given))
     if as_json:
         typer.echo(json.dumps(found.as_dict(), ensure_ascii=False))
         return
@@ -85,18 +95,21 @@ def check(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def find_task(data: Path, task: str | None) -> Any:
-    """The task by its name, or by how the file's name ends."""
+def find_task(data: list[Path], task: str | None) -> Any:
+    """The task by its name, or by the files: two are for a translator, one for what its name's ending says."""
     from carousel import models
 
     if task is not None:
         return models.find_task(task)
     for name in models.TASKS:
-        if data.suffix.lower() in (kind := models.find_task(name)).endings:
+        kind = models.find_task(name)
+        if data[0].suffix.lower() in kind.endings if len(data) == 1 else kind.files == len(data):
             return kind
-    raise ValueError(f"{data}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}")
+    raise ValueError(
+        f"{data[0]}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}"
+    )
 
 
 def register(app: typer.Typer) -> None:
     app.command()(predict)
-    app.command()(check)
+    app.command(cls=PairCommand)(check)

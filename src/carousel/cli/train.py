@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union
 import typer
 
 from .errors import fail
+from .pairs import PairCommand
 
 app = typer.Typer(
     help="Train a model and keep it in a run directory.",
@@ -68,6 +69,15 @@ EXAMPLES = {
     carousel train forecast sales.csv --logarithm --decoding autoregressive --out run
 
     Then: carousel eval run flights.csv, carousel predict run flights.csv.""",
+    "translate": """Train a translator on a text and its translation: two files of as many lines, or a TSV of pairs.
+
+    \b
+    carousel train translate train.en train.de --dev dev.en dev.de --out run
+    carousel train translate pairs.tsv --dev dev.tsv --shared --vocabulary-size 10000 --out run
+    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run    the other way
+    carousel train translate train.en train.de --attention dot --cell gru --input-feeding --out run
+
+    Then: carousel translate run texts.txt, carousel eval run dev.en dev.de.""",
 }
 
 
@@ -78,9 +88,11 @@ def command(task_name: str) -> Any:
 
     task = find_task(task_name)
     fields = {name: field for name, field in task.Settings.model_fields.items() if name not in ("task", "train", "dev")}
+    files = "TRAIN" if task.files == 1 else "SRC [TGT]"
+    whole = Path | None if task.files == 1 else list[Path] | None
     parameters = [
-        _argument("train", Annotated[Path | None, typer.Argument(metavar="TRAIN", help="The file to train on.")]),
-        _option("dev", Path | None, "The file to choose the best epoch by.", None, metavar="FILE"),
+        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="What to train on.")]),
+        _option("dev", whole, "What to choose the best epoch by.", None, metavar=files.replace("TRAIN", "FILE")),
         _option("out", Path, "The run directory.", None, metavar="RUN", required=True),
         _option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         _option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
@@ -94,6 +106,7 @@ def command(task_name: str) -> Any:
         parameters.append(_option(name, field.annotation, f"{field.description}{default}", panel))
 
     def run(**given: Any) -> None:
+        given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
         own = {name: given.pop(name) for name in ("out", "config", "set", "resume", "force", "quiet")}
         _train(task, given, **own)
 
@@ -147,10 +160,8 @@ def _option(
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
-    if not flag and not required and kind is not list[str]:
+    if not flag and not required:
         kind = kind | None
-    elif kind is list[str]:
-        kind = list[str] | None
     default: Any = inspect.Parameter.empty if required else False if flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
@@ -166,7 +177,7 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
 
 def register() -> None:
     """Add a command for every task. Their options come from pydantic models, so this waits for torch."""
-    from carousel.models import TASKS
+    from carousel.models import TASKS, find_task
 
     for name in TASKS if not app.registered_commands else ():
-        app.command(name)(command(name))
+        app.command(name, cls=PairCommand if find_task(name).files > 1 else None)(command(name))

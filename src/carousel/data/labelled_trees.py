@@ -17,7 +17,7 @@ from ..trees.forest import heights_of
 from .brackets import Tree, Trees
 from .bucketed import Bucketed
 from .errors import DataError
-from .examples import NO_LABEL, Column, ExampleStore, _rows
+from .examples import NO_LABEL, Column, ExampleStore, rows_of
 from .kinds import PAD, UNK
 from .lines import chunks
 from .vocabulary import Vocabulary
@@ -190,7 +190,7 @@ class TreeBatches(Bucketed):
         super().__init__(store, store.lengths, sequences=trees, shuffle=shuffle, seed=seed)
 
     def _of(self, chosen: np.ndarray) -> TreeBatch:
-        return collate_trees({name: _rows(column, chosen) for name, column in self.store.columns.items()}, chosen)
+        return collate_trees({name: rows_of(column, chosen) for name, column in self.store.columns.items()}, chosen)
 
 
 def collate_trees(columns: Mapping[str, Column], rows: np.ndarray | None = None) -> TreeBatch:

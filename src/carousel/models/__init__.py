@@ -16,6 +16,7 @@ TASKS = {
     "tag": "tag.Tagger",
     "tree": "tree.TreeModel",
     "forecast": "forecast.Forecaster",
+    "translate": "translate.Translator",
 }
 
 

@@ -65,9 +65,11 @@ class Task(nn.Module, ABC):
     unit: ClassVar[str] = "tokens"  # what Loss.weight counts
     endings: ClassVar[tuple[str, ...]] = ()  # of the names of files that are for this task
     own_files: ClassVar[tuple[str, ...]] = ()  # endings of files that `predict_file` reads; others have an item a line
+    files: ClassVar[int] = 1  # how many files a set of data may be made of: 2 for texts and their translations
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `written` puts in a table, if it is one
 
     settings: Any
+    progress: float = 0.0  # the share of the training that is done; the engine says it before each batch
 
     @classmethod
     @abstractmethod
