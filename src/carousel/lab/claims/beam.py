@@ -170,13 +170,12 @@ class Comparison(Finding):
     # ---- words ----
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        columns = ["search", "finds the best", "finds no end", "score below the best", "steps of the model"]
+        columns = ["search", "finds the best", "finds no end", "steps of the model"]
         rows = [
             [
                 line.label,
                 f"{self.found(line)} of {self.models}",
                 str(line.scores.count(-math.inf)),
-                f"{self.short_of(line):.4f}",
                 f"{line.rows / self.models:,.0f}",
             ]
             for line in self.lines
