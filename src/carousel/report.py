@@ -77,6 +77,7 @@ th:last-child, td:last-child {{ padding-right: 0 }}
 tbody tr:last-child td {{ border-bottom: 0 }}
 code {{ font: .92em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; background: #eef1f4; border-radius: 4px;
   padding: .1em .3em }}
+pre {{ font: .85rem/1.35 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-x: auto; margin: .6rem 0 }}
 footer {{ color: {QUIET}; font-size: .88rem }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 }}
 dt {{ font-weight: 600 }}
@@ -134,6 +135,11 @@ class Page:
 
     def text(self, *paragraphs: str) -> Self:
         self._part().extend(f"<p>{prose(paragraph)}</p>" for paragraph in paragraphs)
+        return self
+
+    def code(self, *lines: str) -> Self:
+        """Text as it stands, in letters of one width."""
+        self._part().append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
         return self
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Self:

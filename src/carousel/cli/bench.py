@@ -107,3 +107,22 @@ def tag(
 
     with option("--out"):
         tag.main(out=out, seconds=seconds)
+
+
+@app.command()
+def tree(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where tree.json goes.")] = Path(
+        "bench-tree"
+    ),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long both sides take turns.")] = 5.0,
+) -> None:
+    """Training on trees by levels against the same network node by node in plain PyTorch.
+
+    \b
+    carousel bench tree                    some seconds
+    carousel bench tree --seconds 20       on a busy machine
+    """
+    from carousel.bench import tree
+
+    with option("--out"):
+        tree.main(out=out, seconds=seconds)

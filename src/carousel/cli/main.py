@@ -16,7 +16,7 @@ import typer
 
 import carousel
 
-from . import bench, data, predict, train, use
+from . import bench, data, predict, train, translate, use
 from .errors import fail, option, reason, usage
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.add_typer(train.app, name="train")
 app.add_typer(data.app, name="data")
 use.register(app)
 predict.register(app)
+translate.register(app)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

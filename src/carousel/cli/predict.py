@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .pairs import PairCommand
 from .use import JsonOption, RunArgument, lines_of, load
 
 
@@ -24,6 +25,7 @@ def predict(
         bool,
         typer.Option("--conll", help="The file has a word a line, as files named .conll and .conllu; for tag runs."),
     ] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Each tree as a drawing; for tree runs.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here; a name that ends in .jsonl gets JSON.")
     ] = None,
@@ -36,26 +38,30 @@ def predict(
     echo "a warm , funny film" | carousel predict run
     carousel predict run texts.txt --out labels.jsonl
     carousel predict run untagged.conll --n-best 3           a tagger's three best taggings
+    carousel predict run trees.txt --draw                    every node of a tree with its label
     """
     from carousel.report import replacing
 
-    conll = conll or (data is not None and data.suffix in (".conll", ".conllu"))
-    model = load(run, "tag" if conll or n_best is not None else None)
-    options = {} if n_best is None else {"n_best": n_best}
     if conll and data is None:
         raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
-    items = model.predict_file(data, **options) if conll else model.predict_lines(lines_of(data, blank=True), **options)
+    model = load(run, "tag" if conll or n_best is not None else "tree" if draw else None)
+    options = {} if n_best is None else {"n_best": n_best}
+    own = conll or (data is not None and data.suffix in model.own_files)
+    items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
     with replacing(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         for found in items:
-            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else model.written(found), file)
+            text = found["drawing"] + "\n" if draw else model.written(found)
+            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else text, file)
 
 
 def check(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to train on.")],
-    dev: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to choose the best epoch by.")] = None,
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="What to train on; for a translator two files.")],
+    dev: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="What to choose the best epoch by; likewise.")
+    ] = None,
     task: Annotated[str | None, typer.Option(metavar="TASK", help="What it is for; else told by its name.")] = None,
     set: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
@@ -68,11 +74,18 @@ def check(
     carousel check reviews.tsv --dev dev.tsv
     carousel check tweets.csv --set text_column=tweet --set label_column=topic
     carousel check poems.txt --dev dev.txt --json | jq .warnings
+    carousel check train.en train.de --dev dev.en dev.de         two files: a text and its translation
+    carousel check pairs.tsv --task translate
     """
     from rich.console import Console
 
     kind = find_task(data, task)
-    found = kind.check(kind.Settings.read({}, pairs=set or [], train=data, dev=dev))
+    for name, files in (("DATA", data), ("--dev", dev or [])):
+        if len(files) > kind.files:
+            raise typer.BadParameter(f"{kind.name} reads one file, got {len(files)}", param_hint=name)
+    alone = kind.files == 1
+    given = {name: files[0] if files and alone else files or None for name, files in (("train", data), ("dev", dev))}
+    found = kind.check(kind.Settings.read({}, pairs=set or [], **given))
     if as_json:
         typer.echo(json.dumps(found.as_dict(), ensure_ascii=False))
         return
@@ -82,18 +95,21 @@ def check(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def find_task(data: Path, task: str | None) -> Any:
-    """The task by its name, or by how the file's name ends."""
+def find_task(data: list[Path], task: str | None) -> Any:
+    """The task by its name, or by the files: two are for a translator, one for what its name's ending says."""
     from carousel import models
 
     if task is not None:
         return models.find_task(task)
     for name in models.TASKS:
-        if data.suffix.lower() in (kind := models.find_task(name)).endings:
+        kind = models.find_task(name)
+        if data[0].suffix.lower() in kind.endings if len(data) == 1 else kind.files == len(data):
             return kind
-    raise ValueError(f"{data}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}")
+    raise ValueError(
+        f"{data[0]}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}"
+    )
 
 
 def register(app: typer.Typer) -> None:
     app.command()(predict)
-    app.command()(check)
+    app.command(cls=PairCommand)(check)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union
 import typer
 
 from .errors import fail
+from .pairs import PairCommand
 
 app = typer.Typer(
     help="Train a model and keep it in a run directory.",
@@ -51,6 +52,32 @@ EXAMPLES = {
 
     Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
     Then: carousel eval run dev.conllu, carousel predict run sentences.txt.""",
+    "tree": """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
+
+    \b
+    carousel train tree train.txt --dev dev.txt --out run              (3 (2 The) (4 (3 actors) (4 shine)))
+    carousel train tree train.txt --classes "negative=0,1;positive=3,4" --out run
+    carousel train tree train.txt --composition recursive --train-on root --out run
+    carousel train tree train.conllu --composition child-sum --out run
+
+    Then: carousel eval run dev.txt, carousel predict run trees.txt.""",
+    "forecast": """Train a forecaster on a series in CSV: a time and some numbers in every row.
+
+    \b
+    carousel train forecast flights.csv --horizon 12 --out run         the last fifth is held out
+    carousel train forecast load.csv --columns OT --season 24 --horizon 24 --out run
+    carousel train forecast sales.csv --logarithm --decoding autoregressive --out run
+
+    Then: carousel eval run flights.csv, carousel predict run flights.csv.""",
+    "translate": """Train a translator on a text and its translation: two files of as many lines, or a TSV of pairs.
+
+    \b
+    carousel train translate train.en train.de --dev dev.en dev.de --out run
+    carousel train translate pairs.tsv --dev dev.tsv --shared --vocabulary-size 10000 --out run
+    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run    the other way
+    carousel train translate train.en train.de --attention dot --cell gru --input-feeding --out run
+
+    Then: carousel translate run texts.txt, carousel eval run dev.en dev.de.""",
 }
 
 
@@ -61,9 +88,11 @@ def command(task_name: str) -> Any:
 
     task = find_task(task_name)
     fields = {name: field for name, field in task.Settings.model_fields.items() if name not in ("task", "train", "dev")}
+    files = "TRAIN" if task.files == 1 else "SRC [TGT]"
+    whole = Path | None if task.files == 1 else list[Path] | None
     parameters = [
-        _argument("train", Annotated[Path | None, typer.Argument(metavar="TRAIN", help="The file to train on.")]),
-        _option("dev", Path | None, "The file to choose the best epoch by.", None, metavar="FILE"),
+        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="What to train on.")]),
+        _option("dev", whole, "What to choose the best epoch by.", None, metavar=files.replace("TRAIN", "FILE")),
         _option("out", Path, "The run directory.", None, metavar="RUN", required=True),
         _option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         _option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
@@ -77,6 +106,7 @@ def command(task_name: str) -> Any:
         parameters.append(_option(name, field.annotation, f"{field.description}{default}", panel))
 
     def run(**given: Any) -> None:
+        given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
         own = {name: given.pop(name) for name in ("out", "config", "set", "resume", "force", "quiet")}
         _train(task, given, **own)
 
@@ -130,10 +160,8 @@ def _option(
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
-    if not flag and not required and kind is not list[str]:
+    if not flag and not required:
         kind = kind | None
-    elif kind is list[str]:
-        kind = list[str] | None
     default: Any = inspect.Parameter.empty if required else False if flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
@@ -149,7 +177,7 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
 
 def register() -> None:
     """Add a command for every task. Their options come from pydantic models, so this waits for torch."""
-    from carousel.models import TASKS
+    from carousel.models import TASKS, find_task
 
     for name in TASKS if not app.registered_commands else ():
-        app.command(name)(command(name))
+        app.command(name, cls=PairCommand if find_task(name).files > 1 else None)(command(name))

@@ -27,29 +27,41 @@ def load(folder: Path, task: str | None = None) -> Any:
 
 def evaluate(
     run: RunArgument,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file to evaluate on.")],
+    data: Annotated[
+        list[Path], typer.Argument(metavar="DATA", help="What to evaluate on; for a translator two files.")
+    ],
+    beam: Annotated[int | None, typer.Option(metavar="WIDTH", min=1, help="For a translator: 5 unless given.")] = None,
+    worst: Annotated[int | None, typer.Option(metavar="N", min=0, help="For a translator: sentences to show.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a trained model on a file: perplexity of a language model; accuracy, F1 and confusions of a classifier.
+    """Measure a trained model on a file.
+
+    Perplexity of a language model; accuracy, F1 and confusions of a classifier
+    or tagger; BLEU and chrF of a translator, with the worst sentences, and in
+    JSON the scores of every sentence; errors of forecasts, by rolling origin.
 
     \b
     carousel eval run dev.txt
     carousel eval run dev.txt --json | jq .perplexity
+    carousel eval run dev.en dev.de --worst 10
     """
-    model = load(run)
-    found = model.evaluate(data)
+    options = {name: value for name, value in (("beam", beam), ("worst", worst)) if value is not None}
+    model = load(run, "translate" if options else None)
+    if len(data) > model.files:
+        raise typer.BadParameter(f"a {model.name} model is evaluated on one file, got {len(data)}", param_hint="DATA")
+    found = model.evaluate(*data, **options)
     if as_json:
-        typer.echo(json.dumps({"run": str(run), "data": str(data), **found}))
+        typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **found}, ensure_ascii=False))
         return
     show(found)
 
 
 def show(found: dict[str, Any]) -> None:
     """Numbers one a line, then a table for each value that has rows and columns of its own."""
-    plain = {name.replace("_", " "): value for name, value in found.items() if not isinstance(value, dict)}
+    plain = {name.replace("_", " "): value for name, value in found.items() if not isinstance(value, dict | list)}
     width = max(map(len, plain))
     for name, value in plain.items():
-        typer.echo(f"{name:{width}}  {value:,.4f}" if isinstance(value, float) else f"{name:{width}}  {value:,}")
+        typer.echo(f"{name:{width}}  {value if isinstance(value, str) else _number(value)}")
     for name, rows in found.items():
         if isinstance(rows, dict) and rows:
             columns = list(next(iter(rows.values())))
@@ -59,10 +71,16 @@ def show(found: dict[str, Any]) -> None:
             for first, *rest in cells:
                 padded = (f"{cell:>{w}}" for cell, w in zip(rest, widths[1:], strict=True))
                 typer.echo(f"  {first:{widths[0]}}  {'  '.join(padded)}")
+    for item in found.get("worst", []):
+        numbers = (f"{name} {_number(value)}" for name, value in item.items() if not isinstance(value, str))
+        typer.echo(f"\n{'  '.join(numbers)}")
+        for name, value in item.items():
+            if isinstance(value, str):
+                typer.echo(f"  {name:9}  {value}")
 
 
 def _number(value: float) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
 
 
 def score(

@@ -204,7 +204,7 @@ class ExampleBatches(Bucketed):
         super().__init__(store, store.lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
 
     def _of(self, chosen: np.ndarray) -> ExampleBatch:
-        return collate({name: _rows(column, chosen) for name, column in self.store.columns.items()}, chosen,
+        return collate({name: rows_of(column, chosen) for name, column in self.store.columns.items()}, chosen,
                        per_token=self.store.per_token)  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def pad(values: np.ndarray, lengths: np.ndarray, filling: int = PAD) -> np.ndarr
     return np.ascontiguousarray(made.T)
 
 
-def _rows(column: Ragged, chosen: np.ndarray) -> Column:
+def rows_of(column: Ragged, chosen: np.ndarray) -> Column:
     """The rows `chosen`, end to end."""
     start = column.offsets[chosen]
     lengths = column.offsets[chosen + 1] - start

@@ -80,7 +80,8 @@ class Bias(Constraint):
 class Length(Constraint):
     """At least `minimum` and at most `maximum` tokens, with the prompt and without the end token.
 
-    At the maximum the end token is the only choice. (The search's own `max_length` cuts; this one concludes.)
+    `maximum` is one number for all items, or one for each. At the maximum the end token is the only choice. (The
+    search's own `max_length` cuts; this one concludes.)
 
     >>> length = Length(minimum=1)
     >>> x = torch.zeros(1, 3)
@@ -89,29 +90,37 @@ class Length(Constraint):
     tensor([[0., 0., -inf]])
     """
 
-    rows = (0, None)
+    rows = (0, 0, None)
 
-    def __init__(self, minimum: int = 0, maximum: int | None = None):
+    def __init__(self, minimum: int = 0, maximum: int | Sequence[int] | None = None):
         if minimum < 0:
             raise ValueError(f"Length: minimum must be 0 or more, got {minimum}")
-        if maximum is not None and maximum < minimum:
-            raise ValueError(f"Length: maximum is {maximum}, below the minimum of {minimum}")
+        for most in [maximum] if isinstance(maximum, int) else maximum or ():
+            if most < minimum:
+                raise ValueError(f"Length: maximum is {most}, below the minimum of {minimum}")
         self.minimum = minimum
         self.maximum = maximum
 
     def start(self, setting: Setting) -> State:
         end = setting.need_end(self)
         setting.need_length(self, self.minimum + 1)
-        return torch.zeros(setting.items, dtype=torch.int64, device=setting.device), end
+        most = setting.max_length if self.maximum is None else self.maximum
+        given = torch.as_tensor(most, dtype=torch.int64, device=setting.device)
+        if given.dim() and len(given) != setting.items:
+            raise ValueError(f"Length: maximum has {len(given)} numbers for {setting.items} items")
+        position = torch.zeros(setting.items, dtype=torch.int64, device=setting.device)
+        return position, given.expand(setting.items), end
 
     def apply(self, log_probs: Tensor, state: State) -> None:
-        position, end = state
-        log_probs[:, end].masked_fill_(position < self.minimum, NEVER)
-        if self.maximum is not None:
-            force(log_probs, torch.where(position >= self.maximum, end, -1))
+        position, most, end = state
+        if self.minimum:
+            log_probs[:, end].masked_fill_(position < self.minimum, NEVER)
+        over = position >= most
+        if bool(over.any()):
+            force(log_probs, torch.where(over, end, -1))
 
     def advance(self, state: State, tokens: Tensor) -> State:
-        return state[0] + 1, state[1]
+        return state[0] + 1, *state[1:]
 
     def __repr__(self) -> str:
         return f"Length({self.minimum}, {self.maximum})"

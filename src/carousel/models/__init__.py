@@ -14,6 +14,9 @@ TASKS = {
     "lm": "language.LanguageModel",
     "classify": "classify.Classifier",
     "tag": "tag.Tagger",
+    "tree": "tree.TreeModel",
+    "forecast": "forecast.Forecaster",
+    "translate": "translate.Translator",
 }
 
 

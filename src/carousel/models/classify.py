@@ -107,7 +107,7 @@ class Classifier(Task):
         self.settings = s = settings
         self.vocabulary = vocabulary
         self.labels = list(labels)
-        self.embedder = s.embedder(vocabulary)
+        self.embedder = s.embedder(vocabulary, s.variational)
         self.layers = s.encoder(s.embedding)
         self.drop = SequenceDropout(s.dropout, s.variational)
         self.pool = pooling(s.pooling, s.encoded, s.bidirectional)

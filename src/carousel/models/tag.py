@@ -111,12 +111,13 @@ class Tagger(Task):
     lower_is_better = False
     unit = "words"
     endings = (".conll", ".conllu", ".bio", ".iob")
+    own_files = (".conll", ".conllu")
 
     def __init__(self, settings: TagSettings, lexicon: Lexicon) -> None:
         super().__init__()
         self.settings = s = settings
         self.lexicon = lexicon
-        self.embedder = s.embedder(lexicon.words)
+        self.embedder = s.embedder(lexicon.words, s.variational)
         self.shapes = s.shapes(lexicon)
         self.drop_shapes = SequenceDropout(s.dropout, s.variational)
         self.layers = s.encoder(s.embedding + (self.shapes.size if self.shapes else 0))

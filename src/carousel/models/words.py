@@ -18,8 +18,8 @@ from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
 
 
-class WordSettings(Settings):
-    """Keys of the tasks that read labelled sentences."""
+class VectorSettings(Settings):
+    """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
     train: Path = key(..., "labelled examples to train on", "data")
     dev: Path | None = key(None, "labelled examples to choose the best epoch by", "data")
@@ -28,25 +28,14 @@ class WordSettings(Settings):
     vocabulary_size: int | None = key(None, "the most tokens the vocabulary may have", "data", ge=5)
     vocabulary: Path | None = key(None, "a file with the vocabulary: one token a line, or tokenizer.json", "data")
     vectors: Path | None = key(None, "word vectors to begin with, in the text form of word2vec or GloVe", "data")
-    max_length: int = key(1000, "longer examples are cut off after so many tokens", "data", ge=1)
     batch_size: int = key(32, "examples in a batch", "data", ge=1)
-    batch_tokens: int | None = key(None, "the most tokens in a batch", "data", ge=1)
     cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
 
-    cell: CellName = key("lstm", "the recurrent cell", "model")
-    bidirectional: bool = key(True, "read in both directions", "model")
     embedding: int = key(128, "size of a word's vector; with vectors, as theirs", "model", ge=1)
     freeze_vectors: bool = key(False, "leave the given word vectors as they are", "model")
-    hidden: int = key(128, "units in a layer and direction", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1)
     dropout: float = key(0.5, "dropout before, between and after the layers", "model", ge=0, lt=1)
-    variational: bool = key(True, "one dropout mask for a whole sentence", "model")
     word_dropout: float = key(0.05, "share of the words read as [UNK] in training, so that it is learnt", "model",
                               ge=0, lt=1)  # fmt: skip
-    recurrent_dropout: float = key(0.0, "units of h hidden from the gates, one mask a sentence", "model", ge=0, lt=1)
-    weight_drop: float = key(0.0, "share of the recurrent weights dropped", "model", ge=0, lt=1)
-    zoneout: float = key(0.0, "share of units that keep their state at a step", "model", ge=0, lt=1)
-    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
     label_smoothing: float = key(0.0, "share of the probability given to all labels alike", "model", ge=0, lt=1)
 
     @property
@@ -65,13 +54,6 @@ class WordSettings(Settings):
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, kind)
 
-    def training_batches(self, store: ExampleStore) -> ExampleBatches:
-        return ExampleBatches(store, tokens=self.batch_tokens, sequences=self.batch_size, seed=self.seed)
-
-    def reading_batches(self, store: ExampleStore) -> ExampleBatches:
-        """All examples once, in an order that does not change."""
-        return ExampleBatches(store, tokens=16_384, sequences=256, shuffle=False)
-
     def given_vectors(self, vocabulary: Vocabulary) -> Vectors | None:
         """The vectors that were given, for the words of the vocabulary."""
         if self.vectors is None:
@@ -83,11 +65,35 @@ class WordSettings(Settings):
             raise DataError(self.vectors, None, problem, f"set embedding to {width}")
         return found
 
-    def embedder(self, vocabulary: Vocabulary) -> WordEmbedder:
+    def embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
         return WordEmbedder(
             len(vocabulary), self.embedding, word_dropout=self.word_dropout, dropout=self.dropout,
-            variational=self.variational, frozen=self.freeze_vectors and self.vectors is not None,
+            variational=variational, frozen=self.freeze_vectors and self.vectors is not None,
         )  # fmt: skip
+
+
+class WordSettings(VectorSettings):
+    """Keys of the tasks that read labelled sentences with recurrent layers."""
+
+    max_length: int = key(1000, "longer examples are cut off after so many tokens", "data", ge=1)
+    batch_tokens: int | None = key(None, "the most tokens in a batch", "data", ge=1)
+
+    cell: CellName = key("lstm", "the recurrent cell", "model")
+    bidirectional: bool = key(True, "read in both directions", "model")
+    hidden: int = key(128, "units in a layer and direction", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1)
+    variational: bool = key(True, "one dropout mask for a whole sentence", "model")
+    recurrent_dropout: float = key(0.0, "units of h hidden from the gates, one mask a sentence", "model", ge=0, lt=1)
+    weight_drop: float = key(0.0, "share of the recurrent weights dropped", "model", ge=0, lt=1)
+    zoneout: float = key(0.0, "share of units that keep their state at a step", "model", ge=0, lt=1)
+    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+
+    def training_batches(self, store: ExampleStore) -> ExampleBatches:
+        return ExampleBatches(store, tokens=self.batch_tokens, sequences=self.batch_size, seed=self.seed)
+
+    def reading_batches(self, store: ExampleStore) -> ExampleBatches:
+        """All examples once, in an order that does not change."""
+        return ExampleBatches(store, tokens=16_384, sequences=256, shuffle=False)
 
     def encoder(self, input_size: int) -> nn.Module:
         """(T, B, input_size) → (T, B, directions · hidden)."""

@@ -39,6 +39,7 @@ class Module(LightningModule):
         self.batches = batches  # of the training data
         self.settings = task.settings
         self.last = Seen(0.0, 0)
+        self.steps = 0  # that the whole training has
         self.sums = [0.0, 0.0]  # loss times count, and count, since the last line of the log
         self.gradient = 0.0  # the largest norm since then
         self.average: list[Tensor] | None = None
@@ -48,6 +49,7 @@ class Module(LightningModule):
     # ---------------------------------------------------------------- steps
 
     def training_step(self, batch: Any, index: int) -> Tensor:
+        self.task.progress = self.global_step / max(1, self.steps)
         loss = self.task.loss(batch)
         value = float(loss.mean.detach())
         if not math.isfinite(value):
@@ -91,7 +93,7 @@ class Module(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimizer = make_optimizer(self.settings, self.task.parameters())
-        steps = int(self.trainer.estimated_stepping_batches)
+        self.steps = steps = int(self.trainer.estimated_stepping_batches)
         per_epoch = math.ceil(steps / (self.trainer.max_epochs or 1))
         self.schedule = make_schedule(self.settings, optimizer, steps, per_epoch, self.task.lower_is_better)
         if self.settings.schedule == "plateau":

@@ -64,9 +64,12 @@ class Task(nn.Module, ABC):
     lower_is_better: ClassVar[bool] = True
     unit: ClassVar[str] = "tokens"  # what Loss.weight counts
     endings: ClassVar[tuple[str, ...]] = ()  # of the names of files that are for this task
+    own_files: ClassVar[tuple[str, ...]] = ()  # endings of files that `predict_file` reads; others have an item a line
+    files: ClassVar[int] = 1  # how many files a set of data may be made of: 2 for texts and their translations
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `written` puts in a table, if it is one
 
     settings: Any
+    progress: float = 0.0  # the share of the training that is done; the engine says it before each batch
 
     @classmethod
     @abstractmethod
@@ -105,6 +108,10 @@ class Task(nn.Module, ABC):
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """What the model says of each line of raw text, in JSON's terms; blank lines have their place too."""
         raise ValueError(f"a {self.name} model does not predict; it has other commands (see carousel --help)")
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """The same for a file of the task's own kind."""
+        raise ValueError(f"a {self.name} model reads plain text, an item a line; {path} is not that")
 
     def written(self, found: dict[str, Any]) -> str:
         """One item of `predict_lines` as text: the `columns` of it with tabs between, or as the task likes."""

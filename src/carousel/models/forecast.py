@@ -1,0 +1,536 @@
+"""Forecasts: what a series will be in the next steps, and between what bounds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from ..data import DataError
+from ..data.series import Filling, Gaps, Series, read_series, time_words
+from ..data.series_check import SeriesCheck, check_series
+from ..data.windows import Rows, WindowBatch, WindowBatches
+from ..report import figure
+from ..training import Data, Loss, RunError, Settings, SettingsError, Task, key
+from ..training.files import write_whole
+from .encoder import CellName, encoder
+
+SEASONS = {("month", 1): 12, ("month", 3): 4, ("second", 604800): 52, ("second", 86400): 7, ("second", 3600): 24}
+PATHS = 200  # drawn for the interval of an autoregressive forecast
+
+
+class ForecastSettings(Settings):
+    """Keys of the forecaster."""
+
+    task: Literal["forecast"] = key("forecast", "the task", "data")
+    train: Path = key(..., "a CSV file with a time and some numbers in each row", "data")
+    dev: Path | None = key(None, "a file that goes on where train ends; null: the end of train is held out", "data")
+    holdout: float = key(0.2, "what is held out of train without dev: a share, or a number of rows", "data", ge=0)
+    time_column: str | None = key(None, "the column of times, by name or by number from 1; null: found", "data")
+    columns: str | None = key(None, "the variables, as a,b,c; null: all columns of numbers", "data")
+    gaps: Gaps = key("fill", "rows that are left out: filled with missing values, or an error", "data")
+    missing: Filling = key(
+        "interpolate", "missing values: on a line between neighbours, the last one, an error", "data"
+    )
+    horizon: int = key(12, "steps to forecast", "data", ge=1)
+    context: int | None = key(
+        None, "steps that are read; null: the larger of two seasons and two horizons", "data", ge=2
+    )
+    season: int | None = key(None, "steps of a season, 1 for none; null: by the step of time (12 months, 24 hours …)",
+                             "data", ge=1)  # fmt: skip
+    batch_size: int = key(32, "windows in a batch", "data", ge=1)
+
+    decoding: Literal["direct", "autoregressive"] = key(
+        "direct", "all steps ahead at once, or one after the other, each reading the one before", "model"
+    )
+    around: Literal["season", "last", "none"] = key(
+        "season", "what a forecast is a change from: the value a season before, the last one, or the mean", "model"
+    )
+    logarithm: bool = key(False, "learn logarithms, for series whose swings grow with them", "model")
+    interval: float = key(0.8, "share of values that should lie between the bounds", "model", gt=0, lt=1)
+    linear: bool = key(True, "a linear autoregression beside the network (direct)", "model")
+    cell: CellName = key("lstm", "the recurrent cell", "model")
+    hidden: int = key(32, "units in a layer", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1)
+    dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)
+    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+
+    def read_file(self, path: Path) -> Series:
+        wanted = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
+        return read_series(path, self.time_column, wanted, self.gaps)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a model knows of its series, from the training rows alone."""
+
+    names: list[str]
+    mean: list[float]
+    scale: list[float]
+    naive: list[float]  # mean error of the value a season before, in the series' own terms: the unit of MASE
+    unit: str
+    step: int
+    season: int
+    context: int
+    last: int  # the last tick of the training rows
+    logarithm: bool
+
+    @classmethod
+    def of(cls, s: ForecastSettings, series: Series, rows: int) -> Frame:
+        """From the first `rows` rows."""
+        season = s.season or SEASONS.get((series.unit, series.step), 1)
+        context = s.context or max(2 * season, 2 * s.horizon, 8)
+        reach = max(context + (season if s.around == "season" else 1), season)
+        if rows < reach + s.horizon:
+            problem = f"{rows:,} rows to train on, but a window takes {reach} to read and {s.horizon} ahead"
+            raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
+        values = series.filled(s.missing)[:rows]
+        for k, name in enumerate(series.names):
+            if np.ptp(values[:, k]) == 0:
+                problem = f"{name} is {values[0, k]:g} in all training rows"
+                raise DataError(series.path, None, problem, "leave it out with columns; there is nothing to forecast")
+            if s.logarithm and values[:, k].min() <= 0:
+                where = int(series.lines[values[:, k].argmin()])
+                raise DataError(series.path, where or None, f"{name} is not above 0 here", "set logarithm to false")
+        known = series.values[:rows]
+        naive = np.nanmean(np.abs(known[season:] - known[:-season]), 0)
+        flat = np.nanmean(np.abs(np.diff(known, axis=0)), 0)
+        naive[naive == 0] = flat[naive == 0]  # the same every season: by the step before
+        z = np.log(values) if s.logarithm else values
+        return cls(
+            series.names, z.mean(0).tolist(), z.std(0).tolist(), naive.tolist(), series.unit, series.step, season,
+            context, int(series.ticks[rows - 1]), s.logarithm,
+        )  # fmt: skip
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """(T, V), as the network sees it."""
+        z = np.log(np.maximum(values, 1e-9)) if self.logarithm else values
+        return ((z - self.mean) / self.scale).astype(np.float32)
+
+    def plain(self, z: Tensor) -> Tensor:
+        """(..., V), in the series' own terms again."""
+        values = z.double() * torch.tensor(self.scale, dtype=torch.float64) + torch.tensor(
+            self.mean, dtype=torch.float64
+        )
+        return values.exp() if self.logarithm else values
+
+    def rows(self, series: Series, missing: Filling) -> Rows:
+        first = (series.ticks - series.ticks[0]) // series.step
+        offset = int(series.ticks[0]) // series.step
+        return Rows(
+            self.scaled(series.filled(missing)), ~np.isnan(series.values), (first + offset) % self.season
+        )  # fmt: skip
+
+
+class Forecaster(Task):
+    """past values → layers → the median and the bounds of each step ahead.
+
+    A forecast is a change from the value a season before (or the last one), so that a level never seen in training is
+    no trouble. With `linear`, a linear autoregression over the same past is added, which starts from nothing.
+    """
+
+    name = "forecast"
+    Settings = ForecastSettings
+    metric = "mase"
+    unit = "values"
+    endings = ()
+    own_files = (".csv", ".tsv", ".txt")
+    columns = ("time", "variable", "forecast", "low", "high")
+
+    def __init__(self, settings: ForecastSettings, frame: Frame) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.frame = frame
+        V = len(frame.names)
+        self.direct = s.decoding == "direct"
+        ahead = s.horizon if self.direct else 1
+        features = 3 * V + (2 if frame.season > 1 else 0)
+        self.layers = encoder(
+            s.cell, features, s.hidden, num_layers=s.layers, dropout=s.dropout, forget_bias=s.forget_bias
+        )
+        self.drop = nn.Dropout(s.dropout)
+        self.output = nn.Linear(s.hidden, ahead * V * 3)
+        nn.init.zeros_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+        self.linear = nn.Parameter(torch.zeros(ahead, 2 * frame.context)) if s.linear and self.direct else None
+
+    @property
+    def lag(self) -> int:
+        """How far back of a step the value lies that it is compared with."""
+        return self.frame.season if self.settings.around == "season" else 1
+
+    @property
+    def reach(self) -> int:
+        """How many rows a forecast is made from."""
+        return self.frame.context + self.lag
+
+    @property
+    def compared(self) -> int:
+        """How many rows must come before an origin to be measured: the season before is compared with too."""
+        return max(self.reach, self.frame.season)
+
+    # ---------------------------------------------------------------- the network
+
+    def features(self, past: Tensor, known: Tensor, phase: Tensor, centre: Tensor) -> Tensor:
+        """past (L + lag, B, V) → (L, B, features): levels, changes, what is missing, the place in the season."""
+        level = past if self.settings.around == "none" else past - centre
+        parts = [level[self.lag :], past[self.lag :] - past[: -self.lag], (~known[self.lag :]).to(past.dtype)]
+        if self.frame.season > 1:
+            angle = phase[self.lag : len(past)].to(past.dtype) * (2 * math.pi / self.frame.season)
+            parts.append(torch.stack((angle.sin(), angle.cos()), 2))
+        return torch.cat(parts, 2)
+
+    def spread(self, raw: Tensor, middle: Tensor) -> Tensor:
+        """raw (..., V, 3) and the value that forecasts are a change from → low, median, high, which never cross."""
+        median = middle + raw[..., 1]
+        return torch.stack((median - F.softplus(raw[..., 0]), median, median + F.softplus(raw[..., 2])), -1)
+
+    def bounds(self, batch: WindowBatch) -> Tensor:
+        """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
+        batch = batch.reading(self.reach)
+        if not self.direct:
+            return self.unrolled(batch)
+        past, V, h = batch.past, batch.past.shape[2], self.settings.horizon
+        x = self.features(past, batch.known, batch.phase, past[-1])
+        y, _ = self.layers(x)
+        raw = self.output(self.drop(y[-1])).view(len(y[-1]), h, V, 3).transpose(0, 1)
+        middle = self.reference(past, h)
+        if self.linear is not None:
+            seen = torch.cat((past[self.lag :] - past[-1], past[self.lag :] - past[: -self.lag]))  # (2 L, B, V)
+            middle = middle + torch.einsum("hl,lbv->hbv", self.linear, seen)
+        return self.spread(raw, middle)
+
+    def reference(self, past: Tensor, ahead: int) -> Tensor:
+        """What forecasts are a change from, (h, B, V)."""
+        if self.settings.around == "none":
+            return past.new_zeros(ahead, *past.shape[1:])
+        steps = torch.arange(ahead, device=past.device) % self.lag
+        return past[len(past) - self.lag + steps]
+
+    def one_ahead(self, batch: WindowBatch) -> tuple[Tensor, Tensor]:
+        """For autoregression: the bounds of the value after each step, (L + h - 1, B, V, 3), and those values."""
+        values = torch.cat((batch.past, batch.future))
+        known = torch.cat((batch.known, batch.there))
+        y, _ = self.layers(self.features(values[:-1], known[:-1], batch.phase, values[0]))
+        raw = self.output(self.drop(y)).view(*y.shape[:2], -1, 3)
+        truth = values[self.lag + 1 :]
+        before = values[1 : len(values) - self.lag] if self.settings.around != "none" else torch.zeros_like(truth)
+        return self.spread(raw, before), truth
+
+    @torch.no_grad()
+    def unrolled(self, batch: WindowBatch) -> Tensor:
+        """Step after step, each path reading what it drew: the quantiles of PATHS of them, (h, B, V, 3).
+
+        What is drawn is normal on either side of the median, each side as wide as its bound says.
+        """
+        h, lag, (_, B, V) = self.settings.horizon, self.lag, batch.past.shape
+        draw = torch.Generator().manual_seed(self.settings.seed)
+        sure = NormalDist().inv_cdf((1 + self.settings.interval) / 2)
+        y, state = self.layers(self.features(batch.past, batch.known, batch.phase, batch.past[0]))
+        y = y[-1:].repeat_interleave(PATHS, 1)
+        state = tree_map(lambda part: part.repeat_interleave(PATHS, 1), state)
+        centre = batch.past[0].repeat_interleave(PATHS, 0)
+        phase = batch.phase[len(batch.past) - lag :].repeat_interleave(PATHS, 1)
+        values = batch.past.new_zeros(lag + h, B * PATHS, V)
+        values[:lag] = batch.past[-lag:].repeat_interleave(PATHS, 1)
+        known = torch.ones(lag + 1, B * PATHS, V, dtype=torch.bool)
+        for k in range(h):
+            before = torch.zeros_like(values[k]) if self.settings.around == "none" else values[k]
+            low, median, high = self.spread(self.output(y[-1]).view(B * PATHS, V, 3), before).unbind(-1)
+            noise = torch.randn(median.shape, generator=draw) / sure
+            values[lag + k] = median + torch.where(noise > 0, noise * (high - median), noise * (median - low))
+            if k + 1 < h:
+                here = slice(k, lag + k + 1)
+                y, state = self.layers(self.features(values[here], known, phase[here], centre), state)
+        edge = (1 - self.settings.interval) / 2
+        found = torch.quantile(values[lag:].view(h, B, PATHS, V), torch.tensor([edge, 0.5, 1 - edge]), dim=2)
+        return found.movedim(0, -1)
+
+    # ---------------------------------------------------------------- training
+
+    def pinball(self, bounds: Tensor, truth: Tensor) -> Tensor:
+        """The quantile loss of every value, (..., V): twice the absolute error, tilted, mean of the three."""
+        edge = (1 - self.settings.interval) / 2
+        levels = torch.tensor([edge, 0.5, 1 - edge], dtype=bounds.dtype)
+        off = truth.unsqueeze(-1) - bounds
+        return 2 * torch.maximum(levels * off, (levels - 1) * off).mean(-1)
+
+    def loss(self, batch: WindowBatch) -> Loss:
+        """The mean quantile loss of a value."""
+        if self.direct:
+            bounds, truth, there = self.bounds(batch), batch.future, batch.there
+        else:
+            bounds, truth = self.one_ahead(batch)
+            there = torch.cat((batch.known, batch.there))[self.lag + 1 :]
+        count = int(there.sum())
+        return Loss((self.pinball(bounds, truth) * there).sum() / max(1, count), max(1, count))
+
+    def meter(self) -> Errors:
+        return Errors(self)
+
+    # ---------------------------------------------------------------- use
+
+    def predict(self, data: str | Path | Series) -> Forecast:
+        """The steps that follow the end of a series."""
+        series = self._fitting(data)
+        rows = self.frame.rows(series, self.settings.missing)
+        self.eval()
+        with torch.no_grad():
+            batch = rows.window(np.array([len(series)]), self.reach, self.settings.horizon)
+            bounds = self.frame.plain(self.bounds(batch)[:, 0].movedim(-1, 0))  # (3, h, V)
+        ahead = series.ticks[-1] + series.step * np.arange(1, self.settings.horizon + 1)
+        return Forecast(series, [series.time(int(tick)) for tick in ahead], *bounds.numpy())
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        return iter(self.predict(path).rows())
+
+    def evaluate(self, path: str | Path) -> dict[str, Any]:
+        """Rolling origin: from every row after the training ends, the steps ahead against what came.
+
+        MASE is the mean absolute error in units of that of the value a season before, on the training rows;
+        `seasonal_naive` is what repeating the last season gets on the same steps.
+        """
+        meter = self._rolled(self._fitting(path))
+        return {
+            **meter.result(), "seasonal_naive": meter.naive_mase, "origins": meter.origins,
+            "variables": meter.by_variable(), "steps_ahead": meter.by_step(),
+        }  # fmt: skip
+
+    def origins(self, series: Series) -> np.ndarray:
+        """The rows after the training's end that have enough before and after them to be forecast from."""
+        reach, h = self.compared, self.settings.horizon
+        after = int(np.searchsorted(series.ticks, self.frame.last, side="right"))
+        first = after if after < len(series) else 0  # a series of other times: all of it
+        found = np.arange(max(reach, first), len(series) - h + 1)
+        if not len(found):
+            problem = (
+                f"it takes {reach} rows to read and {h} ahead after {series.time(self.frame.last)}, the last trained on"
+            )
+            raise DataError(series.path, None, problem, "give a series that goes on for longer")
+        return found
+
+    def _rolled(self, series: Series) -> Errors:
+        rows = self.frame.rows(series, self.settings.missing)
+        reach, h = self.compared, self.settings.horizon
+        meter = self.meter()
+        self.eval()
+        for batch in WindowBatches(rows, self.origins(series), reach, h, windows=128, shuffle=False):
+            meter.add(batch)
+        return meter
+
+    def _fitting(self, data: str | Path | Series) -> Series:
+        """A series that this model can read, or a DataError."""
+        series = data
+        if not isinstance(series, Series):
+            series = read_series(series, self.settings.time_column, self.frame.names, self.settings.gaps)
+        grid = (series.unit, series.step)
+        if grid != (self.frame.unit, self.frame.step) and len(series) > 1:
+            words = time_words(self.frame.step, self.frame.unit)
+            problem = f"its rows are {time_words(series.step, series.unit)} apart, those of the training {words}"
+            raise DataError(series.path, None, problem, "give a series with the same step of time")
+        if len(series) < self.reach:
+            raise DataError(
+                series.path, None, f"{len(series):,} rows, but the model reads {self.reach}", "give more rows"
+            )
+        return series
+
+    def show(self, page: Any) -> None:
+        series, rows = _whole(self.settings)
+        if len(series) - rows < self.settings.horizon:
+            return
+        meter = self._rolled(series)
+        found = meter.result()
+        page.heading("Forecasts against what came").text(
+            f"From every origin after `{series.time(self.frame.last)}`, {self.settings.horizon} steps ahead: MASE "
+            f"*{found['mase']:.3f}*, where repeating the last season gets {meter.naive_mase:.3f}; "
+            f"{found['coverage']:.0%} of the values lie between the bounds, which {self.settings.interval:.0%} should."
+        )
+        for k, name in enumerate(self.frame.names[:4]):
+            page.figure(self._drawn(series, rows, k), name, "A new forecast begins where the one before it ends.")
+
+    def _drawn(self, series: Series, rows: int, variable: int) -> Any:
+        """What came, and forecasts from origins a horizon apart."""
+        h = self.settings.horizon
+        origins = np.arange(rows, len(series) - h + 1, h)[-24:]
+        with torch.no_grad():
+            batch = self.frame.rows(series, self.settings.missing).window(origins, self.reach, h)
+            bounds = self.frame.plain(self.bounds(batch).movedim(-1, 0))[..., variable].transpose(1, 2)  # (3, B, h)
+        low, median, high = bounds.flatten(1).tolist()
+        shown = slice(max(0, int(origins[0]) - 2 * h), len(series))
+        times = [series.time(int(tick)) for tick in series.ticks]
+        ahead = times[int(origins[0]) : int(origins[-1]) + h]
+        drawn = figure(420, hovermode="x")
+        drawn.add_scatter(x=ahead, y=high, mode="lines", line={"width": 0}, showlegend=False, hoverinfo="skip")
+        said = f"{self.settings.interval:.0%} between the bounds"
+        drawn.add_scatter(x=ahead, y=low, mode="lines", line={"width": 0}, name=said, fill="tonexty",
+                          fillcolor="rgba(0,114,178,.2)")  # fmt: skip
+        drawn.add_scatter(x=ahead, y=median, mode="lines", name="forecast", line={"color": "#0072b2"})
+        drawn.add_scatter(x=times[shown], y=series.values[shown, variable].tolist(), mode="lines", name="what came",
+                          line={"color": "#d55e00", "width": 1.5})  # fmt: skip
+        return drawn
+
+    # ---------------------------------------------------------------- data
+
+    @classmethod
+    def prepare(cls, settings: ForecastSettings) -> tuple[Self, Data]:
+        s = settings
+        series, rows = _whole(s)
+        frame = Frame.of(s, series, rows)
+        network = cls(settings, frame)
+        cut = frame.rows(series, s.missing)
+        reach = network.reach
+        train = WindowBatches(cut, np.arange(reach, rows - s.horizon + 1), reach, s.horizon, windows=s.batch_size,
+                              seed=s.seed)  # fmt: skip
+        last = series.time(int(series.ticks[rows - 1]))
+        facts = {
+            "training rows": f"{s.train}: {rows:,}, {series.time(int(series.ticks[0]))} to {last}",
+            "variables": ", ".join(series.names),
+            "season": f"{frame.season} steps of {time_words(frame.step, frame.unit)}",
+            "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
+        }
+        dev = None
+        if len(series) - rows >= s.horizon:
+            origins = np.arange(rows, len(series) - s.horizon + 1)
+            dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
+            facts["held out"] = f"{len(series) - rows:,} rows after {last}"
+        return network, Data(train, dev, facts, series.notes)
+
+    @classmethod
+    def check(cls, settings: ForecastSettings) -> SeriesCheck:
+        """What is in the files that `settings` name, before training on them."""
+        return check_series(*_whole(settings))
+
+    def keep(self, folder: Path) -> None:
+        write_whole(folder / "series.json", json.dumps(asdict(self.frame), ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def restore(cls, settings: ForecastSettings, folder: Path) -> Self:
+        path = folder / "series.json"
+        try:
+            frame = Frame(**json.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
+        return cls(settings, frame)
+
+
+def _whole(s: ForecastSettings) -> tuple[Series, int]:
+    """The series with what is held out at its end, and how many rows are to be trained on."""
+    series = s.read_file(s.train)
+    if s.dev is None:
+        held = round(s.holdout * len(series)) if s.holdout < 1 else int(s.holdout)
+        if held >= len(series):
+            raise SettingsError(f"holdout: {held:,} rows held out, but {s.train} has {len(series):,}")
+        return series, len(series) - held
+    more = read_series(s.dev, s.time_column, series.names, s.gaps)
+    follows = more.unit == "row" or int(more.ticks[0]) == int(series.ticks[-1]) + series.step
+    if more.unit != series.unit or not follows:
+        problem = (
+            f"it begins at {more.time(int(more.ticks[0]))}, and {s.train} ends at {series.time(int(series.ticks[-1]))}"
+        )
+        raise DataError(s.dev, None, problem, "give a file that goes on with the next step")
+    ticks = np.concatenate((series.ticks, series.ticks[-1] + series.step * np.arange(1, len(more) + 1)))
+    values, lines = (np.concatenate(pair) for pair in ((series.values, more.values), (series.lines, more.lines)))
+    return replace(series, values=values, lines=lines, ticks=ticks), len(series)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The steps after the end of a series: times, and low, median and high of each, (h, V)."""
+
+    series: Series
+    times: list[str]
+    low: np.ndarray
+    median: np.ndarray
+    high: np.ndarray
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each time and variable."""
+        return [
+            {"time": time, "variable": name, "forecast": _short(self.median[t, v]), "low": _short(self.low[t, v]),
+             "high": _short(self.high[t, v])}
+            for t, time in enumerate(self.times) for v, name in enumerate(self.series.names)
+        ]  # fmt: skip
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{row['time']}  {row['variable']}  {row['forecast']:g}  ({row['low']:g} to {row['high']:g})"
+            for row in self.rows()
+        )
+
+
+class Errors:
+    """Errors of forecasts: MASE, MAE, RMSE, and the share of values between the bounds."""
+
+    def __init__(self, model: Forecaster) -> None:
+        self.model = model
+        h, V = model.settings.horizon, len(model.frame.names)
+        self.absolute, self.squared, self.between, self.naive, self.counted = (
+            torch.zeros(h, V, dtype=torch.float64) for _ in range(5)
+        )
+        self.pinball = 0.0
+        self.origins = 0
+
+    @torch.no_grad()
+    def add(self, batch: WindowBatch) -> None:
+        model = self.model
+        bounds = model.bounds(batch)
+        there = batch.there.double()
+        low, median, high = model.frame.plain(bounds.movedim(-1, 0))
+        truth = model.frame.plain(batch.future)
+        steps = torch.arange(len(truth)) % model.frame.season
+        naive = model.frame.plain(batch.past[len(batch.past) - model.frame.season + steps])
+        self.absolute += ((median - truth).abs() * there).sum(1)
+        self.squared += ((median - truth).square() * there).sum(1)
+        self.naive += ((naive - truth).abs() * there).sum(1)
+        self.between += ((low <= truth) & (truth <= high)).double().mul(there).sum(1)
+        self.counted += there.sum(1)
+        self.pinball += float((model.pinball(bounds, batch.future) * batch.there).sum())
+        self.origins += len(batch.origins)
+
+    def _mase(self, total: Tensor) -> float:
+        """The mean over variables of the error in units of the naive one's on the training rows."""
+        errors = total.sum(0) / self.counted.sum(0).clamp(min=1)
+        return float((errors / torch.tensor(self.model.frame.naive, dtype=torch.float64)).mean())
+
+    @property
+    def naive_mase(self) -> float:
+        return self._mase(self.naive)
+
+    def result(self) -> dict[str, float]:
+        count = max(1.0, float(self.counted.sum()))
+        return {
+            "mase": self._mase(self.absolute),
+            "mae": float(self.absolute.sum()) / count,
+            "rmse": math.sqrt(float(self.squared.sum()) / count),
+            "coverage": float(self.between.sum()) / count,
+            "loss": self.pinball / count,
+        }
+
+    def by_variable(self) -> dict[str, dict[str, float]]:
+        count = self.counted.sum(0).clamp(min=1)
+        mae, naive, inside = (part.sum(0) / count for part in (self.absolute, self.naive, self.between))
+        return {
+            name: {"mae": float(mae[k]), "seasonal_naive_mae": float(naive[k]), "coverage": float(inside[k])}
+            for k, name in enumerate(self.model.frame.names)
+        }
+
+    def by_step(self) -> dict[str, dict[str, float]]:
+        """MASE and coverage of each step ahead."""
+        count = self.counted.clamp(min=1)
+        errors = self.absolute / count / torch.tensor(self.model.frame.naive, dtype=torch.float64)
+        pairs = zip(errors.mean(1).tolist(), (self.between / count).mean(1).tolist(), strict=True)
+        return {str(k): {"mase": mase, "coverage": inside} for k, (mase, inside) in enumerate(pairs, 1)}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,445 @@
+"""The translator: an encoder reads a text, a decoder with attention writes its translation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import torch
+from pydantic import BeforeValidator, Field, model_validator
+from torch import Tensor, nn
+
+from ..attention import AttentionName, Memory, make_attention
+from ..data import PAD, UNK, Vocabulary
+from ..data.examples import ExampleStore, keep_examples
+from ..data.pair_check import PairCheck, check_pairs
+from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
+from ..kernels.generation import predict
+from ..kernels.output import linear_cross_entropy
+from ..metrics import bleu, chrf
+from ..training import Data, Loss, Settings, Task, key
+from .decoder import Bridge, Decoder, DecoderStepper, InitName
+from .embedder import Embedder
+from .encoder import CellName, SequenceDropout, encoder
+from .text import default_cache
+from .translation import Translation, Wish, perplexity, search_batch, translate
+
+Files = Annotated[
+    tuple[Path, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
+    Field(min_length=1, max_length=2),
+]
+
+
+class TranslateSettings(Settings):
+    """Keys of the translator."""
+
+    task: Literal["translate"] = key("translate", "the task", "data")
+    train: Files = key(..., "text and its translation to train on: two files of as many lines, or one TSV", "data")
+    dev: Files | None = key(None, "text and its translation to choose the best epoch by", "data")
+    source_column: int = key(1, "the column of the text in a TSV file, from 1", "data", ge=1)
+    target_column: int = key(2, "the column of its translation", "data", ge=1)
+    lower: bool = key(False, "read all text in lower case", "data")
+    tokens: Literal["word", "bpe", "character"] = key("bpe", "what a token is", "data")
+    shared: bool = key(False, "one vocabulary for both languages", "data")
+    min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
+    vocabulary_size: int | None = key(
+        None, "the most tokens a vocabulary may have; null: all words, or 8000 for bpe", "data", ge=5
+    )
+    max_length: int = key(
+        200, "longer pairs are left out of training; longer texts are cut off when they are translated", "data", ge=1
+    )
+    batch_size: int = key(64, "pairs in a batch", "data", ge=1)
+    batch_tokens: int | None = key(None, "the most tokens of one language in a batch", "data", ge=1)
+    cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
+    bleu_tokenize: Literal["13a", "none", "char", "intl", "zh"] = key(
+        "13a", "how sacrebleu splits text to count; none: at spaces, for text that is tokenized already", "data"
+    )
+    dev_beam: int = key(1, "width of the beam by which the dev set is translated after each epoch", "data", ge=1)
+
+    cell: CellName = key("lstm", "the recurrent cell, of encoder and decoder", "model")
+    bidirectional: bool = key(True, "the encoder reads in both directions", "model")
+    embedding: int = key(256, "size of a token's vector", "model", ge=1)
+    hidden: int = key(256, "units in a layer and direction of the encoder", "model", ge=1)
+    layers: int = key(1, "layers of the encoder", "model", ge=1)
+    decoder_hidden: int | None = key(
+        None, "units in a layer of the decoder; null: as many as the encoder gives", "model", ge=1
+    )
+    decoder_layers: int | None = key(None, "layers of the decoder; null: as the encoder", "model", ge=1)
+    init: InitName = key("bridge", "how the decoder begins: a map of the encoder's last state, that state, or zeros",
+                         "model")  # fmt: skip
+    attention: AttentionName | Literal["none"] = key("additive", "how the decoder looks at the source", "model")
+    attention_size: int | None = key(None, "units of additive attention; null: as the decoder", "model", ge=1)
+    input_feeding: bool = key(False, "a step also reads the attentional vector of the step before", "model")
+    tied: Literal["none", "output", "all"] = key(
+        "output", "matrices that are one: target embedding and output, or both languages' too (needs shared)", "model"
+    )
+    dropout: float = key(0.3, "dropout of embeddings, between layers, and before the output", "model", ge=0, lt=1)
+    label_smoothing: float = key(0.1, "share of the probability given to all tokens alike", "model", ge=0, lt=1)
+    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+    teacher_forcing: float = key(
+        1.0, "share of steps that read the true token before, not the model's own", "model", ge=0, le=1
+    )
+    teacher_forcing_end: float | None = key(
+        None,
+        "that share at the end of training, reached in a straight line; null: as at the start",
+        "model",
+        ge=0,
+        le=1,
+    )
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.tied == "all" and not self.shared:
+            raise ValueError("tied: all needs one vocabulary for both languages; set shared, or tie output only")
+        if self.attention == "none" and self.input_feeding:
+            raise ValueError("input_feeding: it feeds what attention found, and attention is none; choose one of them")
+        if self.attention == "none" and self.init == "zeros":
+            raise ValueError("init: zeros without attention leaves the decoder blind to the source; choose bridge")
+        if self.attention in ("dot", "scaled-dot", "content") and self.decoder_size != self.encoded:
+            raise ValueError(
+                f"attention: {self.attention} needs decoder_hidden to be {self.encoded}, as much as the encoder gives; "
+                f"it is {self.decoder_size}. general and additive take any size"
+            )
+        if self.init == "last" and self.decoder_size != self.encoded:
+            raise ValueError(f"init: last needs decoder_hidden to be {self.encoded}, as much as the encoder gives")
+        if self.init == "last" and (self.decoder_layers or 0) > self.layers:
+            raise ValueError("init: last needs a decoder with no more layers than the encoder")
+        return self
+
+    @property
+    def encoded(self) -> int:
+        """How many numbers the encoder gives for a step."""
+        return self.hidden * (2 if self.bidirectional else 1)
+
+    @property
+    def decoder_size(self) -> int:
+        return self.decoder_hidden or self.encoded
+
+    def read_text(self, text: str) -> str:
+        """`text` as the model sees it."""
+        return text.lower() if self.lower else text
+
+    def pairs(self, files: Sequence[str | Path]) -> Pairs:
+        return Pairs(files, (self.source_column, self.target_column))
+
+    def make_vocabularies(self, pairs: Pairs) -> tuple[Vocabulary, Vocabulary]:
+        """Of the source and of the target; one object if they are shared."""
+
+        def learn(texts: Iterable[str]) -> Vocabulary:
+            read = map(self.read_text, texts)
+            return Vocabulary.train(read, self.tokens, size=self.vocabulary_size, min_frequency=self.min_frequency)
+
+        if self.shared:
+            both = learn(text for pair in pairs for text in (pair.source, pair.target))
+            return both, both
+        return learn(pair.source for pair in pairs), learn(pair.target for pair in pairs)
+
+    def store(self, pairs: Pairs, source: Vocabulary, target: Vocabulary, max_length: int | None) -> ExampleStore:
+        lower = "lower" if self.lower else ""
+        made = PairSource(pairs, source, target, max_length, self.read_text, lower)
+        return keep_examples(made, self.cache or default_cache())
+
+    def teacher_share(self, progress: float) -> float:
+        """The share of true tokens when `progress` of the training is done."""
+        end = self.teacher_forcing if self.teacher_forcing_end is None else self.teacher_forcing_end
+        return self.teacher_forcing + (end - self.teacher_forcing) * progress
+
+
+class Translator(Task):
+    """embedding → encoder; embedding → decoder with attention → vocabulary.
+
+    >>> from carousel.data import Vocabulary
+    >>> from carousel.models.translate import Translator, TranslateSettings
+    >>> words = Vocabulary.train(["a b c"], "word")
+    >>> model = Translator(TranslateSettings(train=("a.en", "a.de"), tokens="word"), words, words).eval()
+    >>> model.translate("a b", beam=2).source_tokens
+    ['a', 'b']
+    """
+
+    name = "translate"
+    Settings = TranslateSettings
+    metric = "bleu"
+    lower_is_better = False
+    files = 2
+
+    def __init__(self, settings: TranslateSettings, source: Vocabulary, target: Vocabulary) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.source_vocabulary = source
+        self.target_vocabulary = target
+        self.source_embedder = Embedder(len(source), s.embedding)
+        self.own_target_embedder = None if s.tied == "all" else Embedder(len(target), s.embedding)
+        self.drop = SequenceDropout(s.dropout)
+        common: dict[str, Any] = {"dropout": s.dropout, "forget_bias": s.forget_bias}
+        self.encoder = encoder(
+            s.cell, s.embedding, s.hidden, num_layers=s.layers, bidirectional=s.bidirectional, **common
+        )
+        size = s.decoder_size
+        attention = None
+        if s.attention != "none":
+            options = {"additive": {"size": s.attention_size or size}, "location": {"places": s.max_length}}
+            attention = make_attention(s.attention, size, s.encoded, **options.get(s.attention, {}))
+        read = s.embedding + (size if s.input_feeding else 0)
+        layers = encoder(s.cell, read, size, num_layers=s.decoder_layers or s.layers, **common)
+        self.decoder = Decoder(layers, attention, s.input_feeding)
+        self.bridge = Bridge(s.init, self.encoder, layers)
+        tied = s.tied != "none"
+        self.project = nn.Linear(size, s.embedding, bias=False) if tied and size != s.embedding else None
+        self.output = None if tied else nn.Parameter(torch.empty(len(target), size).uniform_(-0.1, 0.1))
+        self.bias = nn.Parameter(torch.zeros(len(target)))
+
+    # ---------------------------------------------------------------- the network
+
+    @property
+    def target_embedder(self) -> Embedder:
+        return self.source_embedder if self.own_target_embedder is None else self.own_target_embedder
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, E) if tied, else (V, H)."""
+        return self.target_embedder.weight if self.output is None else self.output
+
+    def read(self, source: Tensor, lengths: Tensor) -> tuple[Memory | None, Any]:
+        """source (S, B) → the memory that the decoder looks at, and the state it begins with."""
+        encoded, final = self.encoder(self.drop(self.source_embedder(source)), lengths=lengths)
+        return self.decoder.prepare(self.drop(encoded), lengths), self.bridge(final)
+
+    def write(self, batch: PairBatch) -> tuple[Tensor, Tensor | None]:
+        """What the output layer sees at each step, (T, B, E or H), given the true tokens; and attention (T, B, S)."""
+        memory, state = self.read(batch.source, batch.source_lengths)
+        x = self.drop(self.target_embedder(batch.inputs))
+        vectors, weights = self.decoder(x, memory, state, batch.lengths)
+        return self._finish(vectors), weights
+
+    def write_freely(self, batch: PairBatch, share: float) -> Tensor:
+        """As `write`, but a step reads the true token with probability `share` only, else the model's own."""
+        memory, state = self.read(batch.source, batch.source_lengths)
+        fed = batch.inputs.new_zeros(batch.inputs.shape[1], self.decoder.size, dtype=self.bias.dtype)
+        tokens, found = batch.inputs[0], []
+        for t in range(len(batch.inputs)):
+            x = self.drop(self.target_embedder(tokens))
+            fed, _, state = self.decoder.step(x, fed, memory, state)
+            found.append(self._finish(fed))
+            if t + 1 < len(batch.inputs):
+                with torch.no_grad():
+                    own = self._predict(found[t].detach()).argmax(1)
+                    true = torch.rand(own.shape) < share
+                    tokens = torch.where(true, batch.inputs[t + 1], own)
+        return torch.stack(found)
+
+    def _finish(self, vectors: Tensor) -> Tensor:
+        return self.drop(vectors if self.project is None else self.project(vectors))
+
+    def _predict(self, finished: Tensor) -> Tensor:
+        """(N, E or H) → log-probabilities (N, V)."""
+        found = predict(finished, self.output_weight, self.bias)
+        if found is None:
+            found = nn.functional.linear(finished, self.output_weight, self.bias).log_softmax(1)
+        return found
+
+    # ---------------------------------------------------------------- training
+
+    def loss(self, batch: PairBatch) -> Loss:
+        share = self.settings.teacher_share(self.progress)
+        vectors = self.write(batch)[0] if share == 1 else self.write_freely(batch, share)
+        smooth = self.settings.label_smoothing
+        mean = linear_cross_entropy(
+            vectors, self.output_weight, batch.targets, self.bias, ignore_index=PAD, label_smoothing=smooth
+        )
+        return Loss(mean, batch.tokens)
+
+    def meter(self) -> DevBleu:
+        return DevBleu(self)
+
+    def describe_loss(self) -> Any:
+        return lambda loss: f"loss {loss:.3f}"
+
+    # ---------------------------------------------------------------- use
+
+    def read_source(self, line: str) -> tuple[np.ndarray, str | None]:
+        """The ids of a line, cut off after `max_length`; and what is odd about it, if something is."""
+        ids, most = self.source_vocabulary.encode(self.settings.read_text(line)), self.settings.max_length
+        if not line.strip():
+            return ids[:0], "the line is empty, and so is its translation"
+        if len(ids) > most:
+            return ids[:most], f"cut off after {most} of {len(ids):,} tokens (max_length of the run)"
+        if (ids == UNK).all():
+            return ids, f"none of its {len(ids)} tokens is known to the model"
+        return ids, None
+
+    def stepper(self, source: Tensor, lengths: Tensor) -> DecoderStepper:
+        """This model before some sources, (S, B) with lengths (B,), as a search sees it."""
+        memory, state = self.read(source, lengths)
+        weight = self.target_embedder.weight
+
+        def say(vectors: Tensor) -> Tensor:
+            return self._predict(vectors if self.project is None else self.project(vectors))
+
+        return DecoderStepper(
+            self.decoder,
+            lambda tokens: nn.functional.embedding(tokens, weight),
+            say,
+            len(self.target_vocabulary),
+            memory,
+            state,
+        )
+
+    def attention_weights(self, batch: PairBatch) -> Tensor | None:
+        """Where each step of a batch looks, (T, B, S); None without attention."""
+        return self.write(batch)[1]
+
+    def translate(self, lines: str | Iterable[str], **wish: Any) -> Any:
+        """The translation of a line, or a list of them; `wish` is as in `Wish`: `beam=5`, `n=3` and so on.
+
+        `attention=False` leaves the attention away; `batch` lines are translated together.
+        """
+        if isinstance(lines, str):
+            return next(self.translations([lines], **wish))
+        return list(self.translations(lines, **wish))
+
+    def translations(
+        self, lines: Iterable[str], *, ensemble: Sequence[Translator] = (), batch: int = 64, attention: bool = True,
+        window: int = 1024, **wish: Any,
+    ) -> Iterator[Translation]:  # fmt: skip
+        """As `translate`, for lines that stream past."""
+        models = [self, *ensemble]
+        for model in models:
+            model.eval()
+        return translate(models, lines, Wish(**wish), batch=batch, window=window, attention=attention)
+
+    def evaluate(self, *files: str | Path, worst: int = 5, **wish: Any) -> dict[str, Any]:
+        """BLEU and chrF of the translations of a file's texts, those of each sentence, and the `worst` by chrF."""
+        pairs = list(self.settings.pairs(files))
+        made = self.translate([pair.source for pair in pairs], **{"attention": False, **wish})
+        texts, references = [str(one) for one in made], [pair.target for pair in pairs]
+        found = bleu(texts, references, tokenize=self.settings.bleu_tokenize, lowercase=self.settings.lower)
+        by_character = chrf(texts, references, lowercase=self.settings.lower)
+        scores = [
+            {"line": pair.line, "bleu": b, "chrf": c, "source": pair.source, "reference": pair.target, "said": text}
+            for pair, text, b, c in zip(pairs, texts, found.sentences, by_character.sentences, strict=True)
+        ]
+        return {
+            "bleu": found.score,
+            "chrf": by_character.score,
+            "exact": sum(text == right for text, right in zip(texts, references, strict=True)) / len(pairs),
+            "sentences": len(pairs),
+            "bleu_signature": found.signature,
+            "chrf_signature": by_character.signature,
+            "worst": sorted(scores, key=lambda one: one["chrf"])[:worst],
+            "scores": scores,
+        }
+
+    def show(self, page: Any) -> None:
+        if self.settings.dev is None:
+            return
+        pairs = list(self.settings.pairs(self.settings.dev))
+        chosen = pairs[:: max(1, len(pairs) // 8)][:8]
+        made = self.translate([pair.source for pair in chosen])
+        rows = [[pair.source, str(one), pair.target] for pair, one in zip(chosen, made, strict=True)]
+        page.heading("Translations").text("Some lines of the dev set, by beam search.")
+        page.table(["source", "translation", "reference"], rows)
+
+    # ---------------------------------------------------------------- data
+
+    @classmethod
+    def prepare(cls, settings: TranslateSettings) -> tuple[Self, Data]:
+        s = settings
+        pairs, dev_pairs = s.pairs(s.train), None if s.dev is None else s.pairs(s.dev)  # a missing file is said first
+        held_out = [] if dev_pairs is None else list(dev_pairs)
+        source, target = s.make_vocabularies(pairs)
+        store = s.store(pairs, source, target, s.max_length)
+        train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
+        facts = {
+            "training pairs": f"{pairs}: {len(store):,} pairs, {store.tokens:,} tokens to {train.tokens:,}",
+            "vocabulary": _describe(s, source, target),
+        }
+        dev = None
+        if dev_pairs is not None:
+            dev_store = s.store(dev_pairs, source, target, None)
+            dev = DevBatches(dev_store, held_out)
+            rate = dev_store.unknown / dev_store.tokens
+            facts["dev pairs"] = f"{dev_pairs}: {len(dev_store):,} pairs; {rate:.2%} of the source tokens are unknown"
+        notes = []
+        if long := store.facts["long"]:
+            line, *counts = store.facts["first_long"]
+            notes.append(
+                f"{pairs.paths[0]}:{line}: {max(counts):,} tokens are more than max_length; such pairs are left out "
+                f"of training ({long:,} of {long + len(store):,})"
+            )
+        return cls(settings, source, target), Data(train, dev, facts, notes)
+
+    @classmethod
+    def check(cls, settings: TranslateSettings) -> PairCheck:
+        """What is in the files that `settings` name, before training on them."""
+        s = settings
+        pairs, dev = s.pairs(s.train), None if s.dev is None else s.pairs(s.dev)
+        return check_pairs(pairs, dev, *s.make_vocabularies(pairs), s.max_length, s.read_text)
+
+    def keep(self, folder: Path) -> None:
+        if self.settings.shared:
+            self.source_vocabulary.save(folder / "tokenizer.json")
+            return
+        self.source_vocabulary.save(folder / "source.json")
+        self.target_vocabulary.save(folder / "target.json")
+
+    @classmethod
+    def restore(cls, settings: TranslateSettings, folder: Path) -> Self:
+        if settings.shared:
+            both = Vocabulary.load(folder / "tokenizer.json")
+            return cls(settings, both, both)
+        return cls(settings, Vocabulary.load(folder / "source.json"), Vocabulary.load(folder / "target.json"))
+
+
+class DevBatches(PairBatches):
+    """All pairs of a store once, in an order that does not change, with the references as they were written."""
+
+    def __init__(self, store: ExampleStore, pairs: Sequence[Pair]) -> None:
+        super().__init__(store, tokens=16_384, sequences=128, shuffle=False)
+        self.texts = [pair.target for pair in pairs]
+
+    def _of(self, chosen: np.ndarray) -> Any:
+        return replace(super()._of(chosen), references=tuple(self.texts[k] for k in chosen))
+
+
+class DevBleu:
+    """BLEU of the dev set, translated greedily or with a small beam, and the perplexity of its references."""
+
+    def __init__(self, model: Translator) -> None:
+        self.model = model
+        self.said: list[str] = []
+        self.references: list[str] = []
+        self.total = 0.0
+        self.count = 0
+
+    @torch.no_grad()
+    def add(self, batch: PairBatch) -> None:
+        model = self.model
+        vectors, _ = model.write(batch)
+        losses = linear_cross_entropy(
+            vectors, model.output_weight, batch.targets, model.bias, ignore_index=PAD, reduction="sum"
+        )
+        self.total += float(losses)
+        self.count += batch.tokens
+        lengths = batch.source_lengths.tolist()
+        sources = [batch.source[:length, k].numpy() for k, length in enumerate(lengths)]
+        sources = [ids[: model.settings.max_length] for ids in sources]
+        found = search_batch([model], sources, Wish(beam=model.settings.dev_beam))
+        self.said += [model.target_vocabulary.decode(best.tokens) for [best, *_] in found]
+        self.references += batch.references
+
+    def result(self) -> dict[str, float]:
+        score = 0.0
+        if self.said:
+            s = self.model.settings
+            score = bleu(self.said, self.references, tokenize=s.bleu_tokenize, lowercase=s.lower).score
+        return {"bleu": score, "perplexity": perplexity(self.total / max(1, self.count))}
+
+
+def _describe(s: TranslateSettings, source: Vocabulary, target: Vocabulary) -> str:
+    if s.shared:
+        return f"{len(source):,} {s.tokens} tokens for both languages"
+    return f"{len(source):,} and {len(target):,} {s.tokens} tokens"

@@ -1,0 +1,369 @@
+"""The translator: its network step by step, searches against one another, use, runs end to end, and bad input."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+import carousel
+from carousel.data import END, PAD, START, UNK, Vocabulary
+from carousel.data.examples import Column
+from carousel.data.pairs import collate_pairs
+from carousel.decoding import Beam, Exhaustive, search
+from carousel.models.encoder import CELLS
+from carousel.models.translate import TranslateSettings, Translator
+from carousel.models.translation import Wish
+from carousel.training import SettingsError, engine
+
+LETTERS = "abcdef"
+ATTENTIONS = ["additive", "dot", "scaled-dot", "general", "content", "location", "none"]
+
+
+def write_reversed(path, count, seed):
+    """Pairs of letters and the same backwards in upper case: what an attentive decoder learns at once."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        letters = [draw.choice(LETTERS) for _ in range(draw.randint(1, 6))]
+        lines.append(f"{' '.join(letters)}\t{' '.join(reversed(letters)).upper()}\n")
+    path.write_text("".join(lines), "utf-8")
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    write_reversed(folder / "train.tsv", 600, seed=1)
+    write_reversed(folder / "dev.tsv", 40, seed=2)
+    return folder
+
+
+SMALL = {"tokens": "word", "hidden": 6, "embedding": 5, "threads": 1, "batch_size": 16, "bleu_tokenize": "none",
+         "log_steps": 3}  # fmt: skip
+
+
+@pytest.fixture
+def settings(pairs, tmp_path):
+    def make(**given):
+        files = {"train": pairs / "train.tsv", "dev": pairs / "dev.tsv", "cache": tmp_path / "cache"}
+        return TranslateSettings.read({**files, **SMALL, **given})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run(pairs, tmp_path_factory):
+    """A run that has learnt to turn words round."""
+    folder = tmp_path_factory.mktemp("runs")
+    given = {"hidden": 24, "embedding": 16, "epochs": 9, "lr": 0.02, "dropout": 0.0, "label_smoothing": 0.0}
+    files = {"train": pairs / "train.tsv", "dev": pairs / "dev.tsv", "cache": folder / "cache"}
+    settings = TranslateSettings.read({**files, **SMALL, **given, "schedule": "linear"})
+    engine.train(Translator, settings, folder / "run", quiet=True)
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def trained(run):
+    return carousel.load(run)
+
+
+def untrained(seed=0, words=LETTERS, **given):
+    """A model with random weights, sharp enough to have opinions."""
+    torch.manual_seed(seed)
+    known = Vocabulary.from_tokens(words, "word")
+    model = Translator(TranslateSettings.read({"train": "a.tsv", **SMALL, **given}), known, known).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)
+    return model
+
+
+def batch_of(*pairs):
+    sides = list(zip(*pairs, strict=True))
+    columns = [
+        Column(np.array([i for ids in side for i in ids], np.int64), np.array([len(ids) for ids in side], np.int64))
+        for side in sides
+    ]
+    return collate_pairs(*columns)
+
+
+BATCH = [([4, 5, 6], [7, 8]), ([9], [4, 4, 4, 5]), ([5, 5], [])]
+
+# ---------------------------------------------------------------- the network
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("given", [{}, {"cell": "gru", "layers": 2, "init": "last"}, {"bidirectional": False}])
+def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
+    model = untrained(attention=attention, **given).double()
+    batch = batch_of(*BATCH)
+    vectors, weights = model.write(batch)
+    memory, state = model.read(batch.source, batch.source_lengths)
+    for t in range(len(batch.inputs)):
+        vector, seen, state = model.decoder.step(model.target_embedder(batch.inputs[t]), None, memory, state)
+        real = t < batch.lengths
+        torch.testing.assert_close(vectors[t, real], model._finish(vector)[real])
+        assert (seen is None) == (attention == "none")
+        if seen is not None:
+            torch.testing.assert_close(weights[t, real], seen[real])
+
+
+@pytest.mark.parametrize("cell", sorted(CELLS))
+@pytest.mark.parametrize("feeding", [False, True])
+def test_the_search_sees_what_training_sees(cell, feeding):
+    """Log-probabilities of a pair by the stepper, token by token, and by the loss."""
+    model = untrained(cell=cell, input_feeding=feeding, tied="none")
+    for one in BATCH:
+        batch = batch_of(one)
+        stepper = model.stepper(batch.source, batch.source_lengths)
+        rows, found = stepper.start(1), []
+        for token, target in zip(batch.inputs[:, 0], batch.targets[:, 0], strict=True):
+            log_probs, rows = stepper.step(token.unsqueeze(0), rows)
+            found.append(log_probs[0, target])
+        assert model.train(False).settings.label_smoothing == 0.1
+        vectors, _ = model.write(batch)
+        logits = F.linear(vectors[:, 0], model.output_weight, model.bias)
+        expected = -F.cross_entropy(logits, batch.targets[:, 0], reduction="none")
+        torch.testing.assert_close(torch.stack(found), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+def test_teachers_and_the_model_itself(feeding):
+    model = untrained(input_feeding=feeding).double()
+    batch = batch_of(*BATCH)
+    torch.testing.assert_close(
+        model.write_freely(batch, 1.0)[batch.targets != PAD], model.write(batch)[0][batch.targets != PAD]
+    )
+    # without a teacher, a step reads the most probable token: the same as the true ones being those
+    free = model.write_freely(batch, 0.0)
+    said = F.linear(free, model.output_weight, model.bias).argmax(2)
+    inputs = torch.cat((batch.inputs[:1], said[:-1]))
+    from dataclasses import replace
+
+    whole = replace(batch, inputs=inputs, lengths=torch.full_like(batch.lengths, len(inputs)))
+    torch.testing.assert_close(model.write(whole)[0], free)
+
+
+def test_the_teacher_leaves_by_and_by():
+    settings = untrained(teacher_forcing=0.9, teacher_forcing_end=0.5).settings
+    assert [round(settings.teacher_share(p), 6) for p in (0, 0.5, 1)] == [0.9, 0.7, 0.5]
+    assert untrained(teacher_forcing=0.9).settings.teacher_share(1) == 0.9
+
+
+@pytest.mark.parametrize("tied", ["none", "output", "all"])
+def test_the_loss_is_cross_entropy(tied):
+    model = untrained(tied=tied, shared=True, label_smoothing=0.2)
+    batch = batch_of(*BATCH)
+    loss = model.loss(batch)
+    vectors, _ = model.write(batch)
+    logits = F.linear(vectors, model.output_weight, model.bias).flatten(0, 1)
+    expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=PAD, label_smoothing=0.2)
+    torch.testing.assert_close(loss.mean, expected)
+    assert loss.weight == batch.tokens == 9
+    one_matrix = model.source_embedder.weight is model.target_embedder.weight
+    assert (one_matrix, model.output_weight is model.target_embedder.weight) == (tied == "all", tied != "none")
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("feeding", [False, True])
+def test_every_parameter_learns(attention, feeding):
+    if attention == "none" and feeding:
+        pytest.skip("nothing to feed")
+    model = untrained(attention=attention, input_feeding=feeding, teacher_forcing=0.5 if feeding else 1.0)
+    model.loss(batch_of(*BATCH)).mean.backward()
+    still = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert still == []
+
+
+def test_neighbours_do_not_matter_in_training():
+    model = untrained().double()
+    vectors, weights = model.write(batch_of(*BATCH))
+    for k, one in enumerate(BATCH):
+        alone, seen = model.write(batch_of(one))
+        torch.testing.assert_close(vectors[: len(alone), k], alone[:, 0])
+        torch.testing.assert_close(weights[: len(alone), k, : seen.shape[2]], seen[:, 0])
+
+
+# ---------------------------------------------------------------- searches
+
+
+lines_of_letters = st.lists(
+    st.lists(st.sampled_from(LETTERS), min_size=1, max_size=6).map(" ".join), min_size=1, max_size=6
+)
+
+
+@given(lines_of_letters, st.integers(1, 4), st.booleans(), st.sampled_from(["additive", "none", "dot"]))
+def test_a_translation_does_not_depend_on_its_neighbours(lines, beam, feeding, attention):
+    model = untrained(attention=attention, input_feeding=feeding and attention != "none")
+    together = model.translate(lines, beam=beam, batch=4, n=beam)
+    for line, found in zip(lines, together, strict=True):
+        alone = model.translate(line, beam=beam, n=beam)
+        assert [one.tokens for one in found.n_best] == [one.tokens for one in alone.n_best]
+        np.testing.assert_allclose(
+            [one.log_prob for one in found.n_best], [one.log_prob for one in alone.n_best], atol=1e-4
+        )
+        if attention != "none":
+            torch.testing.assert_close(found.attention, alone.attention, atol=1e-5, rtol=1e-4)
+
+
+@given(lines_of_letters, st.integers(0, 3))
+def test_a_beam_of_one_is_greedy(lines, seed):
+    model = untrained(seed)
+    greedy = model.translate(lines, beam=1)
+    beam = model.translate(lines, beam=1, completed=1)  # by the beam's code
+    assert [one.tokens for one in greedy] == [one.tokens for one in beam]
+
+
+@pytest.mark.parametrize("length", ["mean", "none", "gnmt"])
+def test_a_wide_beam_finds_what_is_best(length):
+    model = untrained(3, words="ab")
+    sources = [np.array([4, 5]), np.array([5])]
+    wish = Wish(beam=5, length=length, unknown="show")
+    norm = wish.strategy().length
+    for ids in sources:
+        steppers = [model.stepper(torch.from_numpy(ids).unsqueeze(1), torch.tensor([len(ids)])) for _ in range(2)]
+        common = {"start": START, "end": END, "max_length": 4}
+        every = search(steppers[0], 1, Exhaustive(n_best=3, length=norm), **common)
+        wide = search(steppers[1], 1, Beam(6**4, n_best=3, length=norm, completed=10**6, wide=True), **common)
+        assert [one.tokens for one in every[0]] == [one.tokens for one in wide[0]]
+
+
+def test_scores_are_the_model_s_own(trained):
+    made = trained.translate("a b c", n=3)
+    assert made.score >= made.others[0].score >= made.others[1].score
+    for one in made.n_best:
+        target = trained.target_vocabulary.encode(one.text)
+        assert one.finished and one.tokens[-1] == "[END]"
+        batch = batch_of((trained.source_vocabulary.encode("a b c"), target))
+        vectors, weights = trained.write(batch)
+        log_probs = F.linear(vectors, trained.output_weight, trained.bias).log_softmax(2)
+        expected = log_probs.gather(2, batch.targets.unsqueeze(2)).sum()
+        assert one.log_prob == pytest.approx(float(expected), abs=1e-4)
+        assert one.score == pytest.approx(one.log_prob / len(one.tokens))
+        torch.testing.assert_close(one.attention, weights[:, 0], atol=1e-5, rtol=1e-4)
+
+
+# ---------------------------------------------------------------- use
+
+
+def test_it_has_learnt(trained, pairs):
+    found = trained.evaluate(pairs / "dev.tsv")
+    assert found["bleu"] > 80 and found["exact"] > 0.8
+    assert trained.translate("a b c d").text == "D C B A"
+
+
+def test_alignment_and_attention(trained):
+    made = trained.translate("a b c d")
+    assert made.attention.shape == (5, 4)
+    torch.testing.assert_close(made.attention.sum(1), torch.ones(5))
+    assert made.alignment() == [(3, 0), (2, 1), (1, 2), (0, 3)]
+    assert (made.source_tokens, made.tokens) == (list("abcd"), [*"DCBA", "[END]"])
+    assert trained.translate("a b", attention=False).attention is None
+
+
+def test_one_line_or_many(trained):
+    one = trained.translate("a b")
+    assert str(one) == one.text == "B A" and repr(one).startswith("a b → B A  -0.")
+    assert [str(t) for t in trained.translate(["a b", "c"])] == ["B A", "C"]
+    assert one.n_best == (one,)
+
+
+def test_a_translation_that_is_forced_to_begin_so(trained):
+    made = trained.translate(["a b", "c d"], prefix="F F")
+    assert all(one.text.startswith("F F") for one in made)
+    assert [one.text[:1] for one in trained.translate(["a b", "c d"], prefix=["E", "F"])] == ["E", "F"]
+    with pytest.raises(ValueError, match="one for each line"):
+        trained.translate(["a b", "c d"], prefix=["E"])
+
+
+def test_drawing_depends_on_seed_and_line_alone(trained):
+    wish = {"temperature": 3.0, "n": 3, "seed": 5}
+    together = trained.translate(["a b c", "d e f", "a b c"], **wish)
+    again = trained.translate(["a b c", "d e f", "a b c"], batch=1, **wish)
+    assert [[x.text for x in t.n_best] for t in together] == [[x.text for x in t.n_best] for t in again]
+    assert len({x.text for t in together for x in t.n_best}) > 3
+    assert trained.translate("a b c", temperature=3.0, seed=6).text != together[0].text
+
+
+def test_unknown_words_are_replaced_by_what_was_looked_at(trained):
+    model = untrained(words="ab")
+    with torch.no_grad():
+        model.bias[UNK] += 100
+    made = model.translate("a zebra b", unknown="replace", max_length=2)
+    places = made.attention.argmax(1).tolist()
+    assert made.tokens[:2] == ["[UNK]", "[UNK]"]
+    assert made.text == " ".join(made.source_tokens[place] for place in places[:2])
+    assert made.source_tokens == ["a", "zebra", "b"]
+    assert model.translate("a zebra b", unknown="show", max_length=2).text == "[UNK] [UNK]"
+    assert "[UNK]" not in model.translate("a zebra b", max_length=2).text
+
+
+def test_an_ensemble_is_the_mean(trained):
+    alone = trained.translate("a b c", beam=2)
+    same = trained.translate("a b c", beam=2, ensemble=[trained])
+    assert same.tokens == alone.tokens and same.log_prob == pytest.approx(alone.log_prob, abs=1e-5)
+    first, second = untrained(1), untrained(2, attention="dot")
+    both = first.translate("a b", beam=1, ensemble=[second])
+    source = torch.tensor([[4], [5]]), torch.tensor([2])
+    logs = [m.stepper(*source).step(torch.tensor([START]), m.stepper(*source).start(1))[0] for m in (first, second)]
+    mean = (logs[0].exp() + logs[1].exp()) / 2
+    mean[:, [PAD, START, UNK]] = 0
+    assert both.tokens[0] == first.target_vocabulary.token(int(mean.argmax()))
+    seen = [m.translate("a b", beam=1, prefix=" ".join(both.tokens[:-1])).attention for m in (first, second)]
+    torch.testing.assert_close(both.attention, (seen[0] + seen[1]) / 2, atol=1e-5, rtol=1e-4)
+
+
+def test_an_ensemble_of_strangers(trained):
+    with pytest.raises(ValueError, match="model 2 of the ensemble has another source vocabulary"):
+        trained.translate("a", ensemble=[untrained()])
+
+
+def test_odd_lines(trained):
+    empty, blank, long, strange = trained.translate(["", "  ", "a " * 5000, "x y"])
+    assert (empty.text, empty.note) == ("", "the line is empty, and so is its translation")
+    assert (blank.text, blank.tokens, blank.alignment()) == ("", [], [])
+    assert long.note == "cut off after 200 of 5,000 tokens (max_length of the run)"
+    assert len(long.source_tokens) == 200 and long.tokens
+    assert strange.note == "none of its 2 tokens is known to the model" and strange.tokens
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"beam": 5, "n": 6}, "n: a beam of 5 has at most so many"),
+        ({"beam": 0}, "width must be a whole number above 0"),
+        ({"length": "gnmt", "alpha": 0.0}, "alpha: the length penalty must be above 0, got 0"),
+        ({"length": "gnmt", "alpha": -1.0}, "alpha: the length penalty must be above 0, got -1"),
+        ({"length": "median"}, "length must be one of mean, gnmt, none"),
+        ({"unknown": "hide"}, "unknown must be one of ban, show, replace"),
+        ({"beam": 1000}, "wider than the vocabulary of 10"),
+        ({"random_k": 3, "top_k": 2}, "random_k draws from its k best alike"),
+    ],
+)
+def test_wishes_that_cannot_be(trained, wish, said):
+    with pytest.raises(ValueError, match=said):
+        trained.translate(["a b"], **wish)
+
+
+# ---------------------------------------------------------------- settings and runs
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tied": "all"}, "tied: all needs one vocabulary for both languages"),
+        ({"attention": "none", "input_feeding": True}, "input_feeding: it feeds what attention found"),
+        ({"attention": "none", "init": "zeros"}, "leaves the decoder blind"),
+        ({"attention": "dot", "decoder_hidden": 7}, "dot needs decoder_hidden to be 12"),
+        ({"init": "last", "decoder_hidden": 7}, "init: last needs decoder_hidden to be 12"),
+        ({"init": "last", "decoder_layers": 2}, "init: last needs a decoder with no more layers"),
+        ({"attention": "cosine"}, "attention: "),
+        ({"train": ["a", "b", "c"]}, "train: "),
+    ],
+)
+def test_settings_that_cannot_be(settings, given, said):
+    with pytest.raises(SettingsError, match=said):
+        settings(**given)

@@ -1,0 +1,204 @@
+"""The task on trees: its loss by hand, trees that do not feel their neighbours, runs end to end, and bad files."""
+
+import io
+import json
+import math
+import random
+import sys
+
+import pytest
+import torch
+
+import carousel
+from carousel.cli import main as cli
+from carousel.data.brackets import Tree
+from carousel.models.tree import TreeModel, TreeSettings
+from carousel.training import SettingsError, engine
+from carousel.training.module import Module
+
+SIGNS = {"good": 1, "fine": 1, "bad": 0, "dull": 0}
+
+
+def draw_tree(random, depth=3):
+    """A node's label is that of its first child, unless that is `not`, which turns the second round."""
+    if depth == 0 or random.random() < 0.3:
+        word = random.choice(sorted(SIGNS))
+        return f"({SIGNS[word]} {word})", SIGNS[word]
+    if random.random() < 0.3:
+        text, sign = draw_tree(random, depth - 1)
+        return f"({1 - sign} (0 not) {text})", 1 - sign
+    (one, sign), (two, _) = draw_tree(random, depth - 1), draw_tree(random, depth - 1)
+    return f"({sign} {one} {two})", sign
+
+
+@pytest.fixture(scope="session")
+def woods(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("woods")
+    for name, count, seed in (("train.txt", 200, 1), ("dev.txt", 50, 2)):
+        source = random.Random(seed)
+        (folder / name).write_text("".join(draw_tree(source)[0] + "\n" for _ in range(count)))
+    return folder
+
+
+@pytest.fixture
+def settings(woods, tmp_path):
+    def make(**given):
+        small = {"hidden": 8, "embedding": 6, "epochs": 2, "lr": 0.02, "batch_size": 16, "log_steps": 3, "threads": 1}
+        files = {"train": woods / "train.txt", "dev": woods / "dev.txt", "cache": tmp_path / "cache"}
+        return TreeSettings.read({**files, **small, **given})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def trained(woods, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    given = {"hidden": 12, "embedding": 8, "epochs": 10, "lr": 0.03, "batch_size": 8, "threads": 1, "dropout": 0.0}
+    files = {"train": woods / "train.txt", "dev": woods / "dev.txt", "cache": folder / "cache"}
+    engine.train(TreeModel, TreeSettings.read({**files, **given, "word_dropout": 0.0}), folder / "run", quiet=True)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("composition", ["n-ary", "child-sum", "recursive"])
+def test_trees_do_not_feel_their_neighbours(settings, composition):
+    model, _ = TreeModel.prepare(settings(composition=composition))
+    trees = ["(1 (1 good) (0 bad))", "(0 dull)", "(1 (0 not) (0 (0 bad) (1 (1 fine) (1 good))))"]
+    together = model.predict(trees)
+    for tree, found in zip(trees, together, strict=True):
+        torch.testing.assert_close(model.predict(tree).probabilities, found.probabilities)
+
+
+@pytest.mark.parametrize("train_on", ["all", "root"])
+def test_the_loss_by_hand(settings, train_on, tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text("(1 (_ good) (0 bad))\n(0 dull)\n")
+    model, data = TreeModel.prepare(settings(train=path, train_on=train_on, dev=None))
+    model.eval()
+    [batch] = data.train
+    loss = model.loss(batch)
+    expected = []
+    for text in path.read_text().splitlines():
+        tree = Tree.parse(text)
+        for k, (label, row) in enumerate(zip(tree.labels, model.predict(tree).probabilities.tolist(), strict=True)):
+            if label is not None and (train_on == "all" or k == len(tree) - 1):
+                expected.append(-math.log(row[int(label)]))
+    assert loss.weight == len(expected) == (3 if train_on == "all" else 2)
+    assert loss.mean.item() == pytest.approx(sum(expected) / len(expected), rel=1e-5)
+
+
+def test_joined_classes(settings, tmp_path):
+    path = tmp_path / "five.txt"
+    path.write_text("(4 (2 a) (3 b))\n(0 (1 c) (2 d))\n(2 (0 a) (4 b))\n")
+    model, data = TreeModel.prepare(settings(train=path, dev=path, classes="negative=0,1; positive=3,4"))
+    assert model.classes.names == ["negative", "positive"]
+    meter = model.eval().meter()
+    for batch in data.dev:
+        meter.add(batch)
+    assert (meter.roots.total, meter.nodes.total) == (2, 6)
+    for wrong in ("negative", "a=0", "a=0;b=", "a=0;b=0,1"):
+        with pytest.raises(SettingsError, match="classes: write, say, negative=0,1;positive=3,4"):
+            TreeModel.prepare(settings(train=path, classes=wrong))
+    with pytest.raises(SettingsError, match=r"classes: b has '7', but .*five\.txt has only 0, 1, 2, 3, 4"):
+        TreeModel.prepare(settings(train=path, classes="a=0;b=7"))
+
+
+def test_it_learns_what_not_does(trained, woods):
+    model = carousel.load(trained)
+    found = model.evaluate(woods / "dev.txt")
+    assert found["accuracy"] > 0.9
+    assert found["trees"] == 50
+    said = model.predict("(_ (_ not) (_ good))")
+    assert (said.label, said.labels[1]) == ("0", "1")
+    assert repr(said) == f"0 {said.confidence:.3f}  (0 (0 not) (1 good))"
+    assert said.drawing().splitlines()[1].startswith("├─ ")
+    assert "Some trees" in (trained / "report.html").read_text("utf-8")
+
+
+def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+    noisy = settings(word_dropout=0.2, average=0.9, schedule="cosine")
+    whole = engine.train(TreeModel, noisy, tmp_path / "whole", quiet=True, report=False)
+
+    class Killed(BaseException):
+        pass
+
+    step = Module.training_step
+
+    def dying(self, batch, index):
+        if self.current_epoch == 1 and index == 5:
+            raise Killed
+        return step(self, batch, index)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Module, "training_step", dying)
+        engine.train(TreeModel, noisy, tmp_path / "stopped", quiet=True, report=False)
+    resumed = engine.train(TreeModel, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
+    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+    assert resumed.metrics.read_text() == whole.metrics.read_text()
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """Run `carousel …`: exit code, standard output, standard error."""
+
+    def run(*args, given=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with pytest.raises(SystemExit) as stop:
+            cli.main([str(arg) for arg in args])
+        return stop.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+def test_predict(command, trained, tmp_path):
+    code, out, _ = command("predict", trained, given=b"(_ (_ not) (_ good))\n")
+    assert code == 0
+    head, row = (line.split("\t") for line in out.splitlines())
+    assert head == ["label", "confidence", "tree"]
+    assert (row[0], row[2]) == ("0", "(0 (0 not) (1 good))")
+    code, out, _ = command("predict", trained, "--draw", given=b"(_ (_ not) (_ good))\n")
+    assert out.splitlines()[-2].startswith("└─ 1 ")
+    sentence = tmp_path / "t.conllu"
+    sentence.write_text("1\tgood\t_\t_\t_\t_\t2\t_\t_\t_\n2\tnot\t_\t_\t_\t_\t0\t_\t_\t_\n")
+    code, out, _ = command("predict", trained, sentence, "--json")
+    assert json.loads(out)["tree"].count("(") == 2
+
+
+def test_check(command, woods):
+    code, out, _ = command("check", woods / "train.txt", "--dev", woods / "dev.txt", "--task", "tree", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["train"]["trees"], found["train"]["children"], found["dev"]["unknown"]) == (200, 2, 0)
+    assert found["train"]["labels"].keys() == {"0", "1"}
+
+
+BAD = {
+    "unbalanced": ("(1 (0 a) (1 b)\n", "bad.txt:1: a bracket of the tree that begins here never closed"),
+    "one label": ("(1 (1 a) (1 b))\n", "bad.txt: every label is '1'"),
+    "no label": ("(_ (_ a) (_ b))\n", "bad.txt: no node has a label"),
+    "nothing": ("", "bad.txt: the file is empty"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_training_data_leaves_nothing_behind(command, tmp_path, kind):
+    text, said = BAD[kind]
+    (tmp_path / "bad.txt").write_text(text)
+    code, out, err = command("train", "tree", tmp_path / "bad.txt", "--out", tmp_path / "run")
+    assert (code, out) == (1, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_data_to_use_a_model_on(command, trained, tmp_path):
+    path = tmp_path / "dev.txt"
+    path.write_text("(1 (1 good) (0 bad))\n(7 good)\n")
+    code, _, err = command("eval", trained, path)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "dev.txt:2: the label '7' is not in the training data, whose labels are 0, 1" in err
+    code, _, err = command("predict", trained, given=b"(1 (1 a) (1 b) (1 c))\n")
+    assert code == 1
+    assert "a node has 3 children, and the model takes at most 2" in err
