@@ -27,7 +27,6 @@ from ..metrics.picture import show_confusion
 from ..report import figure
 from ..training import Data, Loss, RunError, Task, key
 from ..training.files import write_whole
-from .encoder import SequenceDropout
 from .pooling import PoolingName, pooling
 from .words import WordSettings
 
@@ -44,6 +43,7 @@ class EncodeSettings(WordSettings):
     )
     tokens: Literal["word", "character", "bpe"] = key("word", "what a token is", "data")
     pooling: PoolingName = key("max", "how the vectors of all tokens become one; attention: self-attentive", "model")
+    dropout: float = key(0.3, "dropout of what is known of a pair, and between layers", "model", ge=0, lt=1)
     head: int = key(64, "units between the vectors of a pair and what is said of it", "model", ge=1)
 
     @field_validator("first_column", "second_column", "label_column", mode="before")
@@ -80,8 +80,8 @@ class SentenceEncoder(Task):
         self.vocabulary = vocabulary
         self.judgement = judgement
         self.embedder = s.embedder(vocabulary, s.variational)
+        self.embedder.drop.rate = 0.0  # two masks would make the vectors of equal texts differ: |u − v| must be clean
         self.layers = s.encoder(s.embedding)
-        self.drop = SequenceDropout(s.dropout, s.variational)
         self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
         self.levels: Tensor | None
         levels = None
@@ -90,7 +90,7 @@ class SentenceEncoder(Task):
         self.register_buffer("levels", levels, persistent=False)
         outputs = len(judgement.classes) if levels is None else len(levels)
         self.head = nn.Sequential(
-            nn.Linear(4 * s.encoded, s.head), nn.Tanh(), nn.Dropout(s.dropout / 2), nn.Linear(s.head, outputs)
+            nn.Dropout(s.dropout), nn.Linear(4 * s.encoded, s.head), nn.Tanh(), nn.Linear(s.head, outputs)
         )
 
     @property
@@ -102,7 +102,7 @@ class SentenceEncoder(Task):
     def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """tokens (T, B), lengths (B,) → the texts' vectors, (B, size)."""
         y, _ = self.layers(self.embedder(tokens), lengths=lengths)
-        return self.pool(self.drop(y), lengths)
+        return self.pool(y, lengths)
 
     def scores(self, batch: JudgedBatch) -> Tensor:
         """Log-probabilities before they are normalised: of the classes, or of the levels of a score, (B, K)."""
