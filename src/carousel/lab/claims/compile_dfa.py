@@ -96,7 +96,7 @@ class Compilation(Finding):
 
     def tell(self, page: Page) -> None:
         page.heading("What came out").table(
-            ["language", "states", "units", f"strings up to {self.shortest}", "in it", "wrong", "long strings", "wrong"],
+            ["language", "states", "units", f"strings up to {self.shortest}", "in it", "wrong", "long ones", "wrong"],
             [[one.pattern, one.states, one.units, f"{one.short:,}", f"{one.accepted:,}", one.wrong_short, one.long,
               one.wrong_long] for one in self.languages],
         )  # fmt: skip
