@@ -151,6 +151,11 @@ def test_other_tokens(settings, tokens):
     assert model.predict("WARM").probabilities == model.predict("warm").probabilities
 
 
+def test_a_blank_text_alone(settings):
+    model, _ = Classifier.prepare(settings())
+    assert model.predict("").label is None
+
+
 def test_more_examples_to_train_on(settings, tmp_path):
     extra = tmp_path / "phrases.tsv"
     extra.write_text("splendid\tgood\ntedious\tbad\n")

@@ -119,6 +119,34 @@ def bleu(
         shown.append(lab.bleu(*given, longest=longest))
 
 
+@app.command("compile-dfa")
+def compile_dfa(
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Regular expressions; without them, five.")
+    ] = None,
+    shortest: Annotated[int, typer.Option(metavar="N", min=0, max=14, help="All strings up to this length.")] = 10,
+    longest: Annotated[int, typer.Option(metavar="N", min=1, help="Random strings up to this length.")] = 10_000,
+    largest: Annotated[int, typer.Option(metavar="N", min=1, help="The largest n of aⁿbⁿ.")] = 10_000,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn regular expressions into exact weights of a network, and a counter into an LSTM; then try them.
+
+    \b
+    carousel lab compile-dfa
+    carousel lab compile-dfa "(ab|c)*" "a*b*c*" --shortest 7
+    carousel lab compile-dfa --out automata     and a page
+    """
+    from carousel import lab
+    from carousel.lab.claims.compile_dfa import PATTERNS
+
+    with showing(out, as_json) as shown:
+        shown.append(
+            lab.compile_dfa(patterns or PATTERNS, shortest=shortest, longest=longest, largest=largest, seed=seed)
+        )
+
+
 @app.command()
 def latch(
     seed: SeedOption = 0,

@@ -15,7 +15,7 @@ import typer
 
 import carousel
 
-from . import bench, data, demo, lab, predict, train, translate, use
+from . import bench, data, demo, lab, predict, train, translate, use, vectors
 from .errors import fail, reason, usage
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ demo.register(app)
 use.register(app)
 predict.register(app)
 translate.register(app)
+vectors.register(app)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from rich.table import Table as RichTable
 
 from .kinds import UNK
 from .lines import chunks
-from .tables import Table
+from .tables import Row
 from .vocabulary import Vocabulary
+
+
+class Rows(Protocol):
+    """Labelled texts of a file, as often as they are asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Row]: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ class TableCheck:
 
 
 def check_tables(
-    train: Table, dev: Table | None, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str] = str
+    train: Rows, dev: Rows | None, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str] = str
 ) -> TableCheck:
     """Read `train` and `dev` (or None) once each and say what is in them, as `vocabulary` sees it.
 
@@ -141,7 +150,7 @@ def check_tables(
 
 
 def _read(
-    table: Table, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
+    table: Rows, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
 ) -> tuple[TableFacts, Counter[int]]:
     """The facts of a file, and how often a text with each hash occurs in it."""
     texts: Counter[int] = Counter()

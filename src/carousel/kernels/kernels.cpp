@@ -57,8 +57,8 @@ void run_output(const Output<T>& call) {
 }
 
 template <class T>
-void run_predict(const Prediction<T>& call, int threads) {
-  predict<T>(call, threads);
+void run_predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
+  predict<T>(call, panels, threads);
 }
 
 template <class T>
@@ -67,7 +67,7 @@ void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, in
 }
 
 template void run_output(const Output<CAROUSEL_REAL>&);
-template void run_predict(const Prediction<CAROUSEL_REAL>&, int);
+template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);

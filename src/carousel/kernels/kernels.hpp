@@ -21,7 +21,7 @@ void run_output(const Output<T>&);
 
 // The output layer for a few rows, and the choice of a token from each: log-probabilities in, tokens out.
 template <class T>
-void run_predict(const Prediction<T>&, int threads);
+void run_predict(const Prediction<T>&, OutputPanels<T>&, int threads);
 template <class T>
 void run_choose(const Choices<T>&, const std::vector<Sampler>&, int threads);
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .claims.beam import run as beam
     from .claims.bleu import run as bleu
+    from .claims.compile_dfa import run as compile_dfa
     from .claims.latch import run as latch
     from .finding import Claim, Finding, Verdict
 
@@ -25,15 +26,16 @@ if TYPE_CHECKING:
 LABS = {
     "beam": "greedy, beam and exhaustive search: what each finds, and what it costs",
     "bleu": "a BLEU score n-gram by n-gram: matched, clipped, missed",
+    "compile-dfa": "regular languages as exact weights of a network, and a counter as an LSTM",
     "latch": "which cells remember one bit through noise, and which forget",
 }
 
-__all__ = ["LABS", "Claim", "Finding", "Verdict", "beam", "bleu", "latch"]
+__all__ = ["LABS", "Claim", "Finding", "Verdict", "beam", "bleu", "compile_dfa", "latch"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a lab when it is first asked for."""
-    if name in LABS:
+    if name.replace("_", "-") in LABS:
         return importlib.import_module(f"{__name__}.claims.{name}").run
     if name in ("Claim", "Finding", "Verdict"):
         return getattr(importlib.import_module(f"{__name__}.finding"), name)
