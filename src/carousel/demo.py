@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 from .data.dates import FIRST, FORMS, LAST, WrittenDate, split_dates, write_dates
 from .report import Page, replacing
 
@@ -53,8 +55,8 @@ class Demo:
         return right / every
 
     def __str__(self) -> str:
-        width = max(len(one.source) for one in self.examples)
-        lines = [f"{one.source:{width}}  →  {one.text}" for one in self.examples]
+        width = max(cell_len(one.source) for one in self.examples)
+        lines = [f"{set_cell_size(one.source, width)}  →  {one.text}" for one in self.examples]
         every = sum(count for _, count in self.right.values())
         return "\n".join([*lines, "", f"{self.exact:.1%} of {every:,} held-out dates are right, to the last digit."])
 

@@ -36,7 +36,7 @@ FORMS = {
         {d} {month} {y} | {th} {month} {y} | {th} of {month} {y} | the {th} of {month}, {y} | {y} {month} {d}
         {mon} {d}, {y} | {mon} {d} {y} | {d} {mon} {y} | {d} {mon} {yy} | {dd}-{mon}-{y} | {d}-{mon}-{yy}
         {weekday}, {month} {d}, {y} | {weekday}, {d} {month} {y} | {weekday} the {th} of {month}, {y}
-        {weekday:.3}, {d} {mon} {y}""",
+        {weekday:.3}, {d} {mon} {y} | on {month} {d}, {y} | on {d} {month} {y}""",
     "German": """
         {d}. {month} {y} | {d}.{month} {y} | {dd}. {month} {y} | {d}. {month} {yy} | {d}. {mon} {y} | {d}. {mon} {yy}
         den {d}. {month} {y} | am {d}. {month} {y} | der {d}. {month} {y}
