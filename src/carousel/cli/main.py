@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 import carousel
 
-from . import bench, data, lab, predict, train, translate, use, vectors
+from . import bench, data, demo, lab, predict, train, translate, use, vectors
 from .errors import fail, reason, usage
 
 app = typer.Typer(
@@ -30,6 +29,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
 app.add_typer(train.app, name="train")
 app.add_typer(data.app, name="data")
+demo.register(app)
 use.register(app)
 predict.register(app)
 translate.register(app)
@@ -67,23 +67,10 @@ def root(
     """Recurrent networks for PyTorch, at fused speed, with glass walls.
 
     \b
-    carousel demo                see it work: a report in two minutes
+    carousel demo                see it work: a translator of dates, in two minutes
     carousel bench layers        measure it here, against torch.nn
     carousel demo --help         what a command does, with examples
     """
-
-
-@app.command()
-def demo(
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", file_okay=False, help="Where the report goes."),
-    ] = Path("demo-latch"),
-    seed: lab.SeedOption = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-) -> None:
-    """Train every cell on the latch task and write a report of what each one remembers."""
-    lab.latch(seed=seed, out=out, quiet=quiet)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
 from .translation import Translation, Wish, perplexity, search_batch, translate
+from .translation_page import show_translations
 
 Files = Annotated[
     tuple[Path, ...],
@@ -337,9 +338,7 @@ class Translator(Task):
         pairs = list(self.settings.pairs(self.settings.dev))
         chosen = pairs[:: max(1, len(pairs) // 8)][:8]
         made = self.translate([pair.source for pair in chosen])
-        rows = [[pair.source, str(one), pair.target] for pair, one in zip(chosen, made, strict=True)]
-        page.heading("Translations").text("Some lines of the dev set, by beam search.")
-        page.table(["source", "translation", "reference"], rows)
+        show_translations(self, page, made, [pair.target for pair in chosen])
 
     # ---------------------------------------------------------------- data
 

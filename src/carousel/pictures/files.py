@@ -83,6 +83,7 @@ class _Drawing:
         self.stacked: dict[tuple[str, str], np.ndarray] = {}
         self.before = np.empty(0)  # the y of the line before, for an area down to it
         self.used = 0  # colours of the figure's own row
+        self.spelled: set[str] = set()  # words with a character that no font has
 
     def draw(self) -> Any:
         for trace in self.source.data:
@@ -148,7 +149,11 @@ class _Drawing:
         return np.array([names.index(str(v)) for v in values], float)
 
     def _text(self, html: str) -> str:
-        return self.spell(plain(str(html)))
+        text = plain(str(html))
+        said = self.spell(text)
+        if said != text:
+            self.spelled.add(said)
+        return said
 
     # ---- traces ----
 
@@ -384,6 +389,10 @@ class _Drawing:
                 part.set_ticks_position(axis.side)
             if axis.showticklabels is False:
                 part.set_tick_params(labelleft=False, labelbottom=False)
+            if axis.ticks == "":
+                part.set_tick_params(length=0)
+            if name == x and self.spelled & {label.get_text() for label in part.get_ticklabels()}:
+                part.set_tick_params(labelrotation=90)  # code points are longer than the characters there was room for
             if axis.title.text:
                 part.set_label_text(self._text(axis.title.text), fontsize=self.size, color=self.ink)
             if axis.showgrid is not False:
