@@ -250,19 +250,20 @@ def _messages(emissions: Tensor, lengths: Tensor, scores: Scores, both: bool) ->
     first = first.unsqueeze(1)  # (·, 1, K)
     largest = _finite_max(into.flatten(1), 1).unsqueeze(1)  # (·, 1, 1)
     factors = (into - largest).exp_()  # (·, K from, K to)
-    even = int(begin.max()) == 0 if size else True  # all begin at the first step
+    begins = begin == torch.arange(steps, device=emissions.device).view(-1, 1, 1, 1)  # (T, ·, B, 1)
+    late = bool(begins[1:].any())  # not all begin at the first step
     found = emissions.new_empty(steps, 1 + both, size, K)
     state = emissions.new_zeros(1 + both, size, K)
     for t in range(steps):
         if t:
             top = _finite_max(state, 2)
             sums = torch.bmm((state - top).exp_(), factors)
-            if size and sums.min() * SAFE > 1:
+            if size and float(sums.min()) * SAFE > 1:
                 state = sums.log_().add_(top).add_(largest)
             else:
                 state = torch.logsumexp(state.unsqueeze(3) + into.unsqueeze(1), 2)
-        if t == 0 or not even:
-            state = torch.where(begin == t, first, state)
+        if t == 0 or late:
+            state = torch.where(begins[t], first, state)
         state = torch.add(state, drive[t], out=found[t])
     return found[:, 0], found[:, 1].flip(0) if both else found[:, :0]
 
