@@ -126,8 +126,10 @@ class Spectra(Finding):
         for row, one in enumerate(self.found, 1):
             for label, values, shade in (("network", one.singular, "#0072b2"), ("language", one.exact, "#d55e00")):
                 shown = [max(value, 1e-6) for value in values[:10]]
-                drawn.add_scatter(x=list(range(1, len(shown) + 1)), y=shown, mode="lines+markers", name=label,
-                                  legendgroup=label, showlegend=row == 1, line={"color": shade}, row=row, col=1)  # fmt: skip
+                drawn.add_scatter(
+                    x=list(range(1, len(shown) + 1)), y=shown, mode="lines+markers", name=label, legendgroup=label,
+                    showlegend=row == 1, line={"color": shade}, row=row, col=1,
+                )  # fmt: skip
         drawn.update_yaxes(type="log")
         return {"singular": drawn.update_xaxes(title_text="singular value", row=len(self.found), col=1)}
 
