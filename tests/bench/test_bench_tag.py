@@ -51,4 +51,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         cli.main(["bench", "tag", "--out", str(tmp_path), "--seconds", "0.01"])
     assert stopped.value.code == 0
     found = json.loads((tmp_path / "tag.json").read_text())
-    assert len(found["claims"]) == 2 and "names, CRF" in capsys.readouterr().out
+    assert "names, CRF" in capsys.readouterr().out
+    ratios = [row["carousel"] / row["torch"] for row in found["training"]]
+    assert [claim["found"] for claim in found["claims"]] == pytest.approx(ratios)
+    assert all(row["torch, distinct words"] > 0 for row in found["training"])

@@ -201,6 +201,10 @@ def test_predict_and_check(command, trained, files):
     code, out, _ = command("predict", trained, given=b"the dog runs\tthe dog runs now\n")
     assert code == 0
     assert out.splitlines()[0] == "label\tfirst\tsecond"
+    long = b"dog " * 1001
+    code, out, err = command("predict", trained, "--json", given=b"a\tb\na\t%b\n%b\tb\n" % (long, long))
+    assert (code, [json.loads(line)["cut"] for line in out.splitlines()]) == (0, [False, True, True])
+    assert err == "standard input:2: cut off after 1,000 tokens (max_length of the run); 2 lines in all\n"
     code, _, err = command("predict", trained, given=b"the dog runs\n")
     assert (code, "line 1 is one text only; put a tab between" in err) == (1, True)
     code, out, _ = command("check", files / "score.tsv", "--task", "encode", "--json")

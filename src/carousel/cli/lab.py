@@ -148,6 +148,30 @@ def compile_dfa(
 
 
 @app.command()
+def hankel(
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Regular expressions over a and b; else three.")
+    ] = None,
+    units: Annotated[int, typer.Option(metavar="N", min=1, help="Units of the network.")] = 12,
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Training steps.")] = 600,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a network on a language and find the weighted automaton inside it, from its answers alone.
+
+    \b
+    carousel lab hankel
+    carousel lab hankel "(ab)*" --out hankel
+    """
+    from carousel import lab
+    from carousel.lab.claims.hankel import LANGUAGES
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.hankel(patterns or LANGUAGES, units=units, steps=steps, seed=seed))
+
+
+@app.command()
 def latch(
     seed: SeedOption = 0,
     out: OutOption = None,

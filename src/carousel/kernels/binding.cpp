@@ -167,7 +167,7 @@ void bind(nb::module_& module, const std::string& suffix) {
       },
       nb::arg("steps"), nb::arg("batch"), nb::arg("input"), nb::arg("hidden"), nb::arg("projected"),
       nb::arg("directions"), nb::arg("threads"));
-  layer.def_rw("zone_h", &L::zone_h).def_rw("zone_c", &L::zone_c);
+  layer.def_rw("zone_h", &L::zone_h).def_rw("zone_c", &L::zone_c).def_rw("traced", &L::traced);
   pointer(layer, "x", &L::x);
   pointer(layer, "lengths", &L::lengths);
   pointer(layer, "reset", &L::reset);

@@ -299,6 +299,7 @@ class Forward {
       const long b = my.rows[j], length = schedule.length(b), last = schedule.reverse ? 0 : length - 1;
       for (long t = length; t < layer.steps; t++) {
         std::fill_n(output_at(t, b), P, T(0));
+        if (!layer.traced) continue;  // a backward reads only what there is
         if (d.values) std::fill_n(value_at(t, 0, b), size.value_row, T(0));
         if (d.cells) std::fill_n(d.cells + (t * layer.batch + b) * size.cell_row, size.cell_row, T(0));
       }

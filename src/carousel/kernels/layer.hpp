@@ -81,6 +81,7 @@ struct Layer {
   const std::int64_t* lengths = nullptr; // (B)
   const std::uint8_t* reset = nullptr;   // (T, B)
   T zone_h = 0, zone_c = 0;              // rates in evaluation; in training the masks above say
+  bool traced = true;                    // someone looks at values and cells: they are zero past a sequence's end
   T* output = nullptr;                   // (T, B, D·P)
   const T* d_output = nullptr;           // (T, B, D·P)
   T* d_x = nullptr;                      // (T, B, I)

@@ -71,6 +71,7 @@ class Call:
     reset: Tensor | None  # (T, B) bool
     zone: tuple[float, float]  # rates of h and c in evaluation
     noise: list[Tensor | None]  # mask, zone_h, zone_c of each direction
+    traced: bool = True  # someone looks at what is saved, so it is zero past a sequence's end
     reference: Callable[..., tuple[Tensor, ...]] | None = None
     totals: list[dict[str, Tensor]] | None = None
 
@@ -136,6 +137,7 @@ def fused_layer(
         None if reset is None else reset.contiguous(),
         zone,
         noise,
+        want_trace,
     )
     if torch.compiler.is_compiling():
         output, h_n, c_n, values, held = _compiled(call, tensors, want_trace)
@@ -233,6 +235,7 @@ def _layer(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Any, tuple[int
     if call.reset is not None:
         layer.reset = call.reset.data_ptr()
     layer.zone_h, layer.zone_c = call.zone
+    layer.traced = call.traced
     for d in range(call.directions):
         direction = layer.direction(d)
         for name, t in zip(SLOTS, tensors[1 + d * len(SLOTS) :], strict=False):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .claims.beam import run as beam
     from .claims.bleu import run as bleu
     from .claims.compile_dfa import run as compile_dfa
+    from .claims.hankel import run as hankel
     from .claims.latch import run as latch
     from .finding import Claim, Finding, Verdict
 
@@ -27,10 +28,11 @@ LABS = {
     "beam": "greedy, beam and exhaustive search: what each finds, and what it costs",
     "bleu": "a BLEU score n-gram by n-gram: matched, clipped, missed",
     "compile-dfa": "regular languages as exact weights of a network, and a counter as an LSTM",
+    "hankel": "the weighted automaton inside a trained network, by the rank of its Hankel matrix",
     "latch": "which cells remember one bit through noise, and which forget",
 }
 
-__all__ = ["LABS", "Claim", "Finding", "Verdict", "beam", "bleu", "compile_dfa", "latch"]
+__all__ = ["LABS", "Claim", "Finding", "Verdict", "beam", "bleu", "compile_dfa", "hankel", "latch"]
 
 
 def __getattr__(name: str) -> Any:

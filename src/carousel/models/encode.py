@@ -17,7 +17,7 @@ from pydantic import field_validator
 from torch import Tensor, nn
 
 from ..data import DataError, Vocabulary
-from ..data.examples import ExampleStore, collate, keep_examples
+from ..data.examples import Column, ExampleStore, collate, keep_examples
 from ..data.judged import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judgement
 from ..data.labelled import cut_off
 from ..data.table_check import TableCheck, check_tables
@@ -156,7 +156,7 @@ class SentenceEncoder(Task):
         self.eval()
         waiting = iter(texts)
         while group := list(islice(waiting, batch)):
-            made = collate({"tokens": self._ids(group)})
+            made = collate({"tokens": self._ids(group)[0]})
             yield self.encode(made.tokens, made.lengths).numpy()
 
     def similar(self, query: str, texts: Sequence[str], most: int = 10) -> list[tuple[float, str]]:
@@ -176,24 +176,28 @@ class SentenceEncoder(Task):
         self.eval()
         waiting = iter(pairs)
         while group := list(islice(waiting, batch)):
-            sides = [collate({"tokens": self._ids([pair[k] for pair in group])}) for k in (0, 1)]
+            ids = [self._ids([pair[k] for pair in group]) for k in (0, 1)]
+            cut = (ids[0][1] | ids[1][1]).tolist()
+            sides = [collate({"tokens": tokens}) for tokens, _ in ids]
             nothing = torch.zeros(len(group), dtype=torch.float64)
             made = JudgedBatch(sides[0].tokens, sides[0].lengths, sides[1].tokens, sides[1].lengths, nothing, nothing)
             scores = self.scores(made)
             if self.judgement.is_score:
-                for pair, value in zip(group, self.expected(scores).tolist(), strict=True):
-                    yield Said(*pair, round(value, 6), {})
+                for pair, value, short in zip(group, self.expected(scores).tolist(), cut, strict=True):
+                    yield Said(*pair, round(value, 6), {}, short)
             else:
-                for pair, row in zip(group, scores.softmax(1).tolist(), strict=True):
+                for pair, row, short in zip(group, scores.softmax(1).tolist(), cut, strict=True):
                     chances = dict(zip(self.judgement.classes, (round(p, 6) for p in row), strict=True))
-                    yield Said(*pair, max(chances, key=chances.__getitem__), chances)
+                    yield Said(*pair, max(chances, key=chances.__getitem__), chances, short)
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         return (asdict(found) for found in self.predictions(_pairs(lines)))
 
-    def _ids(self, texts: list[str]) -> Any:
+    def _ids(self, texts: list[str]) -> tuple[Column, np.ndarray]:
+        """The tokens of texts, each cut off after `max_length`, and which were."""
         values, lengths = self.vocabulary.encode_many([self.settings.read_text(text) for text in texts])
-        return cut_off(values, lengths, self.settings.max_length)
+        tokens = cut_off(values, lengths, self.settings.max_length)
+        return tokens, tokens.lengths < lengths
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1 and confusions."""
@@ -291,6 +295,7 @@ class Said:
     second: str
     label: str | float
     probabilities: dict[str, float]
+    cut: bool = False  # of one of them only the first max_length tokens were read
 
     def __repr__(self) -> str:
         said = (
