@@ -19,8 +19,8 @@ MAKEFLAGS += --no-print-directory
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
 
-demo: $(STAMP) ## train every cell on the latch task and write a report (two minutes)
-	@echo "==> training every cell on the latch task"
+demo: $(STAMP) ## train a translator of dates and try it (two minutes)
+	@echo "==> training a translator of dates"
 	@$(BIN)/carousel demo $(ARGS)
 
 test: $(STAMP) ## run the tests; ARGS="-k lstm" picks some
@@ -48,8 +48,8 @@ sanitize: $(STAMP) ## run the kernels under AddressSanitizer and UndefinedBehavi
 sanitizers = $(shell $(BIN)/python -c 'from carousel import kernels; print(*("sanitize_" + s for s in kernels.supported()))')
 
 clean: ## remove the environment and everything else make created
-	@echo "==> removing $(VENV), build products, caches and the demo's report"
-	@rm -rf $(VENV) build dist demo-latch bench-layers bench-output .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@echo "==> removing $(VENV), build products, caches and the demo"
+	@rm -rf $(VENV) build dist demo-dates bench-layers bench-output .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ---------------------------------------------------------------- the environment

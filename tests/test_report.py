@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from carousel import report
-from carousel.report import Page, prose, replacing
+from carousel.report import Page, filling, prose, replacing
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -120,3 +120,30 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):
         with pytest.raises((error, FileExistsError)), replacing(path):
             pytest.fail("the work began")
     assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_directory_is_filled_at_the_end_or_not_at_all(tmp_path, there):
+    folder = tmp_path / "deep" / "book"
+    if there:
+        folder.mkdir(parents=True)
+        (folder / "index.html").write_text("before")
+        (folder / "mine").write_text("mine")
+    with pytest.raises(RuntimeError), filling(folder) as part:
+        (part / "index.html").write_text("half")
+        raise RuntimeError
+    before = {"index.html": "before", "mine": "mine"} if there else {}
+    assert {p.name: p.read_text() for p in folder.glob("*")} == before
+    assert folder.exists() == there == (tmp_path / "deep").exists()
+    with filling(folder) as part:
+        (part / "index.html").write_text("new")
+        assert not there or (folder / "index.html").read_text() == "before"
+    after = {"index.html": "new", "mine": "mine"} if there else {"index.html": "new"}
+    assert {p.name: p.read_text() for p in folder.iterdir()} == after
+
+
+def test_a_file_in_the_place_of_a_directory_is_known_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises((NotADirectoryError, FileExistsError)), filling(folder):
+            pytest.fail("the work began")

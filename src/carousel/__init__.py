@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import cells, data, decoding, layers
+    from . import cells, data, decoding, lab, layers, metrics, pictures
     from .cells import Cell
     from .kernels.output import linear_cross_entropy
     from .layers import (
@@ -42,9 +42,12 @@ __all__ = [
     "cells",
     "data",
     "decoding",
+    "lab",
     "layers",
     "linear_cross_entropy",
     "load",
+    "metrics",
+    "pictures",
 ]
 _HOMES = {
     "Cell": "cells",
@@ -55,7 +58,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
-    if name in ("cells", "data", "decoding", "layers"):
+    if name in ("cells", "data", "decoding", "lab", "layers", "metrics", "pictures"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'layers')}"), name)

@@ -5,7 +5,8 @@
 
 A transition that is not allowed has the score −∞: no probability in training, never taken in decoding. Sums over
 taggings are matrix products of exponentials relative to the largest; where scores lie so far apart that one of them
-could underflow, they are taken in log space instead. Shapes: T steps, B sequences, K tags; time comes first. What
+could underflow, they are taken in log space instead. Whatever the numbers given, sums run in float64: a probability is
+the small difference of scores that grow with the sequence. Shapes: T steps, B sequences, K tags; time comes first. What
 stands past a sequence's end has no effect; a sequence of length 0 has one, empty, tagging, with score and log Z 0.
 """
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 CHUNK = 1 << 20  # numbers that are held at once when transitions are counted in log space
-SAFE = 1e20  # products of exponentials are trusted between 1/SAFE and SAFE: float32 has twice that range
+SAFE = 1e150  # products of exponentials are trusted between 1/SAFE and SAFE: float64 has twice that range
 
 
 class Scores(NamedTuple):
@@ -67,29 +68,31 @@ class CRF(nn.Module):
             self.register_buffer(name, mask.clone(), persistent=False)
 
     def scores(self) -> Scores:
-        """The parameters, −∞ where something is not allowed."""
+        """The parameters in float64, −∞ where something is not allowed."""
         return Scores(
-            self.transitions.masked_fill(~self.allowed, -torch.inf),
-            self.start.masked_fill(~self.starts, -torch.inf),
-            self.end.masked_fill(~self.ends, -torch.inf),
+            self.transitions.double().masked_fill(~self.allowed, -torch.inf),
+            self.start.double().masked_fill(~self.starts, -torch.inf),
+            self.end.double().masked_fill(~self.ends, -torch.inf),
         )
 
     # ---------------------------------------------------------------- the distribution
 
     def log_partition(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log Z of each sequence, (B,), for emissions (T, B, K)."""
+        dtype = emissions.dtype
         emissions, lengths = self._read(emissions, lengths)
         found: Tensor = LogPartition.apply(emissions, lengths, *self.scores())
         if torch.isneginf(found).any():
             row = int(torch.isneginf(found).nonzero()[0])
             raise ValueError(f"no tagging of {int(lengths[row])} steps is allowed (sequence {row} of the batch)")
-        return found
+        return found.to(dtype)
 
     def score(self, emissions: Tensor, tags: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The score of a tagging of each sequence, (B,), for tags (T, B); −∞ if it is not allowed."""
+        dtype = emissions.dtype
         emissions, lengths = self._read(emissions, lengths)
         if not len(emissions):
-            return emissions.new_zeros(emissions.shape[1])
+            return emissions.new_zeros(emissions.shape[1], dtype=dtype)
         real = _real(lengths, len(emissions))
         tags = torch.where(real, tags, 0)
         transitions, start, end = self.scores()
@@ -97,7 +100,7 @@ class CRF(nn.Module):
         between = torch.where(real[1:], transitions[tags[:-1], tags[1:]], 0)
         last = tags.gather(0, (lengths - 1).clamp(min=0).unsqueeze(0)).squeeze(0)
         ends = torch.where(lengths > 0, start[tags[0]] + end[last], 0)
-        return (own * real).sum(0) + between.sum(0) + ends
+        return ((own * real).sum(0) + between.sum(0) + ends).to(dtype)
 
     def loss(self, emissions: Tensor, tags: Tensor, lengths: Tensor | None = None) -> Tensor:
         """−log p of a tagging of each sequence, (B,), for emissions (T, B, K) and tags (T, B).
@@ -106,19 +109,21 @@ class CRF(nn.Module):
         >>> crf.loss(torch.zeros(1, 1, 2), torch.tensor([[1]])).exp()
         tensor([2.], grad_fn=<ExpBackward0>)
         """
+        dtype, emissions = emissions.dtype, emissions.double()  # the difference of two large numbers
         score = self.score(emissions, tags, lengths)
         if torch.isneginf(score).any():
             row = int(torch.isneginf(score).nonzero()[0])
             raise ValueError(f"the tags of sequence {row} of the batch are not allowed; mend them first")
-        return self.log_partition(emissions, lengths) - score
+        return (self.log_partition(emissions, lengths) - score).to(dtype)
 
     @torch.no_grad()
     def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The probability of each tag at each step, (T, B, K); 0 past a sequence's end."""
+        dtype = emissions.dtype
         emissions, lengths = self._read(emissions, lengths)
         scores = self.scores()
         before, after = _messages(emissions, lengths, scores, both=True)
-        return _marginals(emissions, before, after, _total(before, lengths, scores.end), lengths)
+        return _marginals(emissions, before, after, _total(before, lengths, scores.end), lengths).to(dtype)
 
     # ---------------------------------------------------------------- the best taggings
 
@@ -140,6 +145,7 @@ class CRF(nn.Module):
         """
         if n < 1:
             raise ValueError(f"n must be 1 or more, got {n}")
+        dtype = emissions.dtype
         emissions, lengths = self._read(emissions, lengths)
         steps, size, K = emissions.shape
         transitions, start, end = self.scores()
@@ -173,12 +179,13 @@ class CRF(nn.Module):
                 at = torch.where((lengths == t + 1).unsqueeze(1), chosen, at)
             tags[t] = at
         tags = torch.where(_real(lengths, steps).unsqueeze(2), tags // n, 0)
-        return Best(tags.permute(2, 0, 1), final.T)
+        return Best(tags.permute(2, 0, 1), final.T.to(dtype))
 
     def _read(self, emissions: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Emissions (T, B, K) with zeros past each sequence's end, and the lengths (B,)."""
+        """Emissions (T, B, K) in float64, with zeros past each sequence's end, and the lengths (B,)."""
         if emissions.dim() != 3 or emissions.shape[2] != self.tags:
             raise ValueError(f"emissions must be (T, B, {self.tags}), got {tuple(emissions.shape)}")
+        emissions = emissions.double()
         steps, size, _ = emissions.shape
         if lengths is None:
             return emissions, torch.full((size,), steps, device=emissions.device)
@@ -243,19 +250,20 @@ def _messages(emissions: Tensor, lengths: Tensor, scores: Scores, both: bool) ->
     first = first.unsqueeze(1)  # (·, 1, K)
     largest = _finite_max(into.flatten(1), 1).unsqueeze(1)  # (·, 1, 1)
     factors = (into - largest).exp_()  # (·, K from, K to)
-    even = int(begin.max()) == 0 if size else True  # all begin at the first step
+    begins = begin == torch.arange(steps, device=emissions.device).view(-1, 1, 1, 1)  # (T, ·, B, 1)
+    late = bool(begins[1:].any())  # not all begin at the first step
     found = emissions.new_empty(steps, 1 + both, size, K)
     state = emissions.new_zeros(1 + both, size, K)
     for t in range(steps):
         if t:
             top = _finite_max(state, 2)
             sums = torch.bmm((state - top).exp_(), factors)
-            if size and sums.min() * SAFE > 1:
+            if size and float(sums.min()) * SAFE > 1:
                 state = sums.log_().add_(top).add_(largest)
             else:
                 state = torch.logsumexp(state.unsqueeze(3) + into.unsqueeze(1), 2)
-        if t == 0 or not even:
-            state = torch.where(begin == t, first, state)
+        if t == 0 or late:
+            state = torch.where(begins[t], first, state)
         state = torch.add(state, drive[t], out=found[t])
     return found[:, 0], found[:, 1].flip(0) if both else found[:, :0]
 

@@ -17,11 +17,12 @@ import io
 import os
 import platform
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, BinaryIO, Self, TextIO
 
 INK, QUIET, RULE = "#1c2430", "#5b6675", "#dfe3e8"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -66,8 +67,9 @@ h2 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.01em; margin: 0 0 
 p {{ margin: 0 0 .8rem; max-width: 46rem }}
 .lead {{ font-size: 1.1rem; color: {QUIET} }}
 section {{ background: #fff; border: 1px solid {RULE}; border-radius: 12px; padding: 1.4rem 1.5rem; margin: 1.4rem 0 }}
+.equation {{ font: 1.1rem 'STIX Two Math', 'Cambria Math', Cambria, Georgia, serif; margin-left: 1.5rem }}
 section > :last-child {{ margin-bottom: 0 }}
-figure {{ margin: .6rem 0 0 }}
+figure {{ margin: .6rem 0 0; overflow-x: auto }}
 .wide {{ overflow-x: auto; margin-top: .6rem }}
 table {{ border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }}
 th, td {{ padding: .45rem .6rem; text-align: right; border-bottom: 1px solid {RULE}; white-space: nowrap }}
@@ -135,6 +137,11 @@ class Page:
 
     def text(self, *paragraphs: str) -> Self:
         self._part().extend(f"<p>{prose(paragraph)}</p>" for paragraph in paragraphs)
+        return self
+
+    def equation(self, *lines: str) -> Self:
+        """Formulas in plain characters, each on a line of its own."""
+        self._part().extend(f'<p class="equation">{html.escape(line)}</p>' for line in lines)
         return self
 
     def code(self, *lines: str) -> Self:
@@ -252,20 +259,55 @@ def replacing(path: str | Path) -> Iterator[TextIO]:
 
     That `path` can be written is tried at once: the time to know is before the work, not after it.
     """
+    text = io.StringIO()
+    with replacing_bytes(path) as file:
+        yield text
+        file.write(text.getvalue().encode())
+
+
+@contextmanager
+def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """The same for bytes."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    missing = [parent for parent in path.parents if not parent.exists()]
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    text = io.StringIO()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    content = io.BytesIO()
+    with _beside(path) as part:
         part.touch()
         part.unlink()
-        yield text
-        part.write_text(text.getvalue(), encoding="utf-8")
+        yield content
+        part.write_bytes(content.getvalue())
         os.replace(part, path)
+
+
+@contextmanager
+def filling(folder: str | Path) -> Iterator[Path]:
+    """An empty directory whose files go into `folder` when the block ends well; if it fails, nothing is changed.
+
+    Files that are there already and are not written again stay as they are.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    with _beside(folder / "files" if folder.exists() else folder) as part:
+        part.mkdir()
+        yield part
+        folder.mkdir(exist_ok=True)
+        for file in sorted(part.iterdir()):
+            os.replace(file, folder / file.name)
+        part.rmdir()
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A name in the same directory under which `path` can be prepared. If that fails, no trace is left of it."""
+    missing = [parent for parent in path.parents if not parent.exists()]
+    part = path.parent / f".{path.name}.{os.getpid()}.part"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
     except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):
             part.unlink()
         for parent in missing:

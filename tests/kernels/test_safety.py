@@ -199,6 +199,29 @@ def test_trace_is_what_was_saved_and_satisfies_the_equations(name: str) -> None:
 
 
 @names
+def test_what_is_saved_past_an_end_is_zero_in_a_trace_and_never_read(name: str) -> None:
+    w = layer(name, H=40)
+    parameters = [v.requires_grad_() for v in vars(w).values() if isinstance(v, Tensor)]
+    lengths = torch.arange(48) % 21
+    x = torch.randn(20, 48, 3, dtype=torch.float64, requires_grad=True)
+    past = torch.arange(20).unsqueeze(1) >= lengths
+
+    def run(traced: bool) -> list[Tensor]:
+        # memory that the next call gets is full of NaN
+        fused_layer(w.cell, [w], torch.full_like(x, torch.nan), [None])
+        y, [state], trace = fused_layer(w.cell, [w], x, [None], lengths=lengths, want_trace=traced)
+        assert y.grad_fn is not None
+        saved = y.grad_fn.saved_tensors[-2]  # type: ignore[attr-defined]
+        assert bool(saved[0][past].isnan().any()) is not traced
+        if traced:
+            assert all(not values[past].any() for values in trace[0].values())
+        return [y, *state, *torch.autograd.grad(y.square().sum() + state[0].sum(), [x, *parameters])]
+
+    for a, b in zip(run(False), run(True), strict=True):
+        assert torch.equal(a, b)
+
+
+@names
 def test_total_gradients_of_every_gate_and_state(name: str) -> None:
     """What backward saw at each step, through the cell's own derivative, is the derivative of every named value."""
     w = layer(name)

@@ -1,5 +1,7 @@
 """RecurrentStepper against the same model in plain torch."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,7 @@ import torch.nn.functional as F
 import carousel
 from carousel import kernels
 from carousel.decoding import Beam, Sample, TopK, search
-from carousel.kernels.generation import predict
+from carousel.kernels.generation import Predictor
 from carousel.layers import RecurrentStepper
 
 V, E, H = 50, 12, 20
@@ -119,9 +121,9 @@ def test_select(kind):
     assert lm.select(lm.start(5), rows) is None
 
 
-def test_weights_are_read_at_every_step():
+def test_weights_are_read_when_a_sequence_begins():
     words, layer, out, lm = model()
-    tokens = torch.randint(V, (1, 5))
+    tokens = torch.randint(V, (3, 5))
     for change in (
         lambda: out.weight.data.mul_(2),
         lambda: layer.weight_hh_l0.data.normal_(),
@@ -133,12 +135,39 @@ def test_weights_are_read_at_every_step():
         torch.testing.assert_close(by_steps(lm, tokens), whole(words, layer, out, tokens), atol=1e-5, rtol=0)
 
 
+def test_rows_come_and_go():
+    """Packed weights and those in place give the same, whichever is needed first."""
+    words, layer, out, lm = model(num_layers=2, proj_size=7)
+    tokens = torch.randint(V, (6, 9))
+    want = whole(words, layer, out, tokens)
+    for counts in ([2, 2, 9, 9, 3, 9], [9, 9, 1, 1, 9, 4]):
+        state, rows = None, torch.arange(counts[0])
+        for t, n in enumerate(counts):
+            if t:
+                wider = torch.arange(n) % len(rows)
+                state, rows = lm.select(state, wider), rows[wider]
+            log_probs, state = lm.step(tokens[t, rows], state)
+            torch.testing.assert_close(log_probs, want[t, rows], atol=1e-5, rtol=0)
+
+
+def test_several_threads_share_a_beginning():
+    words, layer, out, lm = model()
+    tokens = torch.randint(V, (40, 6))
+    want = whole(words, layer, out, tokens)
+    state = lm.step(tokens[0], None)[1].state
+    begun = lm.step(tokens[0, :2], None)[1]._replace(state=state)  # few rows: nothing is packed yet
+    with ThreadPoolExecutor(4) as pool:
+        for said in pool.map(lambda _: by_steps(lm, tokens[1:], begun), range(8)):
+            torch.testing.assert_close(said, want[1:], atol=1e-5, rtol=0)
+
+
 def test_without_kernels(monkeypatch):
     _, _, _, lm = model()
     tokens = torch.randint(V, (4, 5))
     fast = by_steps(lm, tokens)
     monkeypatch.setattr("carousel.kernels.generation.load", lambda: (None, "", "none"))
-    monkeypatch.setattr("carousel.layers.fused.step", lambda *_: None)
+    for name in ("step", "keep"):
+        monkeypatch.setattr(f"carousel.layers.fused.{name}", lambda *_: None)
     torch.testing.assert_close(by_steps(lm, tokens), fast, atol=1e-5, rtol=0)
 
 
@@ -185,21 +214,24 @@ def test_predict(shape, dtype):
     rows, size, vocab = shape
     torch.manual_seed(0)
     h, weight, bias = torch.randn(rows, size, dtype=dtype), torch.randn(vocab, size, dtype=dtype), torch.randn(vocab)
+    before, tolerance = torch.get_num_threads(), 1e-4 if dtype is torch.float32 else 1e-12
     for b in (None, bias.to(dtype)):
-        for threads in (1, 2, 3):
-            before = torch.get_num_threads()
+        predict, want = Predictor(weight, b), F.linear(h, weight, b).log_softmax(-1)
+        assert predict.run is not None
+        for threads in (2, 1, 3):  # the first call packs, for the threads of all
             torch.set_num_threads(threads)
-            said = predict(h, weight, b)
+            said = predict(h)
             torch.set_num_threads(before)
-            tolerance = 1e-4 if dtype is torch.float32 else 1e-12
-            torch.testing.assert_close(said, F.linear(h, weight, b).log_softmax(-1), atol=tolerance, rtol=1e-5)
+            torch.testing.assert_close(said, want, atol=tolerance, rtol=1e-5)
+            torch.testing.assert_close(predict(h[:2]), want[:2], atol=tolerance, rtol=1e-5)
 
 
 @pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
 def test_predict_with_an_impossible_token_and_with_nan():
     h, weight, bias = torch.randn(6, 8), torch.randn(40, 8), torch.zeros(40)
     bias[3] = -torch.inf
-    torch.testing.assert_close(predict(h, weight, bias), F.linear(h, weight, bias).log_softmax(-1))
+    predict = Predictor(weight, bias)
+    torch.testing.assert_close(predict(h), F.linear(h, weight, bias).log_softmax(-1))
     h[2, 1] = torch.nan
-    said = predict(h, weight, bias)
+    said = predict(h)
     assert said[2].isnan().all() and not said[[0, 1, 3, 4, 5]].isnan().any()

@@ -151,6 +151,11 @@ def test_other_tokens(settings, tokens):
     assert model.predict("WARM").probabilities == model.predict("warm").probabilities
 
 
+def test_a_blank_text_alone(settings):
+    model, _ = Classifier.prepare(settings())
+    assert model.predict("").label is None
+
+
 def test_more_examples_to_train_on(settings, tmp_path):
     extra = tmp_path / "phrases.tsv"
     extra.write_text("splendid\tgood\ntedious\tbad\n")
@@ -236,6 +241,21 @@ def test_predict(command, trained, tmp_path):
     assert said[0]["probabilities"].keys() == {"bad", "good"}
 
 
+def test_predict_says_what_it_cuts_off(command, trained, tmp_path):
+    raw = tmp_path / "raw.txt"
+    most = ClassifySettings.model_fields["max_length"].default
+    long = "film " * most
+    raw.write_text(f"a warm film\n{long}\n\n{long}warm\n{long}flat\n{long}dull\n")
+    code, out, err = command("predict", trained, raw, "--json")
+    said = [json.loads(line) for line in out.splitlines()]
+    assert (code, [one["cut"] for one in said]) == (0, [False, False, False, True, True, True])
+    assert said[1]["probabilities"] == said[3]["probabilities"] == said[4]["probabilities"]
+    assert err == f"{raw}:4: cut off after 1,000 tokens (max_length of the run); 3 lines in all\n"
+    code, _, err = command("predict", trained, given=f"{long}warm\n".encode())
+    assert (code, err) == (0, "standard input:1: cut off after 1,000 tokens (max_length of the run)\n")
+    assert command("predict", trained, given=long.encode())[2] == ""
+
+
 def test_eval(command, trained, reviews):
     code, out, _ = command("eval", trained, reviews / "dev.tsv")
     assert code == 0
@@ -257,6 +277,17 @@ def test_check(command, reviews, tmp_path):
     told = " ".join(found["warnings"])
     for part in ("uneven", "another label", "does not have: ugly", "are in", "unknown"):
         assert part in told
+    (tmp_path / "more.tsv").write_text("other\tbad\nodd\tquaint\nodd\tgood\n")
+    more = ("--set", f"extra={tmp_path / 'more.tsv'}")
+    code, out, _ = command("check", tmp_path / "train.tsv", "--dev", tmp_path / "dev.tsv", *more, "--json")
+    found = json.loads(out)
+    assert (code, found["extra"]["texts"], found["shared"], found["dev"]["unknown"]) == (0, 3, 2, 0)
+    told = "\n".join(found["warnings"])
+    assert f"more.tsv: labels that {tmp_path / 'train.tsv'} does not have: quaint" in told
+    assert "more.tsv: 1 texts stand there before with another label" in told
+    assert f"dev.tsv: 2 of 2 texts are in {tmp_path / 'train.tsv'} or {tmp_path / 'more.tsv'} too" in told
+    code, out, _ = command("check", tmp_path / "train.tsv", *more)
+    assert (code, "label quaint" in out) == (0, True)
     code, out, _ = command("check", reviews / "train.tsv", "--dev", reviews / "dev.tsv")
     assert code == 0
     assert "label good" in out

@@ -18,6 +18,11 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def warn(message: str) -> None:
+    """Print `message` as one yellow line on stderr."""
+    Console(stderr=True, highlight=False).print(message, style="yellow", markup=False, soft_wrap=True)
+
+
 def usage(error: typer.TyperException) -> str:
     """What was wrong with the command line, and the command that says what is right."""
     context = getattr(error, "ctx", None)

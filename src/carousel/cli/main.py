@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 import carousel
 
-from . import bench, data, predict, train, translate, use
-from .errors import fail, option, reason, usage
+from . import bench, data, demo, lab, predict, train, translate, use, vectors
+from .errors import fail, reason, usage
 
 app = typer.Typer(
     name="carousel",
@@ -27,11 +26,14 @@ app = typer.Typer(
     epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see where it came from.",
 )
 app.add_typer(bench.app, name="bench")
+app.add_typer(lab.app, name="lab")
 app.add_typer(train.app, name="train")
 app.add_typer(data.app, name="data")
+demo.register(app)
 use.register(app)
 predict.register(app)
 translate.register(app)
+vectors.register(app)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -65,37 +67,10 @@ def root(
     """Recurrent networks for PyTorch, at fused speed, with glass walls.
 
     \b
-    carousel demo                see it work: a report in two minutes
+    carousel demo                see it work: a translator of dates, in two minutes
     carousel bench layers        measure it here, against torch.nn
     carousel demo --help         what a command does, with examples
     """
-
-
-@app.command()
-def demo(
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", file_okay=False, help="Where the report goes."),
-    ] = Path("demo-latch"),
-    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same report.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar; print only the path.")] = False,
-) -> None:
-    """Train every cell on the latch task and write a report of what each one remembers.
-
-    The first steps of a sequence say which class it belongs to, the rest is
-    noise. A plain RNN forgets, an LSTM does not. The report shows accuracy
-    against length, the gradient that reaches the first step, and the forget
-    gate over time; it is one HTML page that needs no network.
-
-    \b
-    carousel demo                          write demo-latch/report.html
-    carousel demo --out latch --seed 3     elsewhere, from another seed
-    """
-    from carousel.lab import latch
-
-    with option("--out"):
-        path = latch.demo(out=out, seed=seed, quiet=quiet)
-    typer.echo(path)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .errors import warn
 from .pairs import PairCommand
 from .use import JsonOption, RunArgument, lines_of, load
 
@@ -52,9 +53,16 @@ def predict(
     with replacing(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
-        for found in items:
+        cut = []
+        for number, found in enumerate(items, 1):
+            if found.get("cut"):
+                cut.append(number)
             text = found["drawing"] + "\n" if draw else model.written(found)
             typer.echo(json.dumps(found, ensure_ascii=False) if as_json else text, file)
+    if cut:
+        several = f"; {len(cut):,} lines in all" if len(cut) > 1 else ""
+        limit = f"{model.settings.max_length:,} tokens (max_length of the run)"
+        warn(f"{data or 'standard input'}:{cut[0]}: cut off after {limit}{several}")
 
 
 def check(

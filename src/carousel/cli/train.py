@@ -52,6 +52,14 @@ EXAMPLES = {
 
     Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
     Then: carousel eval run dev.conllu, carousel predict run sentences.txt.""",
+    "encode": """Train a sentence encoder on pairs of texts and what is said of them: TSV, CSV or JSONL.
+
+    \b
+    carousel train encode pairs.tsv --dev dev.tsv --label-column relatedness_score --out run
+    carousel train encode snli.tsv --target class --hidden 300 --out run      entailment: a class
+    carousel train encode pairs.tsv --pooling attention --cell gru --out run
+
+    Then: carousel embed run texts.txt --out vectors.npy, carousel similar run texts.txt --to "a dog runs".""",
     "tree": """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
 
     \b

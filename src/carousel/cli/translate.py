@@ -73,6 +73,18 @@ def translate(
             metavar="FILE", help="Where each token looked most, as pairs i-j (Pharaoh).", rich_help_panel=OUTPUT
         ),
     ] = None,
+    attention: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Where each token looked, as a picture: .png, .svg, .pdf.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    tree: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The search as a tree, as a picture; - prints it as text.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, with tokens and scores.", rich_help_panel=OUTPUT)
     ] = False,
@@ -83,6 +95,7 @@ def translate(
     A line that is empty stays empty; one that is too long for the model is cut
     off; both are said on standard error. With -n several translations of each
     line are written: the line's number, score and text, with tabs between.
+    Pictures are for a few lines; those of the second are FILE-2 and so on.
 
     \b
     carousel translate run texts.txt > translated.txt
@@ -91,8 +104,11 @@ def translate(
     carousel translate run texts.txt --with run2 --with run3          an ensemble
     carousel translate run texts.txt --temperature 0.8 --top-k 20 --seed 7
     carousel translate run texts.txt --unknown replace --alignment links.txt
+    echo "a man is sleeping ." | carousel translate run --attention a.png --tree -
     """
     from carousel.report import replacing
+
+    from .drawing import Drawings
 
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "random_k": random_k}
     drawing = [name for name, value in drawn.items() if value is not None]
@@ -104,14 +120,18 @@ def translate(
         raise typer.BadParameter("alpha belongs to --length gnmt", param_hint="--alpha")
     wish: dict[str, Any] = {
         **drawn, "beam": 1 if greedy else 5 if beam is None else beam, "n": n_best, "length": length,
-        "completed": completed, "max_length": max_length, "unknown": unknown, "seed": seed,
+        "completed": completed, "max_length": max_length, "unknown": unknown, "seed": seed, "tree": tree is not None,
         "prefix": prefix if prefixes is None else list(lines_of(prefixes, blank=True)),
     } | ({} if alpha is None else {"alpha": alpha})  # fmt: skip
+    looks, trees = Drawings("--attention", attention), Drawings("--tree", None if str(tree) == "-" else tree)
     model, *others = [load(folder, "translate") for folder in (run, *(ensemble or []))]
     found = model.translations(
-        lines_of(data, blank=True), ensemble=others, batch=batch, attention=alignment is not None or as_json,
+        lines_of(data, blank=True), ensemble=others, batch=batch,
+        attention=alignment is not None or attention is not None or as_json,
         window=1 if data is None and sys.stdin.isatty() else 1024, **wish,
     )  # fmt: skip
+    if attention is not None and model.decoder.attention is None:
+        raise ValueError(f"{run}: the model has no attention to show; train one with attention: additive")
     with ExitStack() as files:
         file = files.enter_context(replacing(out)) if out is not None else None
         links = files.enter_context(replacing(alignment)) if alignment is not None else None
@@ -127,6 +147,15 @@ def translate(
                     typer.echo(f"{number}\t{one.score:.4f}\t{one.text}", file)
             if links is not None:
                 typer.echo(" ".join(f"{i}-{j}" for i, j in made.alignment()), links)
+            if not made.source_tokens:
+                continue  # of an empty line there is nothing to see
+            if str(tree) == "-":
+                typer.echo(made.tree, file)
+            looks.add(number, made.attention_picture)
+            if made.tree is not None:
+                trees.add(number, made.tree.picture)
+        looks.write()
+        trees.write()
 
 
 def _watched(found: Iterator[Any], data: Path | None, quiet: bool) -> Iterator[Any]:

@@ -10,6 +10,7 @@ conll.py             tagged sentences in columns, CoNLL-U among them (as example
 tags.py              spans as tags: IOB1, IOB2, BIOES
 vectors.py           word vectors in text form
 stream_batches.py    batches of running text, state carried (what both share is in batches.py)
+dates.py             dates as people write them, to make pairs of
 check.py             what is in a file, before training on it
 """
 

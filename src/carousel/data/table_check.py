@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from rich.table import Table as RichTable
 
 from .kinds import UNK
 from .lines import chunks
-from .tables import Table
+from .tables import Row
 from .vocabulary import Vocabulary
+
+
+class Rows(Protocol):
+    """Labelled texts of a file, as often as they are asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Row]: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,12 @@ class TableCheck:
     max_length: int
     train: TableFacts
     dev: TableFacts | None
-    shared: int | None  # texts of dev that are in train too; None without dev
+    shared: int | None  # texts of dev that are trained on too; None without dev
+    extra: TableFacts | None = None  # more to train on
+
+    @property
+    def files(self) -> list[TableFacts]:
+        return [facts for facts in (self.train, self.extra, self.dev) if facts is not None]
 
     @property
     def warnings(self) -> list[str]:
@@ -63,7 +77,7 @@ class TableCheck:
             if often >= 10 * least:
                 said = f"{rare!r} is {least:,} of {train.texts:,} texts"
                 found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
-        for facts in filter(None, (self.train, self.dev)):
+        for facts in self.files:
             name = facts.file
             if facts.unknown_rate > 0.1:
                 found.append(f"{name}: {facts.unknown_rate:.1%} of the tokens are unknown; enlarge the vocabulary")
@@ -77,11 +91,11 @@ class TableCheck:
                     f"{facts.longest:,} tokens in the longest text; {facts.cut:,} are cut off after {self.max_length:,}"
                 )
                 found.append(f"{place}: {said} (max_length)")
-        if self.dev:
-            if strange := sorted(self.dev.labels.keys() - train.labels.keys()):
-                found.append(f"{self.dev.file}: labels that {train.file} does not have: {', '.join(strange[:10])}")
-            if self.shared:
-                found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {train.file} too")
+            if strange := sorted(facts.labels.keys() - train.labels.keys()):
+                found.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
+        if self.dev and self.shared:
+            where = f"{train.file} or {self.extra.file}" if self.extra else train.file
+            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {where} too")
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,7 +104,7 @@ class TableCheck:
     def __rich__(self) -> RichTable:
         table = RichTable(title=f"vocabulary of {self.vocabulary_size:,} tokens")
         table.add_column("")
-        files = [facts for facts in (self.train, self.dev) if facts is not None]
+        files = self.files
         for facts in files:
             table.add_column(facts.file, justify="right")
         rows = {
@@ -104,7 +118,7 @@ class TableCheck:
             "repeated texts": [f"{f.repeated:,}" for f in files],
         }
         if self.shared is not None:
-            rows["also in train"] = ["", f"{self.shared:,}"]
+            rows["also in train"] = [*("" for _ in files[1:]), f"{self.shared:,}"]
         for name, cells in rows.items():
             table.add_row(name, *cells)
         table.add_section()
@@ -118,9 +132,15 @@ class TableCheck:
 
 
 def check_tables(
-    train: Table, dev: Table | None, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str] = str
+    train: Rows,
+    dev: Rows | None,
+    vocabulary: Vocabulary,
+    max_length: int,
+    change: Callable[[str], str] = str,
+    *,
+    extra: Rows | None = None,
 ) -> TableCheck:
-    """Read `train` and `dev` (or None) once each and say what is in them, as `vocabulary` sees it.
+    """Read `train`, `dev` and `extra` (more to train on) once each and say what is in them, as `vocabulary` sees it.
 
     >>> import pathlib, tempfile
     >>> from carousel.data import Vocabulary
@@ -133,15 +153,18 @@ def check_tables(
     ({'good': 1, 'bad': 2}, 3, 1, 1)
     """
     train_facts, known = _read(train, vocabulary, max_length, change)
-    dev_facts = shared = None
+    extra_facts = dev_facts = shared = None
+    if extra is not None:
+        extra_facts, texts = _read(extra, vocabulary, max_length, change)
+        known |= texts
     if dev is not None:
         dev_facts, texts = _read(dev, vocabulary, max_length, change)
         shared = sum(count for text, count in texts.items() if text in known)
-    return TableCheck(len(vocabulary), max_length, train_facts, dev_facts, shared)
+    return TableCheck(len(vocabulary), max_length, train_facts, dev_facts, shared, extra_facts)
 
 
 def _read(
-    table: Table, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
+    table: Rows, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
 ) -> tuple[TableFacts, Counter[int]]:
     """The facts of a file, and how often a text with each hash occurs in it."""
     texts: Counter[int] = Counter()

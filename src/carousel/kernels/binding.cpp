@@ -6,6 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <deque>
+#include <mutex>
 #include <stdexcept>
 
 #include "kernels.hpp"
@@ -28,11 +31,30 @@ const CellKernel<T>& kernel_of(const std::string& cell) {
   throw std::invalid_argument("no kernel for cell '" + cell + "'");
 }
 
-// A stack of layers, one direction, that runs one step a call: all of it in one go, outputs are the states.
+// The first call that makes what later ones only read runs alone; before and after it any number may run at once.
+class Once {
+ public:
+  template <class Call>
+  void run(bool makes, const Call& call) {
+    if (!makes || made.load(std::memory_order_acquire)) return call();
+    std::lock_guard<std::mutex> lock(mutex);
+    call();
+    made.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> made{false};
+  std::mutex mutex;
+};
+
+// A stack of layers, one direction, that runs one step a call: all of it in one go, outputs are the states. With
+// `panels` it keeps its weights as the first step of many rows has packed them; without, every step reads them anew.
 template <class T>
 struct Stream {
   std::string cell;
   std::vector<Layer<T>> layers;
+  std::deque<Panels<T>> panels;  // one a layer; or none
+  Once packing;
 
   // x (B, I) of the first layer; h (L, B, P), c (L, B, H): null stands for zeros; h_n, c_n: out, as h and c
   void step(long batch, int threads, std::uintptr_t x, std::uintptr_t h, std::uintptr_t c, std::uintptr_t h_n,
@@ -41,18 +63,37 @@ struct Stream {
     nb::gil_scoped_release release;
     auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
     std::vector<Layer<T>> now = layers;  // calls from several threads must not meet
-    const T* input = real(x);
-    for (std::size_t l = 0; l < now.size(); l++) {
-      Layer<T>& layer = now[l];
-      Direction<T>& d = layer.direction[0];
-      const long P = batch * layer.projected * long(l), H = batch * layer.hidden * long(l);
-      layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + P;
-      layer.threads = threads;
-      d.h_0 = h ? real(h) + P : nullptr;
-      if (kernel.has_c) d.c_0 = c ? real(c) + H : nullptr, d.c_n = real(c_n) + H;
-      run_forward(layer, kernel);
-      input = layer.output;
-    }
+    packing.run(!panels.empty() && !brief(batch), [&] {
+      const T* input = real(x);
+      for (std::size_t l = 0; l < now.size(); l++) {
+        Layer<T>& layer = now[l];
+        Direction<T>& d = layer.direction[0];
+        const long P = batch * layer.projected * long(l), H = batch * layer.hidden * long(l);
+        layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + P;
+        layer.threads = threads;
+        if (!panels.empty()) d.panels = &panels[l];
+        d.h_0 = h ? real(h) + P : nullptr;
+        if (kernel.has_c) d.c_0 = c ? real(c) + H : nullptr, d.c_n = real(c_n) + H;
+        run_forward(layer, kernel);
+        input = layer.output;
+      }
+    });
+  }
+};
+
+// The output layer, with its weights kept as the first call of many rows has packed them.
+template <class T>
+struct Predicting {
+  long size, vocab;
+  std::uintptr_t weight, bias;  // (V, D); (V) or null
+  OutputPanels<T> panels;
+  Once packing;
+
+  // h (N, D); log_probs (N, V): out
+  void run(long rows, int threads, std::uintptr_t h, std::uintptr_t log_probs) {
+    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
+    const Prediction<T> call{rows, size, vocab, real(h), real(weight), real(bias), real(log_probs)};
+    packing.run(!brief(rows), [&] { run_predict<T>(call, panels, threads); });
   }
 };
 
@@ -127,7 +168,7 @@ void bind(nb::module_& module, const std::string& suffix) {
       },
       nb::arg("steps"), nb::arg("batch"), nb::arg("input"), nb::arg("hidden"), nb::arg("projected"),
       nb::arg("directions"), nb::arg("threads"));
-  layer.def_rw("zone_h", &L::zone_h).def_rw("zone_c", &L::zone_c);
+  layer.def_rw("zone_h", &L::zone_h).def_rw("zone_c", &L::zone_c).def_rw("traced", &L::traced);
   pointer(layer, "x", &L::x);
   pointer(layer, "lengths", &L::lengths);
   pointer(layer, "reset", &L::reset);
@@ -147,8 +188,13 @@ void bind(nb::module_& module, const std::string& suffix) {
     run_backward(self, kernel);
   });
   nb::class_<Stream<T>> stream(module, ("Stream" + suffix).c_str());
-  stream.def("__init__", [](Stream<T>* self, const std::string& cell) { new (self) Stream<T>{cell, {}}; });
+  stream.def("__init__", [](Stream<T>* self, const std::string& cell) { new (self) Stream<T>{cell, {}, {}, {}}; });
   stream.def("add", [](Stream<T>& self, const L& layer) { self.layers.push_back(layer); });
+  stream.def("keep", [](const Stream<T>& self) {
+    Stream<T>* kept = new Stream<T>{self.cell, self.layers, {}, {}};
+    for (std::size_t l = 0; l < self.layers.size(); l++) kept->panels.emplace_back();
+    return kept;
+  }, nb::rv_policy::take_ownership);
   stream.def("step", &Stream<T>::step);
 
   nb::class_<Output<T>> output(module, ("Output" + suffix).c_str());
@@ -181,13 +227,14 @@ void bind(nb::module_& module, const std::string& suffix) {
     nb::gil_scoped_release release;
     run_additive<T>(call, threads);
   });
-  // h (N, D), weight (V, D), bias (V) or null, log_probs (N, V): out
-  module.def(("predict" + suffix).c_str(), [](long rows, long size, long vocab, std::uintptr_t h, std::uintptr_t weight,
-                                              std::uintptr_t bias, std::uintptr_t log_probs, int threads) {
-    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
-    nb::gil_scoped_release release;
-    run_predict<T>({rows, size, vocab, real(h), real(weight), real(bias), real(log_probs)}, threads);
+
+  using P = Predicting<T>;
+  nb::class_<P> predicting(module, ("Predicting" + suffix).c_str());
+  predicting.def("__init__", [](P* self, long size, long vocab, std::uintptr_t weight, std::uintptr_t bias) {
+    new (self) P{size, vocab, weight, bias, {}, {}};
   });
+  predicting.def("run", &P::run, nb::call_guard<nb::gil_scoped_release>());
+
   // log_probs (N, V); uniform (N), found, tokens and values (N): out
   module.def(("choose" + suffix).c_str(), [](const Samplers& samplers, long rows, long vocab, std::uintptr_t log_probs,
                                              Array<const double> uniform, Array<std::int64_t> tokens, Array<T> values,

@@ -87,7 +87,7 @@ class Draw {
     const long blocks = up(std::max(4 * k, long(std::sqrt(double(count) * k))), lanes<T>), deep = count / blocks;
     T bar;
     if (deep < 2) {
-      bar = reach(values, nullptr, count, double(k));
+      bar = reach(values, nullptr, count, double(k), 2 * double(k));
     } else {
       weights.resize(blocks);
       for (long b = 0; b < blocks; b += lanes<T>) {
@@ -98,7 +98,7 @@ class Draw {
         }
         store<T>(weights.data() + b, most);
       }
-      bar = reach(weights.data(), nullptr, blocks, double(k));
+      bar = reach(weights.data(), nullptr, blocks, double(k), 2 * double(k));
     }
     std::vector<Item> left;
     left.reserve(k + k / 4);
@@ -186,14 +186,16 @@ class Draw {
     return sum;
   }
 
-  // The greatest bar at which that is still `need`; the lowest finite number if it never is. By halves, over all
-  // numbers there are: that needs no sorting and no guess.
-  static T reach(const T* values, const T* weights, long n, double need) {
+  // The greatest bar at which that is still `need`, or one at which it is no more than `most`; the lowest finite number if
+  // there is none. By halves, over all numbers there are: that needs no sorting and no guess.
+  static T reach(const T* values, const T* weights, long n, double need, double most = 0) {
     typename Exponential<T>::Int from = order(std::numeric_limits<T>::lowest()), to = order(-never);
     while (from + 1 < to) {
       const auto middle = from / 2 + to / 2 + (from % 2 + to % 2) / 2;
-      if (mass(values, weights, n, number(middle)) >= need) from = middle;
+      const double found = mass(values, weights, n, number(middle));
+      if (found >= need) from = middle;
       else to = middle;
+      if (found >= need && found <= most) break;
     }
     return number(from);
   }

@@ -43,15 +43,15 @@ class Forward {
 
   Forward(const Layer<T>& layer, const CellKernel<T>& cell, long index)
       : layer(layer), d(layer.direction[index]), schedule(layer, index == 1), cell(cell),
-        size(cell.planes, layer.hidden), index(index) {
+        size(cell.planes, layer.hidden), index(index), packed(d.panels ? *d.panels : own) {
     const int gates = cell.gates, first_gates = cell.first_gates();
     const long panels = size.panels(gates, size.blocks);
     chunk = std::min(layer.steps, std::max(1L, 512 / layer.batch));
-    if (!brief()) {
-      packed_ih.reserve(panels * layer.input * panel<T>);
-      packed_hh.reserve(size.panels(first_gates, size.blocks) * layer.projected * panel<T>);
-      if (cell.staged) packed_n.reserve(size.panels(1, size.blocks) * layer.projected * panel<T>);
-      if (projects()) packed_hr.reserve(ceil_div(layer.projected, panel<T>) * layer.hidden * panel<T>);
+    if (packs()) {
+      packed.ih.reserve(panels * layer.input * panel<T>);
+      packed.hh.reserve(size.panels(first_gates, size.blocks) * layer.projected * panel<T>);
+      if (cell.staged) packed.n.reserve(size.panels(1, size.blocks) * layer.projected * panel<T>);
+      if (projects()) packed.hr.reserve(ceil_div(layer.projected, panel<T>) * layer.hidden * panel<T>);
     }
     if (projects()) m.reserve(layer.batch * size.plane);
     bias.zero(panels * panel<T>);
@@ -93,15 +93,15 @@ class Forward {
     long from, to, p_from, p_to;  // blocks, and panels of the projection
     size.share(team, from, to);
     team.share(ceil_div(P, panel<T>), p_from, p_to);
-    if (!brief()) {
-      pack_gates(size, d.weight_ih, layer.input, 0, gates, from, to, T_of(packed_ih));
-      pack_gates(size, d.weight_hh, P, 0, first_gates, from, to, T_of(packed_hh));
-      if (cell.staged) pack_gates(size, d.weight_hh, P, gates - 1, 1, from, to, T_of(packed_n));
+    if (packs()) {
+      pack_gates(size, d.weight_ih, layer.input, 0, gates, from, to, T_of(packed.ih));
+      pack_gates(size, d.weight_hh, P, 0, first_gates, from, to, T_of(packed.hh));
+      if (cell.staged) pack_gates(size, d.weight_hh, P, gates - 1, 1, from, to, T_of(packed.n));
     }
-    if (projects() && !brief())  // column n of W_hrᵀ is a row of W_hr
+    if (projects() && packs())  // column n of W_hrᵀ is a row of W_hr
       for (long p = p_from; p < p_to; p++) {
         const long n = std::min<long>(panel<T>, P - p * panel<T>);
-        T* t = packed_hr + p * size.hidden * panel<T>;
+        T* t = packed.hr + p * size.hidden * panel<T>;
         if (n < panel<T>) std::fill_n(t, size.hidden * panel<T>, T(0));
         transpose<T>(d.weight_hr + p * panel<T> * size.hidden, size.hidden, n, size.hidden, t, panel<T>);
       }
@@ -119,6 +119,11 @@ class Forward {
     finish(my, inner);
   }
 
+  // After the run: its panels are there for the next, if they are kept.
+  void keep() {
+    if (packs()) packed.made = true;
+  }
+
   // Zoneout of one state of row j, columns [from, to), after the step: `fresh` and `old` may be rows of the state itself.
   static void zone(T* to_row, const T* fresh, const T* old, const std::uint8_t* keep, T rate, long from, long to) {
     for (long p = from; p < to; p++) to_row[p] = !keep ? rate * old[p] + (1 - rate) * fresh[p] : keep[p] ? old[p] : fresh[p];
@@ -134,7 +139,8 @@ class Forward {
 
  private:
   long chunk;  // steps whose drive is made at once
-  Buffer<T> packed_ih, packed_hh, packed_n, packed_hr;
+  Panels<T> own;
+  Panels<T>& packed;  // the weights: `own`, or those that are kept
   Buffer<T> bias;        // (panels, panel)
   Buffer<T> zeros;
   Buffer<T> start_c;    // (B, cell_row): c_0, and in a forward-only call the c of each row
@@ -146,8 +152,9 @@ class Forward {
 
   static T* T_of(const Buffer<T>& b) { return b; }
 
-  // So few rows that packing the weights would cost more than it saves.
-  bool brief() const { return layer.steps * layer.batch <= 4; }
+  bool brief() const { return carousel::brief(layer.steps * layer.batch); }
+  bool packs() const { return !brief() && !packed.made; }
+
   void list(Stepping<T>& my) const {
     const long n = long(my.rows.size()), width = cell.gates * panel<T>;
     for (auto* list : {&my.h_, &my.c_, &my.arg}) list->resize(n);
@@ -192,7 +199,7 @@ class Forward {
             }
       return;
     }
-    const Packed<T> w{packed_ih, layer.input, columns.data(), 0, cell.whole_rows ? nullptr : T_of(bias)};
+    const Packed<T> w{packed.ih, layer.input, columns.data(), 0, cell.whole_rows ? nullptr : T_of(bias)};
     multiply<T>(long(my.x.size()), my.x.data(), 0, w, size.panels(cell.gates, from), size.panels(cell.gates, to),
                 my.drive.data(), Into::store);
   }
@@ -227,7 +234,7 @@ class Forward {
       }
     }
     if (cell.whole_rows) {
-      const Packed<T> w{packed_hh, P, u_columns.data(), 0, nullptr};
+      const Packed<T> w{packed.hh, P, u_columns.data(), 0, nullptr};
       if (brief()) {
         for (long j = 0; j < n; j++)
           for (long q = 0; q < cell.gates; q++)
@@ -239,16 +246,16 @@ class Forward {
       for (long j = team.rank; j < n; j += team.size) cell.step_row(*this, my, j);
       team.sync();
     } else if (cell.staged) {
-      blocks(my, Stage::gates, packed_hh, cell.first_gates(), my.arg.data(), n, from, to);
+      blocks(my, Stage::gates, packed.hh, cell.first_gates(), my.arg.data(), n, from, to);
       team.sync();
-      blocks(my, Stage::candidate, packed_n, 1, my.second_all.data(), n, from, to);
+      blocks(my, Stage::candidate, packed.n, 1, my.second_all.data(), n, from, to);
       team.sync();
     } else {
-      blocks(my, Stage::all, packed_hh, cell.gates, my.arg.data(), n, from, to);
+      blocks(my, Stage::all, packed.hh, cell.gates, my.arg.data(), n, from, to);
       team.sync();
     }
     if (projects()) {
-      const Packed<T> w{packed_hr, size.hidden, nullptr, P, nullptr};
+      const Packed<T> w{packed.hr, size.hidden, nullptr, P, nullptr};
       if (brief()) {
         for (long j = 0; j < n; j++)
           for (long p = p_from * panel<T>; p < std::min(P, p_to * panel<T>); p += lanes<T>) {
@@ -292,6 +299,7 @@ class Forward {
       const long b = my.rows[j], length = schedule.length(b), last = schedule.reverse ? 0 : length - 1;
       for (long t = length; t < layer.steps; t++) {
         std::fill_n(output_at(t, b), P, T(0));
+        if (!layer.traced) continue;  // a backward reads only what there is
         if (d.values) std::fill_n(value_at(t, 0, b), size.value_row, T(0));
         if (d.cells) std::fill_n(d.cells + (t * layer.batch + b) * size.cell_row, size.cell_row, T(0));
       }
@@ -311,6 +319,7 @@ void forward(const Layer<T>& layer, const CellKernel<T>& cell) {
   if (layer.directions == 1) {
     Barrier barrier(layer.threads);
     parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
+    ahead.keep();
     return;
   }
   Forward<T> back(layer, cell, 1);

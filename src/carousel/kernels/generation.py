@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from . import load
@@ -13,29 +14,39 @@ from . import load
 SAMPLING = ("temperature", "top_k", "random_k", "top_p")  # by number, as in choose.hpp
 
 
-def predict(h: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    """log softmax(W h + b), (N, V), of h (N, D), weight (V, D) and bias (V). None: the kernels cannot run this.
+class Predictor:
+    """The output layer of a search, weight (V, D) and bias (V): log softmax(W h + b) of a few rows h at a time.
 
-    Nothing is kept from call to call, and no gradient flows.
+    The first call of more than a few rows packs W for it and all that follow, so a Predictor is for as long as the
+    parameters stay as they are. No gradient flows. Where the kernels cannot run, the same comes from torch.
 
     >>> h, out = torch.randn(3, 8), torch.nn.Linear(8, 50)
-    >>> torch.allclose(predict(h, out.weight, out.bias), out(h).log_softmax(-1), atol=1e-5)
+    >>> with torch.no_grad():
+    ...     torch.allclose(Predictor(out.weight, out.bias)(h), out(h).log_softmax(-1), atol=1e-5)
     True
     """
-    native, kind = load()[0], h.dtype
-    if native is None or kind not in (torch.float32, torch.float64):
-        return None
-    for t in (h, weight) if bias is None else (h, weight, bias):
-        if t.dtype is not kind or not t.is_cpu or not t.is_contiguous():
-            return None
-    (rows, size), vocab = h.shape, weight.shape[0]
-    if weight.shape[1] != size or (bias is not None and bias.shape != (vocab,)):
-        return None
-    log_probs = torch.empty(rows, vocab, dtype=kind)
-    run = native.predict32 if kind is torch.float32 else native.predict64
-    places = h.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), log_probs.data_ptr()
-    run(rows, size, vocab, *places, torch.get_num_threads())
-    return log_probs
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None):
+        self.weight, self.bias = weight, bias
+        self.vocab, self.size = weight.shape
+        self.kind = weight.dtype
+        self.run: Callable[[int, int, int, int], None] | None = None
+        native, given = load()[0], [weight] if bias is None else [weight, bias]
+        if native is None or self.kind not in (torch.float32, torch.float64):
+            return
+        if all(t.dtype is self.kind and t.is_cpu and t.is_contiguous() for t in given):
+            make = native.Predicting32 if self.kind is torch.float32 else native.Predicting64
+            places = weight.data_ptr(), 0 if bias is None else bias.data_ptr()
+            self.run = make(self.size, self.vocab, *places).run
+
+    def __call__(self, h: Tensor) -> Tensor:
+        """h (N, D) → (N, V)."""
+        rows, size = h.shape
+        if self.run is None or h.dtype is not self.kind or size != self.size or not (h.is_cpu and h.is_contiguous()):
+            return F.linear(h, self.weight, self.bias).log_softmax(-1)
+        log_probs = h.new_empty(rows, self.vocab)
+        self.run(rows, torch.get_num_threads(), h.data_ptr(), log_probs.data_ptr())
+        return log_probs
 
 
 class Chooser:

@@ -62,8 +62,8 @@ void run_additive(const Scores<T>& call, int threads) {
 }
 
 template <class T>
-void run_predict(const Prediction<T>& call, int threads) {
-  predict<T>(call, threads);
+void run_predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
+  predict<T>(call, panels, threads);
 }
 
 template <class T>
@@ -73,7 +73,7 @@ void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, in
 
 template void run_output(const Output<CAROUSEL_REAL>&);
 template void run_additive(const Scores<CAROUSEL_REAL>&, int);
-template void run_predict(const Prediction<CAROUSEL_REAL>&, int);
+template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);

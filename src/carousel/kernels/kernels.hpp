@@ -26,7 +26,7 @@ void run_additive(const Scores<T>&, int threads);
 
 // The output layer for a few rows, and the choice of a token from each: log-probabilities in, tokens out.
 template <class T>
-void run_predict(const Prediction<T>&, int threads);
+void run_predict(const Prediction<T>&, OutputPanels<T>&, int threads);
 template <class T>
 void run_choose(const Choices<T>&, const std::vector<Sampler>&, int threads);
 

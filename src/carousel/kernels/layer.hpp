@@ -15,6 +15,13 @@
 
 namespace carousel {
 
+// A direction's weights, packed for products of many rows. A call makes its own; a search keeps them from step to step.
+template <class T>
+struct Panels {
+  Buffer<T> ih, hh, n, hr;
+  bool made = false;
+};
+
 template <class T>
 struct Direction {
   const T* weight_ih = nullptr;  // (G·H, I)
@@ -63,6 +70,7 @@ struct Direction {
   T* d_norm_c_bias = nullptr;
   T* total_h = nullptr;  // (T, B, P): ∂L/∂h_t with all that flows back in time
   T* total_c = nullptr;  // (T, B, H): ∂L/∂c_t from later steps, before this step's own h
+  Panels<T>* panels = nullptr;  // kept from call to call; null: not kept
 };
 
 template <class T>
@@ -73,6 +81,7 @@ struct Layer {
   const std::int64_t* lengths = nullptr; // (B)
   const std::uint8_t* reset = nullptr;   // (T, B)
   T zone_h = 0, zone_c = 0;              // rates in evaluation; in training the masks above say
+  bool traced = true;                    // someone looks at values and cells: they are zero past a sequence's end
   T* output = nullptr;                   // (T, B, D·P)
   const T* d_output = nullptr;           // (T, B, D·P)
   T* d_x = nullptr;                      // (T, B, I)
@@ -156,6 +165,9 @@ class Schedule {
  private:
   std::vector<long> order;
 };
+
+// So few rows that packing the weights would cost more than it saves.
+inline bool brief(long rows) { return rows <= 4; }
 
 // Threads worth starting: that costs as much as some ten thousand multiplications.
 template <class T>

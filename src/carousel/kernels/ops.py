@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -70,6 +71,7 @@ class Call:
     reset: Tensor | None  # (T, B) bool
     zone: tuple[float, float]  # rates of h and c in evaluation
     noise: list[Tensor | None]  # mask, zone_h, zone_c of each direction
+    traced: bool = True  # someone looks at what is saved, so it is zero past a sequence's end
     reference: Callable[..., tuple[Tensor, ...]] | None = None
     totals: list[dict[str, Tensor]] | None = None
 
@@ -135,6 +137,7 @@ def fused_layer(
         None if reset is None else reset.contiguous(),
         zone,
         noise,
+        want_trace,
     )
     if torch.compiler.is_compiling():
         output, h_n, c_n, values, held = _compiled(call, tensors, want_trace)
@@ -232,6 +235,7 @@ def _layer(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Any, tuple[int
     if call.reset is not None:
         layer.reset = call.reset.data_ptr()
     layer.zone_h, layer.zone_c = call.zone
+    layer.traced = call.traced
     for d in range(call.directions):
         direction = layer.direction(d)
         for name, t in zip(SLOTS, tensors[1 + d * len(SLOTS) :], strict=False):
@@ -479,7 +483,7 @@ class Stream:
     """A stack of layers, one direction, that takes one step a call.
 
     `weights` has one entry a layer. Nothing is copied: the parameters may be trained in place between steps, but one
-    that moves needs a new Stream.
+    that moves needs a new Stream. `keep()` gives a stream for as long as they stay as they are, which is faster.
 
     >>> cell = carousel.cells.LSTM()
     >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
@@ -513,6 +517,13 @@ class Stream:
                         raise ValueError(f"Stream: {name} must be contiguous")
                     setattr(layer.direction(0), name, p.data_ptr())
             self.native.add(layer)
+
+    def keep(self) -> Stream:
+        """The same, but its first step of more than a few rows packs the weights for it and all that follow."""
+        kept = copy(self)
+        kept.native = self.native.keep()
+        kept.step_native = kept.native.step
+        return kept
 
     def step(self, x: Tensor, state: State | None) -> State:
         """x (B, I), contiguous; state (L, B, S) each, or None for zeros. Returns the new state; h[-1] is the output."""

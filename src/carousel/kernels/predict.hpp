@@ -1,8 +1,8 @@
-// The output layer for a few rows: log softmax(W h + b), with W read where it is.
+// The output layer for a few rows at a time: log softmax(W h + b).
 //
-// Packing W, as the large products do, would cost more than it saves: here the rows h are packed instead, and strips of
-// (W hᵀ) turned over into place. Each thread has a range of the vocabulary, from its products to its log-probabilities;
-// all that threads tell one another is each row's share of the sum.
+// One row or two are products with W where it is. For more, W is packed, which pays because a search asks again and again.
+// Each thread has a range of the vocabulary, from packing to log-probabilities; all that threads tell one another is each
+// row's share of the sum.
 #pragma once
 
 #include <cmath>
@@ -22,6 +22,14 @@ struct Prediction {
   T* log_probs;            // (N, V)
 };
 
+// W and b, packed by the first call that has rows enough, for it and all later ones.
+template <class T>
+struct OutputPanels {
+  Buffer<T> weight;  // (panels, D, panel)
+  Buffer<T> bias;    // (panels, panel)
+  bool made = false;
+};
+
 template <class T>
 CAROUSEL_INLINE T greatest(Vec<T> v) {
   T lane[lanes<T>], most;
@@ -34,24 +42,27 @@ CAROUSEL_INLINE T greatest(Vec<T> v) {
 template <class T>
 class Predictor {
  public:
-  Predictor(const Prediction<T>& call, int threads) : call(call), tops(call.rows * threads), sums(call.rows * threads) {
-    if (brief()) return;
-    const long N = call.rows, D = call.size, panels = ceil_div(N, panel<T>);
-    packed.reserve(panels * D * panel<T>);
-    for (long p = 0; p < panels; p++) {
-      const long n = std::min<long>(panel<T>, N - p * panel<T>);
-      T* to = packed + p * D * panel<T>;
-      if (n < panel<T>) std::fill_n(to, D * panel<T>, T(0));
-      transpose<T>(call.h + p * panel<T> * D, D, n, D, to, panel<T>);
+  Predictor(const Prediction<T>& call, OutputPanels<T>& panels, int threads)
+      : call(call), panels(panels), few(brief(call.rows)), tops(call.rows * threads), sums(call.rows * threads) {
+    if (!few) {
+      for (long n = 0; n < call.rows; n++) h.push_back(call.h + n * call.size), to.push_back(call.log_probs + n * call.vocab);
+      if (panels.made) return;
+      panels.weight.reserve(count() * call.size * panel<T>);
+      panels.bias.reserve(count() * panel<T>);
     }
   }
 
   void run(const Team& team) {
-    long from, to;
-    team.share(ceil_div(call.vocab, lanes<T>), from, to);
-    from *= lanes<T>, to = std::min(to * lanes<T>, call.vocab);
-    if (brief()) dot(from, to);
-    else multiply_strips(from, to);
+    long p0, p1;
+    team.share(count(), p0, p1);
+    const long from = p0 * panel<T>, to = std::min(p1 * panel<T>, call.vocab);
+    if (few) {
+      dot(from, to);
+    } else {
+      if (!panels.made) pack(p0, p1);
+      const Packed<T> W{panels.weight, call.size, nullptr, call.vocab, panels.bias};
+      multiply<T>(call.rows, h.data(), 0, W, p0, p1, this->to.data(), Into::store);
+    }
     for (long n = 0; n < call.rows; n++) measure(n, from, to, tops[n * team.size + team.rank], sums[n * team.size + team.rank]);
     team.sync();
     for (long n = 0; n < call.rows; n++) {
@@ -69,10 +80,23 @@ class Predictor {
 
  private:
   const Prediction<T>& call;
-  Buffer<T> packed;           // (panels, D, panel): hᵀ
+  OutputPanels<T>& panels;
+  const bool few;
+  std::vector<const T*> h;
+  std::vector<T*> to;
   std::vector<T> tops, sums;  // (N, threads): the greatest of each range, and Σ exp(· − greatest)
 
-  bool brief() const { return call.rows <= 4; }
+  long count() const { return ceil_div(call.vocab, panel<T>); }
+
+  void pack(long p0, long p1) {
+    for (long p = p0; p < p1; p++) {
+      const long v = p * panel<T>, n = std::min<long>(panel<T>, call.vocab - v);
+      T *weight = panels.weight + v * call.size, *bias = panels.bias + v;
+      if (n < panel<T>) std::fill_n(weight, call.size * panel<T>, T(0));
+      transpose<T>(call.weight + v * call.size, call.size, n, call.size, weight, panel<T>);
+      for (long j = 0; j < panel<T>; j++) bias[j] = call.bias && j < n ? call.bias[v + j] : T(0);
+    }
+  }
 
   void dot(long from, long to) const {
     for (long v = from; v < to; v += lanes<T>) {
@@ -84,36 +108,20 @@ class Predictor {
     }
   }
 
-  void multiply_strips(long from, long to) const {
-    constexpr long strip = 48;  // rows of W: whole tiles, and of a size that stays in the first-level cache
-    const long panels = ceil_div(call.rows, panel<T>), wide = panels * panel<T>;
-    const Packed<T> B{packed, call.size, nullptr, wide, nullptr};
-    Buffer<T> memory;
-    memory.reserve(strip * wide);
-    const T* A[strip];
-    T* C[strip];
-    for (long k = 0; k < strip; k++) C[k] = memory + k * wide;
-    for (long v = from; v < to; v += strip) {
-      const long count = std::min(strip, to - v);
-      for (long k = 0; k < count; k++) A[k] = call.weight + (v + k) * call.size;
-      multiply<T>(count, A, 0, B, 0, panels, C, Into::store);
-      transpose<T>(memory, wide, count, call.rows, call.log_probs + v, call.vocab);
-    }
-  }
-
-  // Adds the bias to columns [from, to) of row n, and takes their measure.
+  // Takes the measure of columns [from, to) of row n, the bias added where the product did not.
   void measure(long n, long from, long to, T& top, T& sum) const {
     T* row = call.log_probs + n * call.vocab;
+    const T* bias = few ? call.bias : nullptr;
     Vec<T> most = splat<T>(-std::numeric_limits<T>::infinity()), part = {};
     const long whole = from + (to - from) / lanes<T> * lanes<T>;
     for (long v = from; v < whole; v += lanes<T>) {
       Vec<T> x = load<T>(row + v);
-      if (call.bias) store<T>(row + v, x += load<T>(call.bias + v));
+      if (bias) store<T>(row + v, x += load<T>(bias + v));
       most = most > x ? most : x;
     }
     top = greatest<T>(most);
     for (long v = whole; v < to; v++) {
-      if (call.bias) row[v] += call.bias[v];
+      if (bias) row[v] += bias[v];
       top = top > row[v] ? top : row[v];
     }
     const T base = top == -std::numeric_limits<T>::infinity() ? T(0) : top;  // a range of nothing but -inf sums to 0
@@ -124,12 +132,13 @@ class Predictor {
 };
 
 template <class T>
-void predict(const Prediction<T>& call, int threads) {
+void predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
   if (call.rows == 0) return;
   if (double(call.rows) * call.size * call.vocab < double(1 << 16)) threads = 1;
   Barrier barrier(threads);
-  Predictor<T> predictor(call, threads);
+  Predictor<T> predictor(call, panels, threads);
   parallel(threads, [&](int rank, int size) { predictor.run(Team{barrier, rank, size}); });
+  if (!brief(call.rows) && !panels.made) panels.made = true;  // where it is, others may be reading
 }
 
 }  // namespace carousel

@@ -1,10 +1,44 @@
 """The lab: each claim of the textbook as something that runs.
 
-A lab NAME is two files. `NAME.py` has the experiment and a `run` that returns a result object with `plot()` (the main
-figure), `figures()` (all of them, by name) and `page()`. `NAME_page.py` draws those figures and writes the page: what
-is claimed, what was run, what came out. Its sentences are made from the numbers, so that they are true of every run.
+    found = carousel.lab.bleu()          # any lab, by its name
+    print(found)                         # what came out
+    found.plot().show()                  # the main figure
+    found.write("bleu")                  # index.html, figures as SVG and PNG, numbers.json
+
+A lab NAME is the file `claims/NAME.py`, whose `run` is `carousel.lab.NAME` and returns a :class:`Finding`. Where
+figures and words are long they have a file of their own, `claims/NAME_page.py`. A page's sentences are made from the
+numbers, so that they are true of every run.
 """
 
-from . import latch
+from __future__ import annotations
 
-__all__ = ["latch"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .claims.beam import run as beam
+    from .claims.bleu import run as bleu
+    from .claims.compile_dfa import run as compile_dfa
+    from .claims.hankel import run as hankel
+    from .claims.latch import run as latch
+    from .finding import Claim, Finding, Verdict
+
+# name → what it shows, for `carousel lab list`
+LABS = {
+    "beam": "greedy, beam and exhaustive search: what each finds, and what it costs",
+    "bleu": "a BLEU score n-gram by n-gram: matched, clipped, missed",
+    "compile-dfa": "regular languages as exact weights of a network, and a counter as an LSTM",
+    "hankel": "the weighted automaton inside a trained network, by the rank of its Hankel matrix",
+    "latch": "which cells remember one bit through noise, and which forget",
+}
+
+__all__ = ["LABS", "Claim", "Finding", "Verdict", "beam", "bleu", "compile_dfa", "hankel", "latch"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a lab when it is first asked for."""
+    if name.replace("_", "-") in LABS:
+        return importlib.import_module(f"{__name__}.claims.{name}").run
+    if name in ("Claim", "Finding", "Verdict"):
+        return getattr(importlib.import_module(f"{__name__}.finding"), name)
+    raise AttributeError(f"module 'carousel.lab' has no attribute {name!r}")

@@ -82,39 +82,17 @@ def run(
 
 
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-    """One step of a stream in one native call, or None where the general way is needed (to complain, for one).
-
-    This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is not
-    to the sequence call.
-    """
+    """One step of a stream in one native call, or None where the general way is needed (to complain, for one)."""
     taken = _stepper(layer)
-    if taken is None or (taken.noisy and layer.training) or _watched():
-        return None
-    shape, dtype = x.shape, taken.dtype
-    if len(shape) != 2 or shape[1] != taken.input_size or x.dtype is not dtype or not x.is_contiguous():
-        return None
-    given = state
-    if state is None:
-        if taken.learned:
-            return None
-    else:
-        if taken.alone:
-            given = (state,)
-        if not isinstance(given, (tuple, list)) or len(given) != len(taken.sizes):  # a union type is slower
-            return None
-        for s, size in zip(given, taken.sizes):  # noqa: B905  so is `strict`
-            if not isinstance(s, Tensor) or s.shape != (taken.layers, shape[0], size):
-                return None
-            if s.dtype is not dtype or not s.is_contiguous():
-                return None
-    new = taken.stream.step(x, given)
-    h = new[0]
-    return h[-1], h if taken.alone else new
+    return None if taken is None or (taken.noisy and layer.training) else taken.step(x, state)
 
 
-def _watched() -> bool:
-    """Whether torch looks on in a way that needs to see every operation."""
-    return _transforms() is not None or forward_ad._current_level >= 0 or _autocast()
+def keep(layer: Any) -> Stepper | None:
+    """The layer's step for as long as its parameters stay as they are, if it can be a native call."""
+    taken = _stepper(layer)
+    if taken is None or (taken.noisy and layer.training):
+        return None
+    return replace(taken, stream=taken.stream.keep())
 
 
 @dataclass(slots=True)
@@ -130,6 +108,32 @@ class Stepper:
     noisy: bool  # draws numbers in training
     learned: bool  # has a learned initial state
     alone: bool  # the state is one tensor, not a tuple
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+        """This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is
+        not to the sequence call."""
+        shape, dtype = x.shape, self.dtype
+        if len(shape) != 2 or shape[1] != self.input_size or x.dtype is not dtype or not x.is_contiguous():
+            return None
+        if _transforms() is not None or forward_ad._current_level >= 0 or _autocast():
+            return None  # torch looks on in a way that needs to see every operation
+        given = state
+        if state is None:
+            if self.learned:
+                return None
+        else:
+            if self.alone:
+                given = (state,)
+            if not isinstance(given, (tuple, list)) or len(given) != len(self.sizes):  # a union type is slower
+                return None
+            for s, size in zip(given, self.sizes):  # noqa: B905  so is `strict`
+                if not isinstance(s, Tensor) or s.shape != (self.layers, shape[0], size):
+                    return None
+                if s.dtype is not dtype or not s.is_contiguous():
+                    return None
+        new = self.stream.step(x, given)
+        h = new[0]
+        return h[-1], h if self.alone else new
 
 
 # Beside the layers, not in them: a layer is copied and pickled.

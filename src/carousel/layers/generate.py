@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kernels.generation import predict
+from ..kernels.generation import Predictor
+from . import fused
 from .recurrent import Recurrent
 
 
@@ -17,8 +18,9 @@ class RecurrentStepper:
 
     `embedding` (·, E), `layer` one way, `weight` (V, D) and `bias` (V) of the output layer; `projection` (D, P)
     with `projection_bias` (D) stands between the layers' output (P) and the output layer, for models that share one
-    matrix between embedding and output. Parameters are read where they are, at every step. On a CPU the step is two
-    native calls; wherever the kernels cannot run, the same comes from torch.
+    matrix between embedding and output. A sequence reads the parameters as they are when it begins, and its state holds
+    on to them, packed for the steps to come. On a CPU a step is two native calls; wherever the kernels cannot run, the
+    same comes from torch.
 
     >>> words, lstm, out = torch.nn.Embedding(50, 16), carousel.LSTM(16, 32), torch.nn.Linear(32, 50)
     >>> lm = RecurrentStepper(words.weight, lstm, out.weight, out.bias)
@@ -65,24 +67,34 @@ class RecurrentStepper:
         """None: the layer's own initial state, whatever the number of rows."""
         return None
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """tokens (N,) and the layer's state; the log-probabilities of the next, (N, V), and the new state."""
+    def step(self, tokens: Tensor, state: Begun | None) -> tuple[Tensor, Begun]:
+        """tokens (N,) and the state; the log-probabilities of the next, (N, V), and the new state."""
         if torch.is_grad_enabled():  # no gradient flows, and without one the layer's step is a native call
             with torch.no_grad():
                 return self.step(tokens, state)
-        y, state = self.layer.step(F.embedding(tokens, self.embedding), state)
+        layers, predict, old = state or Begun(fused.keep(self.layer), Predictor(self.weight, self.bias), None)
+        x = F.embedding(tokens, self.embedding)
+        y, new = (layers and layers.step(x, old)) or self.layer.step(x, old)
         if self.projection is not None:
             y = F.linear(y, self.projection, self.projection_bias)
-        log_probs = predict(y, self.weight, self.bias)
-        if log_probs is None:
-            log_probs = F.linear(y, self.weight, self.bias).log_softmax(-1)
-        return log_probs, state
+        return predict(y), Begun(layers, predict, new)
 
-    def select(self, state: Any, rows: Tensor) -> Any:
+    def select(self, state: Begun | None, rows: Tensor) -> Begun | None:
         """The state whose row j is row `rows[j]`."""
-        if state is None or isinstance(state, Tensor):
-            return None if state is None else state.index_select(1, rows)
-        return tuple(part.index_select(1, rows) for part in state)
+        if state is None:
+            return None
+        layers, predict, old = state
+        if isinstance(old, Tensor):
+            return Begun(layers, predict, old.index_select(1, rows))
+        return Begun(layers, predict, tuple(part.index_select(1, rows) for part in old))
+
+
+class Begun(NamedTuple):
+    """Sequences that have begun: the parameters they began with, and the layers' state."""
+
+    layers: fused.Stepper | None  # None: the layers have no native step
+    predict: Predictor
+    state: Any
 
 
 def _check(name: str, given: Tensor, shape: tuple[int | None, ...]) -> None:

@@ -2,5 +2,6 @@
 
 from .bleu import bleu, chrf
 from .classes import Confusion
+from .correlation import pearson, spearman
 
-__all__ = ["Confusion", "bleu", "chrf"]
+__all__ = ["Confusion", "bleu", "chrf", "pearson", "spearman"]

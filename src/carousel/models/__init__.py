@@ -14,6 +14,7 @@ TASKS = {
     "lm": "language.LanguageModel",
     "classify": "classify.Classifier",
     "tag": "tag.Tagger",
+    "encode": "encode.SentenceEncoder",
     "tree": "tree.TreeModel",
     "forecast": "forecast.Forecaster",
     "translate": "translate.Translator",

@@ -155,8 +155,9 @@ class Classifier(Task):
             tokens = cut_off(values, lengths, self.settings.max_length)
             made = collate({"tokens": tokens})
             probabilities = self.scores(made.tokens, made.lengths).softmax(1)
-            for text, length, row in zip(group, lengths, probabilities.tolist(), strict=True):
-                yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))))
+            cut = (tokens.lengths < lengths).tolist()
+            for text, length, row, short in zip(group, lengths, probabilities.tolist(), cut, strict=True):
+                yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))), short)
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         return (found.as_dict() for found in self.predictions(lines))
@@ -226,9 +227,10 @@ class Classifier(Task):
         """What is in the files that `settings` name, before training on them."""
         s = settings
         tables = s.training_tables
-        vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
         dev = None if s.dev is None else s.table(s.dev)
-        return check_tables(tables[0], dev, vocabulary, s.max_length, s.read_text)
+        vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
+        extra = tables[1] if len(tables) > 1 else None
+        return check_tables(tables[0], dev, vocabulary, s.max_length, s.read_text, extra=extra)
 
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
@@ -254,6 +256,7 @@ class Prediction:
 
     text: str
     probabilities: dict[str, float]
+    cut: bool = False  # only the first max_length tokens were read
 
     @property
     def label(self) -> str | None:
@@ -266,7 +269,9 @@ class Prediction:
     def as_dict(self) -> dict[str, Any]:
         rounded = {label: round(p, 6) for label, p in self.probabilities.items()}
         confidence = None if self.confidence is None else round(self.confidence, 6)
-        return {"label": self.label, "confidence": confidence, "text": self.text, "probabilities": rounded}
+        return {
+            "label": self.label, "confidence": confidence, "text": self.text, "probabilities": rounded, "cut": self.cut
+        }  # fmt: skip
 
     def __repr__(self) -> str:
         return f"{self.label} {self.confidence or 0:.3f}  {self.text}"

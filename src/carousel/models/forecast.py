@@ -58,6 +58,8 @@ class ForecastSettings(Settings):
     )
     logarithm: bool = key(False, "learn logarithms, for series whose swings grow with them", "model")
     interval: float = key(0.8, "share of values that should lie between the bounds", "model", gt=0, lt=1)
+    calibration: int = key(100, "origins just before, whose errors set how wide the bounds are; 0: as learnt", "model",
+                           ge=0)  # fmt: skip
     linear: bool = key(True, "a linear autoregression beside the network (direct)", "model")
     cell: CellName = key("lstm", "the recurrent cell", "model")
     hidden: int = key(32, "units in a layer", "model", ge=1)
@@ -283,11 +285,8 @@ class Forecaster(Task):
     def predict(self, data: str | Path | Series) -> Forecast:
         """The steps that follow the end of a series."""
         series = self._fitting(data)
-        rows = self.frame.rows(series, self.settings.missing)
-        self.eval()
-        with torch.no_grad():
-            batch = rows.window(np.array([len(series)]), self.reach, self.settings.horizon)
-            bounds = self.frame.plain(self.bounds(batch)[:, 0].movedim(-1, 0))  # (3, h, V)
+        _, bounds = self.rolled(series, np.array([len(series)]))
+        bounds = self.frame.plain(bounds[:, 0].movedim(-1, 0))  # (3, h, V)
         ahead = series.ticks[-1] + series.step * np.arange(1, self.settings.horizon + 1)
         return Forecast(series, [series.time(int(tick)) for tick in ahead], *bounds.numpy())
 
@@ -319,13 +318,38 @@ class Forecaster(Task):
             raise DataError(series.path, None, problem, "give a series that goes on for longer")
         return found
 
-    def _rolled(self, series: Series) -> Errors:
-        rows = self.frame.rows(series, self.settings.missing)
-        reach, h = self.compared, self.settings.horizon
-        meter = self.meter()
+    @torch.no_grad()
+    def rolled(self, series: Series, origins: np.ndarray) -> tuple[WindowBatch, Tensor]:
+        """The windows of rising `origins`, and the bounds of their steps ahead, (h, origins, V, 3), scaled.
+
+        How wide the bounds are is set by the `calibration` origins before each whose steps ahead have all come by
+        then: the two sides are stretched alike, so that `interval` of those values would lie between them.
+        """
         self.eval()
-        for batch in WindowBatches(rows, self.origins(series), reach, h, windows=128, shuffle=False):
-            meter.add(batch)
+        h, many = self.settings.horizon, self.settings.calibration
+        rows = self.frame.rows(series, self.settings.missing)
+        before = np.arange(max(self.compared, int(origins[0]) - many - h + 1), int(origins[0])) if many else origins[:0]
+        every = np.concatenate((before, origins))
+        parts = [rows.window(some, self.compared, h) for some in np.array_split(every, -(-len(every) // 128))]
+        bounds = torch.cat([self.bounds(part) for part in parts], 1)
+        truth, there = (torch.cat([getattr(part, name) for part in parts], 1) for name in ("future", "there"))
+        low, median, high = bounds.unbind(-1)
+        off = (truth - median) / torch.where(truth > median, high - median, median - low).clamp(min=1e-9)
+        stretched = bounds[:, len(before) :].clone()
+        for k, origin in enumerate(origins.tolist()):
+            last = int(np.searchsorted(every, origin - h, side="right"))
+            seen, told = off[:, max(0, last - many) : last].abs(), there[:, max(0, last - many) : last]
+            for v in range(seen.shape[2] if many else 0):
+                errors = seen[..., v][told[..., v]]
+                if len(errors) >= 20:
+                    stretch = torch.quantile(errors, self.settings.interval)
+                    middle = stretched[:, k, v, 1:2]
+                    stretched[:, k, v] = middle + stretch * (stretched[:, k, v] - middle)
+        return rows.window(origins, self.compared, h), stretched
+
+    def _rolled(self, series: Series) -> Errors:
+        meter = self.meter()
+        meter.count(*self.rolled(series, self.origins(series)))
         return meter
 
     def _fitting(self, data: str | Path | Series) -> Series:
@@ -362,9 +386,8 @@ class Forecaster(Task):
         """What came, and forecasts from origins a horizon apart."""
         h = self.settings.horizon
         origins = np.arange(rows, len(series) - h + 1, h)[-24:]
-        with torch.no_grad():
-            batch = self.frame.rows(series, self.settings.missing).window(origins, self.reach, h)
-            bounds = self.frame.plain(self.bounds(batch).movedim(-1, 0))[..., variable].transpose(1, 2)  # (3, B, h)
+        _, found = self.rolled(series, origins)
+        bounds = self.frame.plain(found.movedim(-1, 0))[..., variable].transpose(1, 2)  # (3, B, h)
         low, median, high = bounds.flatten(1).tolist()
         shown = slice(max(0, int(origins[0]) - 2 * h), len(series))
         times = [series.time(int(tick)) for tick in series.ticks]
@@ -482,8 +505,11 @@ class Errors:
 
     @torch.no_grad()
     def add(self, batch: WindowBatch) -> None:
+        self.count(batch, self.model.bounds(batch))
+
+    def count(self, batch: WindowBatch, bounds: Tensor) -> None:
+        """Add forecasts, (h, B, V, 3), to what came."""
         model = self.model
-        bounds = model.bounds(batch)
         there = batch.there.double()
         low, median, high = model.frame.plain(bounds.movedim(-1, 0))
         truth = model.frame.plain(batch.future)

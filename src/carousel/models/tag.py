@@ -196,6 +196,7 @@ class Tagger(Task):
             return
         emissions = self.emissions(batch)
         if self.crf is not None:
+            emissions = emissions.double()  # log_prob is the difference of two large numbers
             best, scores = self.crf.n_best(emissions, n, batch.lengths)
             scores = scores - self.crf.log_partition(emissions, batch.lengths)
             confidence = self.crf.marginals(emissions, batch.lengths)

@@ -17,7 +17,7 @@ from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
-from ..kernels.generation import predict
+from ..kernels.generation import Predictor
 from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
@@ -26,6 +26,7 @@ from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
 from .translation import Translation, Wish, perplexity, search_batch, translate
+from .translation_page import show_translations
 
 Files = Annotated[
     tuple[Path, ...],
@@ -222,13 +223,14 @@ class Translator(Task):
         memory, state = self.read(batch.source, batch.source_lengths)
         fed = batch.inputs.new_zeros(batch.inputs.shape[1], self.decoder.size, dtype=self.bias.dtype)
         tokens, found = batch.inputs[0], []
+        predict = self._predictor()
         for t in range(len(batch.inputs)):
             x = self.drop(self.target_embedder(tokens))
             fed, _, state = self.decoder.step(x, fed, memory, state)
             found.append(self._finish(fed))
             if t + 1 < len(batch.inputs):
                 with torch.no_grad():
-                    own = self._predict(found[t].detach()).argmax(1)
+                    own = predict(found[t].detach()).argmax(1)
                     true = torch.rand(own.shape) < share
                     tokens = torch.where(true, batch.inputs[t + 1], own)
         real = Real(batch.lengths, len(batch.inputs))
@@ -237,12 +239,9 @@ class Translator(Task):
     def _finish(self, vectors: Tensor) -> Tensor:
         return self.drop(vectors if self.project is None else self.project(vectors))
 
-    def _predict(self, finished: Tensor) -> Tensor:
-        """(N, E or H) → log-probabilities (N, V)."""
-        found = predict(finished, self.output_weight, self.bias)
-        if found is None:
-            found = nn.functional.linear(finished, self.output_weight, self.bias).log_softmax(1)
-        return found
+    def _predictor(self) -> Predictor:
+        """(N, E or H) → log-probabilities (N, V), with the weights as they are now."""
+        return Predictor(self.output_weight, self.bias)
 
     # ---------------------------------------------------------------- training
 
@@ -275,10 +274,10 @@ class Translator(Task):
     def stepper(self, source: Tensor, lengths: Tensor) -> DecoderStepper:
         """This model before some sources, (S, B) with lengths (B,), as a search sees it."""
         memory, state = self.read(source, lengths)
-        weight = self.target_embedder.weight
+        weight, predict = self.target_embedder.weight, self._predictor()
 
         def say(vectors: Tensor) -> Tensor:
-            return self._predict(vectors if self.project is None else self.project(vectors))
+            return predict(vectors if self.project is None else self.project(vectors))
 
         return DecoderStepper(
             self.decoder,
@@ -340,9 +339,7 @@ class Translator(Task):
         pairs = list(self.settings.pairs(self.settings.dev))
         chosen = pairs[:: max(1, len(pairs) // 8)][:8]
         made = self.translate([pair.source for pair in chosen])
-        rows = [[pair.source, str(one), pair.target] for pair, one in zip(chosen, made, strict=True)]
-        page.heading("Translations").text("Some lines of the dev set, by beam search.")
-        page.table(["source", "translation", "reference"], rows)
+        show_translations(self, page, made, [pair.target for pair in chosen])
 
     # ---------------------------------------------------------------- data
 

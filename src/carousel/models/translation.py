@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .. import pictures
 from ..data import END, PAD, START, UNK, Vocabulary
 from ..data.examples import Column
 from ..data.pairs import collate_pairs
@@ -19,6 +20,7 @@ from ..decoding import (
     GNMT,
     Ban,
     Beam,
+    BeamTree,
     Constraint,
     Ensemble,
     Greedy,
@@ -54,7 +56,8 @@ class Wish:
     tokens, `gnmt` with `alpha`, or `none`. A search stops when `completed` translations are complete (by default as
     many as the beam is wide) or at `max_length` tokens (by default 20 more than twice the source). `temperature`,
     `top_k`, `top_p` and `random_k` draw. `prefix` is how every translation begins, or one for each line.
-    `unknown`: `[UNK]` is `ban`ned, `show`n, or `replace`d by the source token that got most attention.
+    `unknown`: `[UNK]` is `ban`ned, `show`n, or `replace`d by the source token that got most attention. `tree` keeps all
+    that the search considered.
     """
 
     beam: int = 5
@@ -70,6 +73,7 @@ class Wish:
     prefix: str | Sequence[str] = ""
     unknown: Literal["ban", "show", "replace"] = "ban"
     seed: int = 0
+    tree: bool = False
 
     def strategy(self) -> Strategy:
         samplers: list[Sampler] = []
@@ -99,6 +103,26 @@ class Wish:
         return Beam(self.beam, n_best=self.n, length=norms[self.length], completed=self.completed)
 
 
+@dataclass(frozen=True, repr=False)
+class SearchTree:
+    """All that the search for a translation considered; prints as text, `picture()` draws it."""
+
+    record: BeamTree
+    item: int
+    vocabulary: Vocabulary
+    best: tuple[int, ...]
+
+    def name(self, token: int) -> str:
+        return surface(self.vocabulary, None, np.array([token]))[0]
+
+    def picture(self) -> Any:
+        """A plotly figure, with the best translation brought out."""
+        return pictures.tree(self.record, self.item, self.name, best=self.best)
+
+    def __str__(self) -> str:
+        return self.record.show(self.item, self.name)
+
+
 @dataclass(frozen=True, repr=False, eq=False)  # tensors have no one truth value
 class Translation:
     """A line and its translation.
@@ -106,7 +130,8 @@ class Translation:
     `tokens` ends with `[END]` if the translation is `finished`, that is, ended by itself. `log_prob` is that of all
     tokens, `score` what the search ranks by: `log_prob` normalised by length. `attention` (tokens, source tokens) is
     how much each token looked at each of the source. `others` are the next best, best first. `note` says what is odd
-    about the line: that it is empty, was cut off, or has no known token.
+    about the line: that it is empty, was cut off, or has no known token. `ids` are the tokens as numbers, and `tree`
+    is the search, if it was to be kept.
     """
 
     source: str
@@ -119,6 +144,8 @@ class Translation:
     attention: Tensor | None = None
     others: tuple[Translation, ...] = ()
     note: str | None = None
+    ids: tuple[int, ...] = ()
+    tree: SearchTree | None = None
 
     @property
     def n_best(self) -> tuple[Translation, ...]:
@@ -131,6 +158,12 @@ class Translation:
             return []
         count = len(self.tokens) - self.finished
         return [(place, k) for k, place in enumerate(self.attention[:count].argmax(1).tolist())]
+
+    def attention_picture(self) -> Any:
+        """The attention as a heat map: a plotly figure; `carousel.pictures.save` makes a file of it."""
+        if self.attention is None:
+            raise ValueError("there is no attention to show: the model has none, or it was left away")
+        return pictures.attention(self.attention, self.source_tokens, self.tokens)
 
     def as_dict(self) -> dict[str, Any]:
         """In JSON's terms, without the attention."""
@@ -205,12 +238,14 @@ def _translate(
     order = sorted((k for k, ids in enumerate(encoded) if len(ids)), key=lambda k: -len(encoded[k]))
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
+        record = BeamTree() if wish.tree else None
         hypotheses = search_batch(
-            models, [encoded[k] for k in chosen], wish, [begun[k] for k in chosen], [first + k for k in chosen]
+            models, [encoded[k] for k in chosen], wish, [begun[k] for k in chosen], [first + k for k in chosen], record
         )
         made = describe(models, [lines[k] for k in chosen], [encoded[k] for k in chosen], hypotheses, wish, attention)
-        for k, several in zip(chosen, made, strict=True):
-            found[k] = replace(several[0], others=tuple(several[1:]), note=notes[k])
+        for item, (k, several) in enumerate(zip(chosen, made, strict=True)):
+            tree = None if record is None else SearchTree(record, item, model.target_vocabulary, several[0].ids)
+            found[k] = replace(several[0], others=tuple(several[1:]), note=notes[k], tree=tree)
     nothing = Translation("", "", [], [], 0.0, 0.0, True)
     return [
         one or replace(nothing, source=line, note=note) for one, line, note in zip(found, lines, notes, strict=True)
@@ -223,8 +258,9 @@ def search_batch(
     wish: Wish,
     prefixes: Sequence[Sequence[int]] = (),
     items: Sequence[int] | None = None,
+    record: BeamTree | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses for each of some encoded sources, best first."""
+    """The hypotheses for each of some encoded sources, best first; `record` sees the search."""
     with torch.no_grad():
         steppers: list[Stepper] = [model.stepper(*_pad(sources)) for model in models]
     limits = [2 * len(ids) + 20 if wish.max_length is None else wish.max_length for ids in sources]
@@ -242,6 +278,7 @@ def search_batch(
         constraints=rules,
         seed=wish.seed,
         items=items,
+        record=record,
     )
 
 
@@ -282,6 +319,7 @@ def describe(
                     score=hypothesis.score,
                     finished=hypothesis.finished,
                     attention=seen,
+                    ids=tuple(tokens),
                 )
             )
         made.append(several)

@@ -149,7 +149,9 @@ class WordEmbedder(nn.Module):
         weight[known] = given[known]
 
     def forward(self, words: Tensor) -> Tensor:
-        """words (T, B) → (T, B, size)."""
+        """words (T, B) → (T, B, size); of blank texts alone, (0, B), a step of `[PAD]`, since layers want one."""
+        if not len(words):
+            words = words.new_full((1, words.shape[1]), PAD)
         if self.training and self.word_dropout:
             hidden = (torch.rand(words.shape, device=words.device) < self.word_dropout) & (words != PAD)
             words = words.masked_fill(hidden, UNK)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import report
-from .contenders import CELLS
-from .words import listing, percent, power
+from ... import report
+from ..contenders import CELLS
+from ..finding import Verdict
+from ..words import listing, percent, power
 
 if TYPE_CHECKING:
     from .latch import Latch, Outcome, Setting
@@ -164,16 +165,32 @@ def same_length(result: Latch) -> list[Outcome]:
 # ---- words: what they say is decided by the numbers ----
 
 
-def write(result: Latch) -> report.Page:
-    setting, figures = result.setting, result.figures()
-    page = report.Page("The latch task: which cell remembers?", lead(result))
-    page.heading("The task").text(describe_task(setting))
+def tell(result: Latch, page: report.Page) -> None:
+    figures = result.figures()
     page.figure(figures["accuracy"], "Accuracy against length", *describe_accuracy(result))
     page.figure(figures["gradient"], "The gradient on its way back", *describe_gradient(result))
     if result.lstm is not None:
         page.figure(figures["gate"], "Inside the LSTM: the forget gate over time", *describe_gate(result.lstm))
-    page.heading("Training and numbers").text(*describe_training(result))
-    return page.table(*tabulate(result))
+    page.heading("Numbers").text(
+        f"*Accuracy* is that on {result.setting.tests} new sequences of the length of training. *Gradient kept* is the "
+        "gradient at step 1 divided by that at the last step, before training, in c or, where there is none, in h."
+    )
+    page.table(*tabulate(result))
+
+
+def judge(result: Latch) -> Verdict:
+    """The claim is about an RNN and gated cells of one training: without both of them there is nothing to say."""
+    plain = [o for o in result.contenders if o.cell == "rnn"]
+    gated = [o for o in result.contenders if o.cell != "rnn"]
+    if not plain or not gated:
+        return Verdict(None, "It takes a plain RNN and a gated cell to compare.")
+    able, _ = divide(gated, lambda o: o.where_trained)
+    rnn = plain[0].where_trained
+    says = (
+        f"At T = {result.setting.irrelevant}, {len(able)} of {len(gated)} gated cells answer at least "
+        f"{percent(LEARNED, 0)} correctly, and the RNN {percent(rnn)}."
+    )
+    return Verdict(rnn < LEARNED and len(able) > len(gated) / 2, says)
 
 
 def lead(result: Latch) -> str:
@@ -192,9 +209,7 @@ def describe_task(setting: Setting) -> str:
         f"The first {setting.relevant} inputs are all +1 or all −1: that is the class. The T = {setting.irrelevant} "
         f"that follow are 0. Gaussian noise with standard deviation {setting.noise:g} is added to every one. The "
         "network reads one number at a time, nothing marks where the irrelevant part begins, and the class is asked "
-        "after the last step. The task follows Bengio, Simard and Frasconi (1994), who showed that a single tanh unit "
-        "can hold the bit, and why gradient descent has trouble finding out how: the more firmly the bit is held, the "
-        "less gradient gets back to where it was written."
+        "after the last step."
     )
 
 
@@ -300,8 +315,6 @@ def describe_training(result: Latch) -> list[str]:
         f"gradients clipped to norm {setting.clip:g}, the same batches of {setting.batch} new sequences, at most "
         f"{setting.updates} updates, and an end as soon as {setting.solved} batches in a row are without a mistake. "
         f"{start} {less if any(o.cell == 'layernorm' for o in result.outcomes) else ''}",
-        f"*Accuracy* is that on {setting.tests} new sequences of the length of training. *Gradient kept* is the "
-        "gradient at step 1 divided by that at the last step, before training, in c or, where there is none, in h.",
     ]
 
 

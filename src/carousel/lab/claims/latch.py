@@ -7,10 +7,10 @@ and the class is asked after the last step. One tanh unit can hold it: `h = tanh
 states. The claim is that gradient descent does not find them once T is long, because the gradient that should teach
 the first steps has vanished on its way back to them, and that a gated cell lets it through.
 
-    result = latch.run()
+    result = carousel.lab.latch()
     print(result)                            # a table
     result.plot().show()                     # accuracy against length
-    result.page().write("latch.html")        # all figures, with words
+    result.write("latch")                    # all figures, with words
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import report
-from ..layers import Recurrent
+from ... import report
+from ...layers import Recurrent
+from ..contenders import CELLS, contender
+from ..finding import Claim, Finding, Verdict
+from ..progress import Bar
+from ..words import percent
 from . import latch_page
-from .contenders import CELLS, contender
-from .progress import Bar
-from .words import percent
 
 # ---- the task ----
 
@@ -215,12 +215,26 @@ def accuracy_at_every_length(layer: Recurrent, head: nn.Linear, x: Tensor, label
 
 
 @dataclass
-class Latch:
+class Latch(Finding):
     """What :func:`run` found. An outcome that does not share `setting` is there for comparison."""
+
+    name = "latch"
+    title = "The latch task: which cell remembers?"
+    claim = Claim(
+        "A single tanh unit can hold one bit for as long as one likes, but gradient descent has trouble finding out "
+        "how: the more firmly the bit is held, the less gradient gets back to where it was written. A gated cell lets "
+        "the gradient through (Bengio, Simard and Frasconi, 1994; Hochreiter and Schmidhuber, 1997).",
+        "004 “Learning Long-Term Dependencies”",
+        ("h = tanh(w h₋ + x), which has two stable states for w > 1", "c = f∘c₋ + i∘g, so that ∂c/∂c₋ = f"),
+    )
 
     setting: Setting
     outcomes: list[Outcome]
     seconds: float = 0.0
+
+    @property
+    def seed(self) -> int:  # type: ignore[override]
+        return self.setting.seed
 
     @property
     def contenders(self) -> list[Outcome]:
@@ -255,10 +269,6 @@ class Latch:
     def __str__(self) -> str:
         return "\n".join([self.head(), *map(self.row, self.outcomes)])
 
-    def plot(self) -> Any:
-        """Accuracy against length, for every cell."""
-        return latch_page.plot_accuracy(self)
-
     def figures(self) -> dict[str, Any]:
         """`accuracy`, `gradient` and, if an LSTM took part, `gate`."""
         found = {"accuracy": latch_page.plot_accuracy(self), "gradient": latch_page.plot_gradient(self)}
@@ -276,24 +286,59 @@ class Latch:
         batch = torch.empty(self.setting.steps, self.setting.batch, 1)
         return "; ".join(sorted({repr(o.layer.path(batch)) for o in self.outcomes}))
 
-    def page(self) -> report.Page:
-        """The report: what is claimed, what was run and what came out."""
-        return latch_page.write(self)
+    def facts(self) -> dict[str, str]:
+        return {"Layers": self.paths()}
+
+    def lead(self) -> str:
+        return latch_page.lead(self)
+
+    def ran(self) -> list[str]:
+        return [latch_page.describe_task(self.setting), *latch_page.describe_training(self)]
+
+    def tell(self, page: report.Page) -> None:
+        latch_page.tell(self, page)
+
+    def verdict(self) -> Verdict:
+        return latch_page.judge(self)
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "setting": asdict(self.setting),
+            "seconds": self.seconds,
+            "outcomes": [
+                {
+                    "cell": o.cell,
+                    "setting": asdict(o.setting),
+                    "parameters": o.parameters,
+                    "solved": o.solved,
+                    "seconds": o.seconds,
+                    "training_accuracy": o.curve,
+                    "test_accuracy_by_irrelevant_steps": o.accuracy,
+                    "gradient_by_step": o.gradient,
+                }
+                for o in self.outcomes
+            ],
+        }
 
 
 def run(
     setting: Setting | None = None,
     cells: Sequence[str] = tuple(CELLS),
-    compare: Iterable[tuple[str, Setting]] = (),
+    compare: Iterable[tuple[str, Setting]] | None = None,
     bar: Bar | None = None,
 ) -> Latch:
     """Train every one of `cells` with the same `setting`, and then each (cell, setting) to `compare` them with.
 
-    >>> result = run(Setting(irrelevant=5, longest=20, updates=1), cells=["rnn", "lstm"])
+    These are, if nothing else is said, the RNN at a length it can learn and the LSTM with its default forget bias.
+
+    >>> result = run(Setting(irrelevant=5, longest=20, updates=1), cells=["rnn", "lstm"], compare=[])
     >>> [outcome.cell for outcome in result.outcomes]
     ['rnn', 'lstm']
     """
     result = Latch(setting or Setting(), [])
+    if compare is None:
+        short = replace(result.setting, irrelevant=max(1, result.setting.irrelevant // 10))
+        compare = [("rnn", short), ("lstm", replace(result.setting, gates="layer"))]
     trainings = [*((cell, result.setting) for cell in cells), *compare]
     costs = [cost(*training) for training in trainings]
     bar = bar or Bar(quiet=True)
@@ -322,19 +367,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def demo(out: str | Path, seed: int = 0, quiet: bool = False, setting: Setting | None = None) -> Path:
-    """Run the lab with every cell and write `out`/report.html, whose path is returned; progress goes to stderr.
-
-    Beside the cells, for comparison: the RNN at a length it can learn, the LSTM with its default forget bias.
-    """
-    setting = replace(setting or Setting(), seed=seed)
-    short = replace(setting, irrelevant=max(1, setting.irrelevant // 10))
-    path = Path(out) / "report.html"
-    bar = Bar("accuracy {:.0%}", quiet)
-    with report.replacing(path) as file:
-        result = run(setting, compare=[("rnn", short), ("lstm", replace(setting, gates="layer"))], bar=bar)
-        page = result.page().footer(f"carousel demo --seed {seed}", seed, result.seconds / 60, Layers=result.paths())
-        file.write(page.html())
-    return path

@@ -1,0 +1,49 @@
+"""`carousel demo`: see it work."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import fail
+from .lab import SeedOption
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where data, run and report go.")] = Path(
+        "demo-dates"
+    ),
+    seed: SeedOption = 0,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processor threads; all unless given.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Train a translator of dates as people write them, in two minutes, and try it.
+
+    "the third of March, 1998", "3.3.98", "le trois mars 1998", 一九九八年三月三日
+    become 1998-03-03. The data is made here. Dates to test on are held out: the
+    network has not seen them in any form.
+
+    \b
+    carousel demo
+    echo "Dienstag, den 3. März 1998" | carousel translate demo-dates/run
+    """
+    from carousel.demo import EXAMPLES, run
+    from carousel.training.keeper import Interrupted
+
+    command = shlex.join(["carousel", *sys.argv[1:]])
+    try:
+        done = run(out, seed=seed, quiet=quiet, command=command, threads=threads)
+    except Interrupted as stopped:
+        fail(f"{stopped}; begin anew with: {command}", 130)
+    typer.echo(f"{done}\n\nLook at {shlex.quote(str(done.folder / 'report.html'))}, and try your own:")
+    typer.echo(f"  echo {shlex.quote(EXAMPLES[0])} | carousel translate {shlex.quote(str(done.folder / 'run'))}")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(demo)

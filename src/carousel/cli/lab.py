@@ -1,0 +1,196 @@
+"""`carousel lab …`: each claim of the textbook as something that runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import option
+
+app = typer.Typer(
+    invoke_without_command=True,
+    help="Run a claim of the textbook and see whether it stands.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", file_okay=False, help="Write the page (index.html), figures and numbers there."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of words.")]
+SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")]
+
+
+@app.callback()
+def group(context: typer.Context) -> None:
+    """Run a claim of the textbook and see whether it stands."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@contextmanager
+def showing(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
+    """Where a command puts its finding: it is printed, and written to `out`, which is tried before the work begins."""
+    from carousel.report import filling
+
+    shown: list[Any] = []
+    command = shlex.join(["carousel", *sys.argv[1:]])
+    if out is None:
+        yield shown
+    else:
+        with option("--out"), filling(out) as folder:
+            yield shown
+            shown[0].fill(folder, command)
+    finding = shown[0]
+    if as_json:
+        typer.echo(json.dumps(finding.numbers(), ensure_ascii=False))
+    else:
+        verdict = finding.verdict()
+        typer.echo(finding if verdict.stands is None else f"{finding}\n\n{verdict}")
+    if out is not None:
+        typer.echo(out / "index.html", err=as_json)
+
+
+@app.command("list")
+def every() -> None:
+    """What labs there are."""
+    from carousel.lab import LABS
+
+    width = max(map(len, LABS))
+    for name, says in LABS.items():
+        typer.echo(f"{name:{width}}  {says}")
+
+
+@app.command()
+def beam(
+    models: Annotated[int, typer.Option(metavar="N", min=1, help="How many small models are searched.")] = 100,
+    vocabulary: Annotated[int, typer.Option(metavar="V", min=2, help="Tokens of each, the end among them.")] = 5,
+    longest: Annotated[int, typer.Option(metavar="T", min=1, help="The most tokens of a sequence.")] = 5,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Greedy, beam and exhaustive search: how often each finds the best sequence, and what it costs.
+
+    \b
+    carousel lab beam                      a table, in ten seconds
+    carousel lab beam --out beam           and a page with the tree of a search
+    carousel lab beam --vocabulary 8 --longest 4
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.beam(models, vocabulary=vocabulary, longest=longest, seed=seed))
+
+
+@app.command()
+def bleu(
+    translation: Annotated[
+        str | None, typer.Argument(metavar="[TRANSLATION]", help="A sentence; without it, the notes' example.")
+    ] = None,
+    references: Annotated[
+        list[str] | None, typer.Argument(metavar="[REFERENCE]...", help="What it should have been: one or more.")
+    ] = None,
+    longest: Annotated[int, typer.Option(metavar="N", min=1, help="The longest n-grams that count.")] = 4,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain the BLEU of a sentence, n-gram by n-gram: what matches, what is clipped, what is in no reference.
+
+    \b
+    carousel lab bleu
+    carousel lab bleu "ein mann geht" "ein mann läuft" "ein mann geht dort"
+    carousel lab bleu --out bleu           and a page
+    """
+    from carousel import lab
+
+    if translation is not None and not references:
+        raise typer.BadParameter("a translation needs at least one reference after it", param_hint="REFERENCE")
+    with showing(out, as_json) as shown:
+        given = () if translation is None else (translation, references)
+        shown.append(lab.bleu(*given, longest=longest))
+
+
+@app.command("compile-dfa")
+def compile_dfa(
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Regular expressions; without them, five.")
+    ] = None,
+    shortest: Annotated[int, typer.Option(metavar="N", min=0, max=14, help="All strings up to this length.")] = 10,
+    longest: Annotated[int, typer.Option(metavar="N", min=1, help="Random strings up to this length.")] = 10_000,
+    largest: Annotated[int, typer.Option(metavar="N", min=1, help="The largest n of aⁿbⁿ.")] = 10_000,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn regular expressions into exact weights of a network, and a counter into an LSTM; then try them.
+
+    \b
+    carousel lab compile-dfa
+    carousel lab compile-dfa "(ab|c)*" "a*b*c*" --shortest 7
+    carousel lab compile-dfa --out automata     and a page
+    """
+    from carousel import lab
+    from carousel.lab.claims.compile_dfa import PATTERNS
+
+    with showing(out, as_json) as shown:
+        shown.append(
+            lab.compile_dfa(patterns or PATTERNS, shortest=shortest, longest=longest, largest=largest, seed=seed)
+        )
+
+
+@app.command()
+def hankel(
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Regular expressions over a and b; else three.")
+    ] = None,
+    units: Annotated[int, typer.Option(metavar="N", min=1, help="Units of the network.")] = 12,
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Training steps.")] = 600,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a network on a language and find the weighted automaton inside it, from its answers alone.
+
+    \b
+    carousel lab hankel
+    carousel lab hankel "(ab)*" --out hankel
+    """
+    from carousel import lab
+    from carousel.lab.claims.hankel import LANGUAGES
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.hankel(patterns or LANGUAGES, units=units, steps=steps, seed=seed))
+
+
+@app.command()
+def latch(
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Train every cell to remember one bit through noise: a plain RNN forgets, an LSTM does not. Two minutes.
+
+    The first steps of a sequence say which class it belongs to, the rest is
+    noise. The page shows accuracy against length, the gradient that reaches
+    the first step, and the forget gate over time.
+
+    \b
+    carousel lab latch --out latch
+    carousel lab latch --seed 3
+    """
+    from carousel import lab
+    from carousel.lab.claims.latch import Setting
+    from carousel.lab.progress import Bar
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.latch(Setting(seed=seed), bar=Bar("accuracy {:.0%}", quiet)))

@@ -1,0 +1,77 @@
+"""What a sentence encoder makes of lines: `carousel embed`, `carousel similar`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import option
+from .use import RunArgument, lines_of, load
+
+
+def embed(
+    run: RunArgument,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one a line; without it, standard input.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts beside.")] = Path(
+        "vectors.npy"
+    ),
+) -> None:
+    """Turn lines into vectors with a sentence encoder. A line's vector does not depend on the others.
+
+    \b
+    carousel embed run texts.txt --out vectors.npy
+    carousel embed run texts.txt --out vectors.parquet       columns text and vector
+    """
+    import numpy as np
+
+    from carousel.report import replacing_bytes
+
+    if out.suffix not in (".npy", ".parquet"):
+        raise typer.BadParameter("give a name that ends in .npy or .parquet", param_hint="--out")
+    model = load(run, "encode")
+    texts = list(lines_of(data, blank=True))
+    with option("--out"), replacing_bytes(out) as file:
+        vectors = model.embed(texts)
+        if out.suffix == ".npy":
+            np.save(file, vectors)
+        else:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            flat = pa.array(vectors.reshape(-1))
+            column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+            pq.write_table(pa.table({"text": texts, "vector": column}), file)
+    typer.echo(f"{out}: {len(texts):,} vectors of {vectors.shape[1]} numbers")
+
+
+def similar(
+    run: RunArgument,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one a line; without it, standard input.")
+    ] = None,
+    to: Annotated[str, typer.Option(metavar="TEXT", help="What they should be similar to.")] = ...,  # type: ignore[assignment]
+    n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="How many to show.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+) -> None:
+    """Rank lines by how near their vectors are to that of a text (cosine), the nearest first.
+
+    \b
+    carousel similar run texts.txt --to "a man plays a guitar"
+    """
+    model = load(run, "encode")
+    texts = list(lines_of(data))
+    if not texts:
+        raise ValueError("there is no text to compare with; give some, one a line")
+    for value, text in model.similar(to, texts, n):
+        typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
+                   else f"{value:.4f}\t{text}")  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(embed)
+    app.command()(similar)

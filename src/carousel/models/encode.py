@@ -1,0 +1,348 @@
+"""Sentence encoders: a vector for a text, learnt from pairs of texts and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import field_validator
+from torch import Tensor, nn
+
+from ..data import DataError, Vocabulary
+from ..data.examples import Column, ExampleStore, collate, keep_examples
+from ..data.judged import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judgement
+from ..data.labelled import cut_off
+from ..data.table_check import TableCheck, check_tables
+from ..data.tables import PairTable
+from ..metrics import Confusion, pearson, spearman
+from ..metrics.picture import show_confusion
+from ..report import figure
+from ..training import Data, Loss, RunError, Task, key
+from ..training.files import write_whole
+from .pooling import PoolingName, pooling
+from .words import WordSettings
+
+
+class EncodeSettings(WordSettings):
+    """Keys of the sentence encoder."""
+
+    task: Literal["encode"] = key("encode", "the task", "data")
+    first_column: str | None = key(None, "the column of first texts, by name or by number from 1; null: found", "data")
+    second_column: str | None = key(None, "the column of second texts; null: found", "data")
+    label_column: str | None = key(None, "the column of labels or scores; null: found", "data")
+    target: Literal["class", "score"] | None = key(
+        None, "what is said of a pair: a class (entailment) or a score (relatedness); null: found", "data"
+    )
+    tokens: Literal["word", "character", "bpe"] = key("word", "what a token is", "data")
+    pooling: PoolingName = key("max", "how the vectors of all tokens become one; attention: self-attentive", "model")
+    dropout: float = key(0.3, "dropout of what is known of a pair, and between layers", "model", ge=0, lt=1)
+    head: int = key(64, "units between the vectors of a pair and what is said of it", "model", ge=1)
+
+    @field_validator("first_column", "second_column", "label_column", mode="before")
+    @classmethod
+    def _column(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given  # YAML reads 2 so
+
+    def table(self, path: str | Path) -> PairTable:
+        return PairTable(path, self.first_column, self.second_column, self.label_column)
+
+    def keep(self, table: PairTable, vocabulary: Vocabulary, judgement: Judgement) -> ExampleStore:
+        lower = "lower" if self.lower else ""
+        pairs = JudgedPairs(table, vocabulary, judgement, self.max_length, self.read_text, lower)
+        return keep_examples(pairs, self.cache_folder)
+
+
+class SentenceEncoder(Task):
+    """embedding → layers → pooling → u; of two texts (u, v, |u − v|, u ∘ v) → head → a class, or a score.
+
+    A score is the expected value of a distribution over the whole numbers from the least score to the most; what is
+    learnt is that distribution, with the weight of a score between two numbers shared by both.
+    """
+
+    name = "encode"
+    Settings = EncodeSettings
+    lower_is_better = False
+    unit = "pairs"
+    endings = ()
+    columns = ("label", "first", "second")
+
+    def __init__(self, settings: EncodeSettings, vocabulary: Vocabulary, judgement: Judgement) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.vocabulary = vocabulary
+        self.judgement = judgement
+        self.embedder = s.embedder(vocabulary, s.variational)
+        self.embedder.drop.rate = 0.0  # two masks would make the vectors of equal texts differ: |u − v| must be clean
+        self.layers = s.encoder(s.embedding)
+        self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
+        self.levels: Tensor | None
+        levels = None
+        if judgement.is_score:
+            levels = torch.arange(math.floor(judgement.least), math.ceil(judgement.most) + 1, dtype=torch.float32)
+        self.register_buffer("levels", levels, persistent=False)
+        outputs = len(judgement.classes) if levels is None else len(levels)
+        self.head = nn.Sequential(
+            nn.Dropout(s.dropout), nn.Linear(4 * s.encoded, s.head), nn.Tanh(), nn.Linear(s.head, outputs)
+        )
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        return "pearson" if self.judgement.is_score else "accuracy"
+
+    # ---------------------------------------------------------------- the network
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """tokens (T, B), lengths (B,) → the texts' vectors, (B, size)."""
+        y, _ = self.layers(self.embedder(tokens), lengths=lengths)
+        return self.pool(y, lengths)
+
+    def scores(self, batch: JudgedBatch) -> Tensor:
+        """Log-probabilities before they are normalised: of the classes, or of the levels of a score, (B, K)."""
+        u = self.encode(batch.first, batch.first_lengths)
+        v = self.encode(batch.second, batch.second_lengths)
+        return self.head(torch.cat((u, v, (u - v).abs(), u * v), 1))
+
+    def expected(self, scores: Tensor) -> Tensor:
+        """The score that a distribution over levels means, (B,)."""
+        assert self.levels is not None
+        return scores.softmax(1) @ self.levels
+
+    def spread(self, labels: Tensor) -> Tensor:
+        """A score as a distribution over the two levels beside it, (B, K)."""
+        assert self.levels is not None
+        place = (labels - float(self.levels[0])).clamp(0, len(self.levels) - 1)
+        low = place.floor().long().clamp(max=len(self.levels) - 2)
+        share = (place - low).float()
+        made = torch.zeros(len(labels), len(self.levels))
+        made[torch.arange(len(labels)), low] = 1 - share
+        made[torch.arange(len(labels)), low + 1] = share
+        return made
+
+    # ---------------------------------------------------------------- training
+
+    def loss(self, batch: JudgedBatch) -> Loss:
+        """The mean cross-entropy of a pair's class; of a score, also its squared error."""
+        scores = self.scores(batch)
+        smooth = self.settings.label_smoothing
+        if not self.judgement.is_score:
+            return Loss(F.cross_entropy(scores, batch.labels.long(), label_smoothing=smooth), len(scores))
+        apart = F.cross_entropy(scores, self.spread(batch.labels), label_smoothing=smooth)
+        off = F.mse_loss(self.expected(scores), batch.labels.float())
+        return Loss(apart + off, len(scores))
+
+    def meter(self) -> Judged:
+        return Judged(self)
+
+    # ---------------------------------------------------------------- use
+
+    def embed(self, texts: str | Iterable[str]) -> np.ndarray:
+        """The vector of a text, (size,), or of each of several, (texts, size) float32. Neighbours do not matter."""
+        if isinstance(texts, str):
+            return next(self.vectors([texts]))[0]
+        parts = list(self.vectors(texts))
+        return np.concatenate(parts) if parts else np.zeros((0, self.settings.encoded), np.float32)
+
+    @torch.no_grad()
+    def vectors(self, texts: Iterable[str], batch: int = 64) -> Iterator[np.ndarray]:
+        """As `embed`, for texts that stream past, `batch` at a time. A blank text is the zero vector."""
+        self.eval()
+        waiting = iter(texts)
+        while group := list(islice(waiting, batch)):
+            made = collate({"tokens": self._ids(group)[0]})
+            yield self.encode(made.tokens, made.lengths).numpy()
+
+    def similar(self, query: str, texts: Sequence[str], most: int = 10) -> list[tuple[float, str]]:
+        """The texts nearest to `query` by the cosine of their vectors, the nearest first."""
+        own = torch.from_numpy(self.embed(query))
+        near = F.cosine_similarity(torch.from_numpy(self.embed(texts)), own, dim=1)
+        best = near.topk(min(most, len(texts)))
+        return [(float(value), texts[k]) for value, k in zip(best.values, best.indices.tolist(), strict=True)]
+
+    def predict(self, first: str, second: str) -> Said:
+        """What the model says of two texts."""
+        return next(self.predictions([(first, second)]))
+
+    @torch.no_grad()
+    def predictions(self, pairs: Iterable[tuple[str, str]], batch: int = 128) -> Iterator[Said]:
+        """As `predict`, for pairs that stream past."""
+        self.eval()
+        waiting = iter(pairs)
+        while group := list(islice(waiting, batch)):
+            ids = [self._ids([pair[k] for pair in group]) for k in (0, 1)]
+            cut = (ids[0][1] | ids[1][1]).tolist()
+            sides = [collate({"tokens": tokens}) for tokens, _ in ids]
+            nothing = torch.zeros(len(group), dtype=torch.float64)
+            made = JudgedBatch(sides[0].tokens, sides[0].lengths, sides[1].tokens, sides[1].lengths, nothing, nothing)
+            scores = self.scores(made)
+            if self.judgement.is_score:
+                for pair, value, short in zip(group, self.expected(scores).tolist(), cut, strict=True):
+                    yield Said(*pair, round(value, 6), {}, short)
+            else:
+                for pair, row, short in zip(group, scores.softmax(1).tolist(), cut, strict=True):
+                    chances = dict(zip(self.judgement.classes, (round(p, 6) for p in row), strict=True))
+                    yield Said(*pair, max(chances, key=chances.__getitem__), chances, short)
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        return (asdict(found) for found in self.predictions(_pairs(lines)))
+
+    def _ids(self, texts: list[str]) -> tuple[Column, np.ndarray]:
+        """The tokens of texts, each cut off after `max_length`, and which were."""
+        values, lengths = self.vocabulary.encode_many([self.settings.read_text(text) for text in texts])
+        tokens = cut_off(values, lengths, self.settings.max_length)
+        return tokens, tokens.lengths < lengths
+
+    def evaluate(self, path: str | Path) -> dict[str, Any]:
+        """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1 and confusions."""
+        meter, store = self._measure(path)
+        found = {**meter.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.facts["cut"]}
+        if not self.judgement.is_score:
+            found |= {"classes": meter.confusion.classes(), "confusion": meter.confusion.table()}
+        return found
+
+    def _measure(self, path: str | Path) -> tuple[Judged, ExampleStore]:
+        store = self.settings.keep(self.settings.table(path), self.vocabulary, self.judgement)
+        meter = self.meter()
+        for batch in JudgedBatches(store, tokens=16_384, sequences=256, shuffle=False):
+            meter.add(batch)
+        return meter, store
+
+    def show(self, page: Any) -> None:
+        if self.settings.dev is None:
+            return
+        meter, _ = self._measure(self.settings.dev)
+        told = ", ".join(f"{name} *{value:.4f}*" for name, value in meter.result().items())
+        if not self.judgement.is_score:
+            show_confusion(page, meter.confusion, "What is taken for what", f"`{self.settings.dev}`: {told}.")
+            return
+        drawn = figure(460)
+        drawn.add_scatter(x=meter.gold, y=meter.said, mode="markers", marker={"size": 4, "opacity": 0.5})
+        drawn.update_xaxes(title_text="the score given").update_yaxes(title_text="the model's")
+        page.figure(drawn, "Scores", f"`{self.settings.dev}`: {told}.")
+
+    # ---------------------------------------------------------------- data
+
+    @classmethod
+    def prepare(cls, settings: EncodeSettings) -> tuple[Self, Data]:
+        s = settings
+        table, dev_table = s.table(s.train), None if s.dev is None else s.table(s.dev)  # a missing file is said first
+        judgement = Judgement.of(table, s.target)
+        texts = (s.read_text(text) for row in table for text in (row.first, row.second))
+        vocabulary = s.make_vocabulary(texts, s.tokens)
+        store = s.keep(table, vocabulary, judgement)
+        said = (
+            f"scores from {judgement.least:g} to {judgement.most:g}"
+            if judgement.is_score
+            else ", ".join(judgement.classes)
+        )
+        facts = {
+            "training pairs": f"{s.train}: {len(store):,}",
+            "what is said": said,
+            "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens",
+        }
+        dev = None
+        if dev_table is not None:
+            held_out = s.keep(dev_table, vocabulary, judgement)
+            dev = JudgedBatches(held_out, tokens=16_384, sequences=256, shuffle=False)
+            rate = held_out.unknown / held_out.tokens
+            facts["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
+        vectors = s.given_vectors(vocabulary)
+        network = cls(settings, vocabulary, judgement)
+        if vectors is not None:
+            network.embedder.set_vectors(vectors)
+            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
+        cut = store.facts["cut"]
+        notes = [f"{s.train}: {cut:,} texts are cut off after {s.max_length:,} tokens (max_length)"] if cut else []
+        train = JudgedBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
+        return network, Data(train, dev, facts, notes)
+
+    @classmethod
+    def check(cls, settings: EncodeSettings) -> TableCheck:
+        """What is in the files that `settings` name, before training on them; a pair counts as one text."""
+        s = settings
+        table = s.table(s.train)
+        judgement = Judgement.of(table, s.target)
+        vocabulary = s.make_vocabulary((s.read_text(t) for row in table for t in (row.first, row.second)), s.tokens)
+        dev = None if s.dev is None else Joined(s.table(s.dev), judgement)
+        return check_tables(Joined(table, judgement), dev, vocabulary, 2 * s.max_length, s.read_text)
+
+    def keep(self, folder: Path) -> None:
+        self.vocabulary.save(folder / "tokenizer.json")
+        write_whole(folder / "labels.json", json.dumps(asdict(self.judgement), ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def restore(cls, settings: EncodeSettings, folder: Path) -> Self:
+        path = folder / "labels.json"
+        try:
+            judgement = Judgement(**json.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
+        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), judgement)
+
+
+@dataclass(frozen=True)
+class Said:
+    """Two texts and what the model says of them: a class with the chances of each, or a score."""
+
+    first: str
+    second: str
+    label: str | float
+    probabilities: dict[str, float]
+    cut: bool = False  # of one of them only the first max_length tokens were read
+
+    def __repr__(self) -> str:
+        said = (
+            f"{self.label:.3f}"
+            if isinstance(self.label, float)
+            else f"{self.label} {self.probabilities[self.label]:.3f}"
+        )
+        return f"{said}  {self.first} | {self.second}"
+
+
+class Judged:
+    """What was said of pairs against what should have been."""
+
+    def __init__(self, model: SentenceEncoder) -> None:
+        self.model = model
+        self.confusion = Confusion(model.judgement.classes)
+        self.gold: list[float] = []
+        self.said: list[float] = []
+        self.total = 0.0
+        self.count = 0
+
+    @torch.no_grad()
+    def add(self, batch: JudgedBatch) -> None:
+        scores = self.model.scores(batch)
+        self.count += len(scores)
+        if self.model.judgement.is_score:
+            self.gold += batch.labels.tolist()
+            self.said += self.model.expected(scores).tolist()
+        else:
+            self.confusion.add(batch.labels.long(), scores.argmax(1))
+            self.total += float(F.cross_entropy(scores, batch.labels.long(), reduction="sum"))
+
+    def result(self) -> dict[str, float]:
+        if not self.model.judgement.is_score:
+            found = self.confusion
+            return {"accuracy": found.accuracy, "macro_f1": found.macro_f1, "loss": self.total / max(1, self.count)}
+        off = [(a - b) ** 2 for a, b in zip(self.gold, self.said, strict=True)]
+        return {
+            "pearson": pearson(self.gold, self.said),
+            "spearman": spearman(self.gold, self.said),
+            "mse": sum(off) / max(1, len(off)),
+        }
+
+
+def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, 1):
+        first, tab, second = line.partition("\t")
+        if not tab:
+            raise DataError(None, None, f"line {number} is one text only", "put a tab between the two texts of a pair")
+        yield first, second

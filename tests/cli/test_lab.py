@@ -1,0 +1,110 @@
+"""`carousel lab`: findings on stdout, progress on stderr, pages in a directory, and errors that are one line."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from carousel.cli.main import main
+from carousel.lab import LABS
+from carousel.lab.claims import latch
+
+TINY = latch.Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
+FILES = {
+    f"{name}{ending}" for name in ("accuracy", "gradient", "gate") for ending in (".svg", ".png")
+} | {"index.html", "numbers.json"}  # fmt: skip
+
+
+@pytest.fixture
+def carousel(monkeypatch, capsys):
+    """Runs the command with a tiny budget for the latch: exit code, stdout, stderr."""
+    run = latch.run
+    monkeypatch.setattr(latch, "run", lambda setting, bar: run(replace(TINY, seed=setting.seed), bar=bar))
+
+    def call(*args):
+        args = list(map(str, args))
+        monkeypatch.setattr("sys.argv", ["carousel", *args])
+        with pytest.raises(SystemExit) as end:
+            main(args)
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_list_names_every_command(carousel):
+    code, out, _ = carousel("lab", "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(LABS)
+    for name in LABS:
+        assert carousel("lab", name, "--help")[0] == 0
+
+
+def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):
+    code, out, err = carousel("lab", "latch", "--out", tmp_path / "latch", "--seed", 5)
+    page = tmp_path / "latch" / "index.html"
+    assert code == 0
+    assert out.splitlines()[-1] == str(page)
+    assert {p.name for p in page.parent.iterdir()} == FILES
+    html = page.read_text("utf-8")
+    assert f"<code>carousel lab latch --out {tmp_path}/latch --seed 5</code>" in html
+    assert all(f'id="figure-{k}"' in html for k in (1, 2, 3))
+    numbers = json.loads((page.parent / "numbers.json").read_text("utf-8"))
+    assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 9
+    lines = err.splitlines()
+    assert len(lines) == 10  # a head, seven cells, two for comparison
+    assert lines[2].startswith("LSTM ")
+    assert "\x1b" not in out + err
+    assert "\r" not in out + err
+
+
+def test_bleu_of_ones_own_sentence(carousel):
+    code, out, err = carousel("lab", "bleu", "ein mann geht", "ein mann läuft", "ein mann geht dort")
+    assert (code, err) == (0, "")
+    assert "3-grams      1/1" in out
+    assert "stand" not in out  # the claim is about another sentence
+    _, out, _ = carousel("lab", "bleu")
+    assert "It does not stand as printed. BLEU clips" in out
+    _, out, _ = carousel("lab", "bleu", "a b", "a c", "--json")
+    assert json.loads(out)["orders"][0]["matched"] == 1
+
+
+def test_beam_as_json(carousel):
+    _, out, _ = carousel("lab", "beam", "--models", 2, "--vocabulary", 3, "--longest", 3, "--json")
+    assert json.loads(out)["models"] == 2
+
+
+def test_what_is_there_survives_a_failure(carousel, tmp_path, monkeypatch):
+    (tmp_path / "index.html").write_text("old")
+    monkeypatch.setattr(latch, "train", lambda *_: (_ for _ in ()).throw(ValueError("no luck")))
+    code, out, err = carousel("lab", "latch", "--quiet", "--out", tmp_path)
+    assert (code, out, err) == (1, "", "error: no luck\n")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("index.html", "old")]
+
+
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_place_that_cannot_be_used_is_one_line_and_exit_2(carousel, tmp_path, out):
+    (tmp_path / "file").write_text("mine")
+    code, stdout, err = carousel("lab", "latch", "--out", tmp_path / out)
+    assert (code, stdout) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("error: ")
+    assert "file" in err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["latch", "--seed", "-1"], "--seed"),
+        (["latch", "--speed", "1"], "--speed"),
+        (["bleu", "a translation"], "REFERENCE"),
+        (["beam", "--models", "0"], "--models"),
+        (["blue"], "blue"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else part,
+)
+def test_a_wrong_option_is_one_line_and_exit_2(carousel, args, named):
+    code, out, err = carousel("lab", *args)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert named in err

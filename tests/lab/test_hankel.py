@@ -1,0 +1,36 @@
+"""Weighted automata from Hankel matrices: one that is known is found again, and a trained network's."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carousel import lab
+from carousel.lab.weighted import WeightedAutomaton, hankel, learn, strings_up_to
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1000), st.integers(1, 3))
+def test_a_known_automaton_is_found_again(seed, states):
+    draw = np.random.default_rng(seed)
+    known = WeightedAutomaton(
+        "ab", draw.normal(size=states), draw.normal(size=(2, states, states)) / states, draw.normal(size=states)
+    )
+    basis = strings_up_to("ab", 3)
+    H = hankel(known, basis, basis)
+    assert H[1, 2] == pytest.approx(float(known.start @ known.steps[0] @ known.steps[1] @ known.end))
+    values = np.linalg.svd(H, compute_uv=False)
+    rank = int((values > 1e-8 * values[0]).sum())
+    assert rank <= states
+    found = learn(known, "ab", basis, rank)
+    strings = ["", "abba", "babab", "aaaaaaa"]
+    np.testing.assert_allclose(found(strings), known(strings), rtol=1e-4, atol=1e-6 * np.abs(H).max())
+
+
+def test_a_trained_network(tmp_path):
+    found = lab.hankel(["(a|b)*ab"], units=8, steps=250, unseen=100)
+    [one] = found.found
+    assert (one.known, one.rank) == (3, 3)
+    assert one.agreement > 0.95 and one.automaton_right > 0.95
+    assert found.verdict().stands
+    assert "The automaton inside a network" in found.write(tmp_path / "page").read_text("utf-8")

@@ -1,0 +1,104 @@
+"""Greedy, beam and exhaustive search against a loop over all sequences."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from carousel import lab
+from carousel.lab.claims import beam
+
+
+@pytest.fixture(scope="module")
+def found():
+    return lab.beam(24, vocabulary=4, longest=4, widths=(1, 2), seed=3)
+
+
+def brute_force(model, vocabulary, longest):
+    """The best mean log-probability of a complete sequence, by asking the model about every one of them."""
+    best = -math.inf
+    for length in range(1, longest + 1):
+        for body in itertools.product(range(1, vocabulary), repeat=length - 1):
+            state, token, total = model.start(1), beam.END, 0.0
+            for after in (*body, beam.END):
+                log_probs, state = model.step(torch.tensor([token]), state)
+                total += log_probs[0, after].item()
+                token = after
+            best = max(best, total / length)
+    return best
+
+
+def test_exhaustive_search_finds_the_best_there_is(found):
+    torch.manual_seed(3)
+    models = [beam.small_model(4) for _ in range(24)]
+    for model, score in zip(models[:6], found.exhaustive.scores, strict=False):
+        assert score == pytest.approx(brute_force(model, 4, 4))
+
+
+def test_a_beam_of_one_is_greedy_and_the_widest_is_exhaustive(found):
+    assert found.beams[0].tokens == found.greedy.tokens
+    assert found.patient[-1].tokens == found.exhaustive.tokens
+    assert found.found(found.exhaustive) == found.models == 24
+    for line in found.lines:
+        assert all(s <= best + 1e-9 for s, best in zip(line.scores, found.exhaustive.scores, strict=True))
+
+
+def test_the_costs_are_those_of_the_searches(found):
+    assert found.exhaustive.rows == 24 * (1 + 3 + 9 + 27)  # every beginning is read once
+    assert found.greedy.rows == found.beams[0].rows <= 24 * 4
+
+
+def test_the_claim_stands_by_the_numbers(found):
+    assert found.found(found.greedy) < found.models
+    verdict = found.verdict()
+    assert verdict.stands is True
+    assert f"misses the best sequence in {24 - found.found(found.greedy)} of 24" in verdict.says
+    lucky = replace(found, greedy=replace(found.exhaustive, label="greedy"))
+    assert lucky.verdict().stands is False
+    assert "A beam of 1 is not the same as greedy search" in lucky.verdict().says
+    assert lab.beam(2, vocabulary=3, longest=3, widths=(1, 2)).verdict().stands is None
+
+
+def test_the_notes_sentence_is_found_with_the_notes_score(found):
+    greedy, two, best = (found.example[name][0] for name in ("greedy", "beam of 2", "exhaustive"))
+    assert found.spell(greedy) == "hayatın yaşamak için bir anlamı yok"
+    assert greedy.log_prob == pytest.approx(-3.9, abs=0.005)
+    assert found.spell(two) == found.spell(best) == "hayatın yaşamak için bir sebebi yok"
+    assert two.log_prob == pytest.approx(math.log(0.5 * 0.6 * 0.7 * 0.6 * 0.4 * 0.9 * 0.918))
+    for word, line in beam.FOLLOWS.items():
+        assert sum(line.values()) == pytest.approx(1), word
+
+
+def test_the_same_seed_gives_the_same_numbers_and_leaves_the_random_numbers_alone(found):
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    again = lab.beam(24, vocabulary=4, longest=4, widths=(1, 2), seed=3)
+    assert torch.equal(torch.rand(1), expected)
+    ours, theirs = ({k: v for k, v in f.numbers().items() if k != "seconds"} for f in (again, found))
+    assert ours == theirs
+    json.dumps(ours)
+
+
+def test_the_page(found):
+    html = found.page("carousel lab beam --seed 3").html().split("<main>")[1]
+    for part in ("003), §15.1", "carousel lab beam --seed 3", "Wider is not always better", "hayatın", "It stands."):
+        assert part in html
+    assert len(str(found).splitlines()) == 1 + 8 + 5
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"models": 0}, "models must be a whole number from 1, got 0"),
+        ({"vocabulary": 30, "longest": 9}, "more than 200,000"),
+        ({"widths": (0, 2)}, r"widths must be whole numbers from 1, got \[0, 2\]"),
+    ],
+    ids=["models", "vocabulary", "widths"],
+)
+def test_what_cannot_be_run(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        lab.beam(**options)
