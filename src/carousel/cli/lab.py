@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import option
+from .use import load
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -26,6 +27,7 @@ OutOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of words.")]
+RunOption = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Look at this trained model too.")]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")]
 
 
@@ -147,6 +149,29 @@ def compile_dfa(
         )
 
 
+@app.command("forget-argmax")
+def forget_argmax(
+    units: Annotated[int, typer.Option(metavar="N", min=1, help="How many gates are tried.")] = 8,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Weights of each.")] = 16,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Random directions.")] = 100_000,
+    run: RunOption = None,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What opens a forget gate widest: the closed form, random directions, and climbing.
+
+    \b
+    carousel lab forget-argmax
+    carousel lab forget-argmax --run demo-dates/run      and how far the gates of a model open
+    """
+    from carousel import lab
+
+    model = None if run is None else load(run)
+    with showing(out, as_json) as shown:
+        shown.append(lab.forget_argmax(units, hidden=hidden, samples=samples, model=model, seed=seed))
+
+
 @app.command()
 def hankel(
     patterns: Annotated[
@@ -194,3 +219,42 @@ def latch(
 
     with showing(out, as_json) as shown:
         shown.append(lab.latch(Setting(seed=seed), bar=Bar("accuracy {:.0%}", quiet)))
+
+
+@app.command("rnn-in-lstm")
+def rnn_in_lstm(
+    networks: Annotated[int, typer.Option(metavar="N", min=1, help="Random networks.")] = 20,
+    steps: Annotated[int, typer.Option(metavar="T", min=1, help="Steps that each reads.")] = 200,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of each.")] = 16,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put an RNN into an LSTM: with the published weights, which do not give it, and exactly.
+
+    \b
+    carousel lab rnn-in-lstm
+    carousel lab rnn-in-lstm --steps 1000 --out inside
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.rnn_in_lstm(networks, steps=steps, hidden=hidden, seed=seed))
+
+
+@app.command()
+def sentiment(
+    longest: Annotated[int, typer.Option(metavar="N", min=1, max=10, help="The most words of a sentence.")] = 8,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add up sentiment with an LSTM whose weights are set by hand: the published one, and one that is right.
+
+    \b
+    carousel lab sentiment
+    carousel lab sentiment --out sentiment      and a page
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.sentiment(longest))

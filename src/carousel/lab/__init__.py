@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from .claims.beam import run as beam
     from .claims.bleu import run as bleu
     from .claims.compile_dfa import run as compile_dfa
+    from .claims.forget_argmax import run as forget_argmax
     from .claims.hankel import run as hankel
     from .claims.latch import run as latch
+    from .claims.rnn_in_lstm import run as rnn_in_lstm
+    from .claims.sentiment import run as sentiment
     from .finding import Claim, Finding, Verdict
 
 # name → what it shows, for `carousel lab list`
@@ -28,11 +31,27 @@ LABS = {
     "beam": "greedy, beam and exhaustive search: what each finds, and what it costs",
     "bleu": "a BLEU score n-gram by n-gram: matched, clipped, missed",
     "compile-dfa": "regular languages as exact weights of a network, and a counter as an LSTM",
+    "forget-argmax": "what opens a forget gate widest, and how wide",
     "hankel": "the weighted automaton inside a trained network, by the rank of its Hankel matrix",
     "latch": "which cells remember one bit through noise, and which forget",
+    "rnn-in-lstm": "an RNN inside an LSTM: as published, and exactly",
+    "sentiment": "an LSTM that adds up sentiment, its weights set by hand",
 }
 
-__all__ = ["LABS", "Claim", "Finding", "Verdict", "beam", "bleu", "compile_dfa", "hankel", "latch"]
+__all__ = [
+    "LABS",
+    "Claim",
+    "Finding",
+    "Verdict",
+    "beam",
+    "bleu",
+    "compile_dfa",
+    "forget_argmax",
+    "hankel",
+    "latch",
+    "rnn_in_lstm",
+    "sentiment",
+]
 
 
 def __getattr__(name: str) -> Any:

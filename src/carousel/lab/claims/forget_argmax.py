@@ -1,0 +1,238 @@
+"""What opens a forget gate widest: the closed form against random directions and against climbing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...layers import Recurrent
+from ...report import Page, figure
+from ..finding import Claim, Finding, Verdict
+
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit's gate over all h of length 1."""
+
+    norm: float  # ‖U_f‖, what the text says the largest value is
+    closed: float  # σ(‖U_f‖), at h = U_f / ‖U_f‖
+    drawn: float  # the largest of all random directions
+    climbed: float  # where gradient ascent on the sphere ends
+    apart: float  # ‖h − U_f / ‖U_f‖‖ there
+
+
+@dataclass(frozen=True)
+class Preference:
+    """The forget gates of one layer and direction of a trained model, unit by unit: b, and ‖U_f‖."""
+
+    layer: str
+    biases: tuple[float, ...]
+    norms: tuple[float, ...]
+
+    @property
+    def spans(self) -> list[tuple[float, float, float]]:
+        """For each unit: how far it closes, where it stands at h = 0, how far it opens; x = 0 and ‖h‖ = 1."""
+        b, n = torch.tensor(self.biases), torch.tensor(self.norms)
+        return list(zip(*(torch.sigmoid(v).tolist() for v in (b - n, b, b + n)), strict=True))
+
+
+@dataclass(frozen=True)
+class ForgetArgmax(Finding):
+    """What :func:`run` gives."""
+
+    name = "forget-argmax"
+    title = "What opens a forget gate widest"
+    claim = Claim(
+        "Of all h of length 1, the one that points along the gate's own weights opens it widest; its largest value, "
+        "without a bias and an input, is the length of those weights.",
+        "001 forget gate activation",
+        ("argmax σ(U_f · h) = U_f / ‖U_f‖  over ‖h‖ = 1", "max σ(U_f · h) = ‖U_f‖"),
+    )
+
+    units: tuple[Unit, ...]
+    hidden: int
+    samples: int
+    seed: int
+    seconds: float
+    preferences: tuple[Preference, ...] = field(default=())
+
+    @property
+    def at_the_place(self) -> bool:
+        """Whether climbing ends where the closed form says, and no random direction is higher."""
+        return all(
+            u.apart < 1e-4 and abs(u.climbed - u.closed) < CLOSE and u.drawn <= u.closed + CLOSE for u in self.units
+        )
+
+    def __str__(self) -> str:
+        lines = [f"unit  ‖U_f‖   σ(‖U_f‖)  best of {self.samples:,}  climbed   from U_f/‖U_f‖"]
+        for k, u in enumerate(self.units):
+            lines.append(f"{k:4}  {u.norm:5.3f}  {u.closed:9.6f}  {u.drawn:{15}.6f}  {u.climbed:.6f}  {u.apart:.1e}")
+        for one in self.preferences:
+            low, rest, high = (sum(part) / len(part) for part in zip(*one.spans, strict=True))
+            lines.append(
+                f"{one.layer}: {len(one.norms)} units, on average {low:.2f} to {high:.2f} over all directions of h, "
+                f"{rest:.2f} at h = 0"
+            )
+        return "\n".join(lines)
+
+    def lead(self) -> str:
+        u = max(self.units, key=lambda unit: unit.norm)
+        return (
+            f"For {len(self.units)} units of {self.hidden} weights each, climbing ends within "
+            f"{max(unit.apart for unit in self.units):.0e} of U_f/‖U_f‖, and none of {self.samples:,} random "
+            f"directions is higher. But the value there is σ(‖U_f‖), {u.closed:.3f} for instance, where ‖U_f‖ is "
+            f"{u.norm:.3f}."
+        )
+
+    def ran(self) -> Sequence[str]:
+        told = [
+            f"Random weights of {len(self.units)} units, x = 0, no bias. For each, the gate at {self.samples:,} "
+            "random h of length 1, and where gradient ascent, put back on the sphere after each step, ends from a "
+            "random start.",
+        ]
+        if self.preferences:
+            told.append(
+                "Then the forget gates of a trained model: U_f and b of each unit, and so how far it can close and "
+                "open as h turns through all directions, at length 1 and x = 0: from σ(b − ‖U_f‖) to σ(b + ‖U_f‖)."
+            )
+        return told
+
+    def tell(self, page: Page) -> None:
+        drawn = self.figures()
+        page.figure(
+            drawn["maximum"], "The largest value of a gate, against the length of its weights",
+            "The printed value leaves the range of σ as soon as ‖U_f‖ is above 1.",
+        )  # fmt: skip
+        if "preferences" in drawn:
+            page.figure(
+                drawn["preferences"], "The forget gates of the trained model",
+                "A line for each unit, from as far as it can close to as far as it can open; the dot is where it "
+                "stands at h = 0.",
+            )  # fmt: skip
+
+    def verdict(self) -> Verdict:
+        if not self.at_the_place:
+            return Verdict(False, "Climbing ends elsewhere, or a random direction is higher; look at the numbers.")
+        return Verdict(
+            False,
+            "The direction is right, the value is not: the largest value is σ(‖U_f‖), since the gate is the σ of the "
+            "product. With a bias it is σ(‖U_f‖ + b), in the same direction.",
+        )
+
+    def figures(self) -> dict[str, Any]:
+        drawn = figure(380, hovermode="closest")
+        norms = [unit.norm for unit in self.units]
+        line = [k * max(norms) / 100 for k in range(101)]
+        drawn.add_scatter(
+            x=line, y=torch.sigmoid(torch.tensor(line)).tolist(), name="σ(‖U_f‖)", line={"color": "#0072b2"}
+        )
+        drawn.add_scatter(x=line, y=line, name="‖U_f‖, as printed", line={"color": "#d55e00", "dash": "dash"})
+        drawn.add_scatter(
+            x=norms, y=[unit.drawn for unit in self.units], mode="markers", name=f"best of {self.samples:,}",
+            marker={"color": "#e69f00", "size": 9, "symbol": "diamond"},
+        )  # fmt: skip
+        drawn.add_scatter(
+            x=norms, y=[unit.climbed for unit in self.units], mode="markers", name="climbed",
+            marker={"color": "#1c2430", "size": 6},
+        )  # fmt: skip
+        drawn.update_xaxes(title_text="‖U_f‖").update_yaxes(range=[0.4, 1.6], title_text="largest f")
+        found = {"maximum": drawn}
+        if self.preferences:
+            found["preferences"] = self._preferences()
+        return found
+
+    def _preferences(self) -> Any:
+        drawn = figure(120 + 200 * len(self.preferences), [one.layer for one in self.preferences], showlegend=False)
+        for row, one in enumerate(self.preferences, 1):
+            spans = sorted(one.spans, key=lambda span: span[1])
+            x: list[Any] = []
+            y: list[Any] = []
+            for k, (low, _, high) in enumerate(spans):
+                x += [k, k, None]
+                y += [low, high, None]
+            drawn.add_scatter(x=x, y=y, mode="lines", line={"color": "#56b4e9", "width": 1.5}, row=row, col=1)
+            rest = [middle for _, middle, _ in spans]
+            mark = {"color": "#1c2430", "size": 4}
+            drawn.add_scatter(x=list(range(len(rest))), y=rest, mode="markers", marker=mark, row=row, col=1)
+        drawn.update_yaxes(range=[0, 1], title_text="f")
+        return drawn.update_xaxes(title_text="units, by where they stand", row=len(self.preferences), col=1)
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "units": [vars(unit) for unit in self.units],
+            **{name: getattr(self, name) for name in ("hidden", "samples", "seed", "seconds")},
+            "preferences": [vars(one) for one in self.preferences],
+        }
+
+
+def run(units: int = 8, *, hidden: int = 16, samples: int = 100_000, model: Any = None, seed: int = 0) -> ForgetArgmax:
+    """Look for the h that opens a gate widest in three ways; and, if given, at the gates of a trained `model`.
+
+    >>> found = run(2, hidden=4, samples=1000)
+    >>> found.at_the_place, found.units[0].drawn < found.units[0].closed
+    (True, True)
+    """
+    for name, value in (("units", units), ("hidden", hidden), ("samples", samples)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    start = time.perf_counter()
+    draw = torch.Generator().manual_seed(seed)
+    length = torch.linspace(0.2, 1.5, units, dtype=torch.float64)  # of U_f, so that figures show the whole range
+    weights = _unit(torch.randn(units, hidden, generator=draw, dtype=torch.float64)) * length[:, None]
+    directions = _unit(torch.randn(samples, hidden, generator=draw, dtype=torch.float64))
+    found = []
+    for row in weights:
+        norm = row.norm()
+        h = climb(row, _unit(torch.randn(hidden, generator=draw, dtype=torch.float64)))
+        found.append(
+            Unit(
+                float(norm), float(norm.sigmoid()), float((directions @ row).sigmoid().max()),
+                float((h @ row).sigmoid()), float((h - row / norm).norm()),
+            )
+        )  # fmt: skip
+    preferences = () if model is None else tuple(look(model))
+    return ForgetArgmax(tuple(found), hidden, samples, seed, time.perf_counter() - start, preferences)
+
+
+def climb(weights: Tensor, h: Tensor, steps: int = 60) -> Tensor:
+    """Gradient ascent of σ(weights · h) over ‖h‖ = 1, by autograd; knows nothing of the closed form.
+
+    Steps have length 1 before h is put back, because where σ is flat its slope is short.
+    """
+    for _ in range(steps):
+        h = h.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(torch.sigmoid(weights @ h), h)
+        h = _unit(h + _unit(slope))
+    return h.detach()
+
+
+def look(model: torch.nn.Module) -> list[Preference]:
+    """The forget gates of every layer in a model that has them."""
+    found = []
+    for name, module in model.named_modules():
+        if not isinstance(module, Recurrent) or module.cell.forget_gate is None:
+            continue
+        at = module.cell.gates.index(module.cell.forget_gate) * module.hidden_size
+        rows = slice(at, at + module.hidden_size)
+        ways = ("", "_reverse")[: module.num_directions]
+        for end in (f"l{k}{way}" for k in range(module.num_layers) for way in ways):
+            norms = getattr(module, f"weight_hh_{end}")[rows].detach().norm(dim=1)
+            bias = torch.zeros_like(norms)
+            for part in ("bias_ih", "bias_hh"):
+                own = getattr(module, f"{part}_{end}", None)
+                bias = bias if own is None else bias + own[rows].detach()
+            found.append(Preference(f"{name}.{end}".strip("."), tuple(bias.tolist()), tuple(norms.tolist())))
+    if not found:
+        raise ValueError("the model has no layer with a forget gate; give an LSTM")
+    return found
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    return vectors / vectors.norm(dim=-1, keepdim=True)
