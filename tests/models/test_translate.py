@@ -488,8 +488,8 @@ def test_eval(command, run, pairs, tmp_path):
 
 
 def test_check(command, pairs, tmp_path):
-    code, out, _ = command("check", pairs / "train.tsv", "--task", "translate", "--dev", pairs / "dev.tsv", "--tokens", "word",
-                           "--json")  # fmt: skip
+    files = (pairs / "train.tsv", "--dev", pairs / "dev.tsv")
+    code, out, _ = command("check", *files, "--task", "translate", "--tokens", "word", "--json")
     found = json.loads(out)
     assert code == 0 and found["source"]["train"]["lines"] == 400 and found["long"] == 0
 

@@ -187,7 +187,8 @@ def joey_search(model: Any, batch: PairBatch, steps: int = STEPS) -> Callable[[]
 def copy_weights(joey: Any, ours: Translator) -> None:
     """Let `ours` compute what `joey` does. What only we have, biases of keys and outputs, becomes 0."""
     order = theirs(torch.arange(joey.decoder.output_size))
-    decoder, attention = joey.decoder, ours.decoder.attention
+    decoder: Any = joey.decoder
+    attention: Any = ours.decoder.attention
     size = ours.decoder.size
     assert ours.decoder.join is not None and ours.output is not None and attention is not None
     with torch.no_grad():
