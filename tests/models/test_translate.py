@@ -487,9 +487,9 @@ def test_eval(command, run, pairs, tmp_path):
     assert found["worst"][0]["chrf"] == min(score["chrf"] for score in found["scores"])
 
 
-def test_check(command, pairs, tmp_path):
-    code, out, _ = command("check", pairs / "train.tsv", "--task", "translate", "--dev", pairs / "dev.tsv", "--tokens", "word",
-                           "--json")  # fmt: skip
+def test_check(command, pairs):
+    files = pairs / "train.tsv", "--dev", pairs / "dev.tsv"
+    code, out, _ = command("check", *files, "--task", "translate", "--tokens", "word", "--json")
     found = json.loads(out)
     assert code == 0 and found["source"]["train"]["lines"] == 400 and found["long"] == 0
 
