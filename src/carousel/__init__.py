@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import cells, data, decoding, lab, layers, metrics, pictures
+    from . import attention, cells, data, decoding, lab, layers, metrics, pictures
     from .cells import Cell
     from .kernels.output import linear_cross_entropy
     from .layers import (
@@ -39,6 +39,7 @@ __all__ = [
     "Recurrent",
     "ResetBeforeGRU",
     "Trace",
+    "attention",
     "cells",
     "data",
     "decoding",
@@ -58,7 +59,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
-    if name in ("cells", "data", "decoding", "lab", "layers", "metrics", "pictures"):
+    if name in ("attention", "cells", "data", "decoding", "lab", "layers", "metrics", "pictures"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'layers')}"), name)

@@ -1,6 +1,6 @@
-// Every cell and option, and the output layer, on awkward shapes, in arrays of exactly the size that layer.hpp and
-// output.hpp promise. Built with AddressSanitizer and UndefinedBehaviorSanitizer: what it checks is that no access
-// strays, and that results are numbers.
+// Every cell and option, the output layer and attention, on awkward shapes, in arrays of exactly the size that layer.hpp,
+// output.hpp and attention.hpp promise. Built with AddressSanitizer and UndefinedBehaviorSanitizer: what it checks is
+// that no access strays, and that results are numbers.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -178,6 +178,29 @@ bool check_output(long tokens, long features, long classes, int threads, unsigne
   return false;
 }
 
+// The scores of additive attention and their gradients; with options, lengths and queries that are time-first.
+template <class T>
+bool check_attention(long batch, long queries, long keys, long size, int threads, unsigned options) {
+  auto has = [&](int bit) { return (options >> bit & 1) != 0; };
+  Arrays<T> a;
+  Scores<T> call{};
+  call.batch = batch, call.queries = queries, call.keys = keys, call.size = size;
+  call.query = a.some(batch * queries * size), call.key = a.some(batch * keys * size), call.v = a.some(size);
+  call.query_stride[0] = has(0) ? size : queries * size, call.query_stride[1] = has(0) ? batch * size : size;
+  if (has(1)) call.query_count = a.lengths(batch, queries);
+  if (has(2)) call.key_count = a.lengths(batch, keys);
+  call.scores = a.room(batch * queries * keys);
+  run_additive(call, threads);
+  call.scores = nullptr, call.d_scores = a.some(batch * queries * keys);
+  call.d_query = a.room(batch * queries * size), call.d_key = a.room(batch * keys * size);
+  call.d_v = a.room(batch * size);
+  run_additive(call, threads);
+  if (a.finite()) return true;
+  std::printf("attention: B=%ld T=%ld S=%ld D=%ld threads=%d options=%x: not a number\n", batch, queries, keys, size,
+              threads, options);
+  return false;
+}
+
 }  // namespace
 
 int main() {
@@ -212,6 +235,13 @@ int main() {
           wrong += !check_generation<double>(rows, size, vocab, threads);
           calls += 2;
         }
+  for (const auto& s : shapes)
+    for (unsigned options = 0; options < 8; options++)
+      for (int threads : {1, 2, 3}) {
+        wrong += !check_attention<float>(s[0], s[1], s[2], s[3], threads, options);
+        wrong += !check_attention<double>(s[0], s[1], s[2], s[3], threads, options);
+        calls += 2;
+      }
   // few classes and many, for one team of threads or several; one block of tokens or several
   const long outputs[][3] = {{1, 1, 1}, {5, 3, 2}, {33, 17, 40}, {70, 9, 191}, {300, 33, 195}, {600, 5, 97}, {65, 18, 600}};
   for (const auto& s : outputs)

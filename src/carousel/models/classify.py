@@ -134,6 +134,10 @@ class Classifier(Task):
             losses = losses * self.weights[batch.labels]
         return Loss(losses.mean(), len(losses))
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"tokens": self.vocabulary, "labels": self.labels}
+
     def meter(self) -> Accuracy:
         return Accuracy(self)
 

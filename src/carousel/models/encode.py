@@ -138,6 +138,10 @@ class SentenceEncoder(Task):
         off = F.mse_loss(self.expected(scores), batch.labels.float())
         return Loss(apart + off, len(scores))
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"tokens": self.vocabulary, "classes": self.judgement.classes}
+
     def meter(self) -> Judged:
         return Judged(self)
 

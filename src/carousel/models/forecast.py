@@ -277,6 +277,10 @@ class Forecaster(Task):
         count = int(there.sum())
         return Loss((self.pinball(bounds, truth) * there).sum() / max(1, count), max(1, count))
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"variables": self.frame.names, "season": self.frame.season}
+
     def meter(self) -> Errors:
         return Errors(self)
 

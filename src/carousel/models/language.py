@@ -128,6 +128,10 @@ class LanguageModel(Task):
         )
         return Loss(mean, batch.tokens)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"tokens": self.vocabulary}
+
     def meter(self) -> Perplexity:
         return Perplexity(self)
 

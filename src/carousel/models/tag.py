@@ -162,6 +162,10 @@ class Tagger(Task):
         mean = linear_cross_entropy(x, weight, batch.labels, bias, ignore_index=NO_LABEL, label_smoothing=smooth)
         return Loss(mean, words)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"words": self.lexicon.words, "tags": self.lexicon.tags}
+
     def meter(self) -> TagMeter:
         return TagMeter(self)
 

@@ -252,6 +252,10 @@ class Translator(Task):
         mean = linear_cross_entropy(vectors, self.output_weight, targets, self.bias, label_smoothing=smooth)
         return Loss(mean, batch.tokens)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"source": self.source_vocabulary, "target": self.target_vocabulary}
+
     def meter(self) -> DevBleu:
         return DevBleu(self)
 

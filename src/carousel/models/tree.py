@@ -114,6 +114,10 @@ class TreeModel(Task):
         )
         return Loss(total / max(1, count), max(1, count))
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"words": self.vocabulary, "labels": self.classes.names}
+
     def meter(self) -> NodeAccuracy:
         return NodeAccuracy(self)
 

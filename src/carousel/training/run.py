@@ -102,6 +102,8 @@ class Run:
             raise RunError(
                 f"{self.weights}: damaged, or not of this config.yaml ({str(error).splitlines()[0]})"
             ) from error
+        told = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in self.weights_facts().items())
+        network.origin = ", ".join([str(self.folder), *told])
         return network.eval()
 
     def weights_facts(self) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
-from .settings import Settings
+from .settings import Settings, group_of
+
+ESSENTIAL = ("cell", "embedding", "hidden", "layers", "attention", "composition")  # settings that a model prints
 
 
 class Loss(NamedTuple):
@@ -69,6 +71,7 @@ class Task(nn.Module, ABC):
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `written` puts in a table, if it is one
 
     settings: Any
+    origin: str = ""  # where it was loaded from, and what it reached there
     progress: float = 0.0  # the share of the training that is done; the engine says it before each batch
 
     @classmethod
@@ -131,3 +134,24 @@ class Task(nn.Module, ABC):
     def size(self) -> int:
         """How many parameters the network has."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What it knows besides its weights, for whoever prints it: vocabularies, labels."""
+        return {}
+
+    def __repr__(self) -> str:
+        """What a reader wants to know of a model; `print(model.layers)` and so on show the modules."""
+        keys = [
+            f"{name} {value}"
+            for name, field in type(self.settings).model_fields.items()
+            for value in (getattr(self.settings, name),)
+            if group_of(field) == "model" and (name in ESSENTIAL or value != field.default)
+        ]
+        told = {"from": self.origin, "settings": ", ".join(keys), **self.facts}
+        lines = [f"{self.name} model, {self.size:,} parameters"]
+        for name, value in told.items():
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            if shown:
+                lines.append(f"  {name:<9} {shown if len(shown) <= 110 else shown[:109] + '…'}")
+        return "\n".join(lines)
