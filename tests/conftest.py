@@ -4,6 +4,7 @@ Because this file stands here, `tests/` is on the import path: `from witness imp
 """
 
 import os
+import warnings
 
 import pytest
 import torch
@@ -17,5 +18,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 @pytest.fixture(autouse=True)
-def seed():
+def seed(request):
+    """The same random numbers for every test; and gradients on, even if the test before it left them off."""
     torch.manual_seed(0)
+    yield
+    if not torch.is_grad_enabled():
+        torch.set_grad_enabled(True)
+        warnings.warn(f"{request.node.nodeid} left gradients off", stacklevel=1)

@@ -25,6 +25,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from .kernels.attention import additive_scores
+
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
 
@@ -33,13 +35,14 @@ class Memory(NamedTuple):
 
     values: Tensor  # (B, S, E), 0 past the end
     keys: Tensor  # (B, S, K): what queries are compared with
-    real: Tensor | None  # (B, S) bool: False past the end; None: all are real
+    lengths: Tensor | None  # (B,): how many places each sequence has; None: all S
+    past: Tensor | None  # (B, S) bool: True past the end
 
     def select(self, rows: Tensor) -> Memory:
         """The memory whose sequence j is sequence `rows[j]` of this one."""
-        real = None if self.real is None else self.real.index_select(0, rows)
+        lengths, past = (None if t is None else t.index_select(0, rows) for t in (self.lengths, self.past))
         keys = self.keys.index_select(0, rows)
-        return Memory(keys if self.keys is self.values else self.values.index_select(0, rows), keys, real)
+        return Memory(keys if self.keys is self.values else self.values.index_select(0, rows), keys, lengths, past)
 
 
 class Attention(nn.Module):
@@ -53,8 +56,8 @@ class Attention(nn.Module):
         self.memory_size = memory_size
 
     @abstractmethod
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        """query (B, T, D), keys (B, S, K) → (B, T, S)."""
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+        """query (T, B, D) → (B, T, S). Nobody looks at scores past an end, of queries (`lengths`) or of memory."""
 
     def make_keys(self, values: Tensor) -> Tensor:
         """(B, S, E) → (B, S, K)."""
@@ -65,25 +68,29 @@ class Attention(nn.Module):
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
             raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
         values = memory.transpose(0, 1)
-        real = None
+        past = None
         if lengths is not None:
             if lengths.shape != values.shape[:1]:
                 raise ValueError(f"lengths must be ({len(values)},) as memory is, got {tuple(lengths.shape)}")
-            real = torch.arange(values.shape[1], device=memory.device) < lengths.to(memory.device).unsqueeze(1)
-            values = torch.where(real.unsqueeze(2), values, 0)
+            lengths = lengths.to(memory.device)
+            past = torch.arange(values.shape[1], device=memory.device) >= lengths.unsqueeze(1)
+            values = values.masked_fill(past.unsqueeze(2), 0)
         values = values.contiguous()
-        return Memory(values, self.make_keys(values), real)
+        return Memory(values, self.make_keys(values), lengths, past)
 
-    def attend(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """query (T, B, D) → context (T, B, E), weights (T, B, S)."""
+    def attend(self, query: Tensor, memory: Memory, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """query (T, B, D) → context (T, B, E), weights (T, B, S).
+
+        `lengths` (B,) are those of the queries: what comes out past them is of no use, and may be cheaper.
+        """
         if query.dim() != 3 or query.shape[1:] != (len(memory.values), self.query_size):
             wanted = f"(T, {len(memory.values)}, {self.query_size})"
             raise ValueError(f"query must be {wanted}, got {tuple(query.shape)}")
-        scores = self.score(query.transpose(0, 1), memory.keys)
-        if memory.real is None:
+        scores = self.score(query, memory, lengths)
+        if memory.past is None:
             weights = scores.softmax(2)
         else:
-            past = ~memory.real.unsqueeze(1)  # not -inf: a sequence of length 0 would become NaN
+            past = memory.past.unsqueeze(1)  # not -inf: a sequence of length 0 would become NaN
             weights = scores.masked_fill(past, torch.finfo(scores.dtype).min).softmax(2).masked_fill(past, 0)
         context = torch.bmm(weights, memory.values)
         return context.transpose(0, 1), weights.transpose(0, 1)
@@ -122,8 +129,8 @@ class Additive(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return torch.tanh(self.query(query).unsqueeze(2) + keys.unsqueeze(1)) @ self.v
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+        return additive_scores(self.query(query).transpose(0, 1), memory.keys, self.v, lengths, memory.lengths)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, size={self.size}"
@@ -141,8 +148,8 @@ class Dot(Attention):
         super().__init__(query_size, query_size if memory_size is None else memory_size)
         self._need_equal_sizes()
 
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return torch.bmm(query, keys.transpose(1, 2))
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+        return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
 
 
 class ScaledDot(Dot):
@@ -154,8 +161,8 @@ class ScaledDot(Dot):
     [0.5, 0.5]
     """
 
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return super().score(query / math.sqrt(self.query_size), keys)
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+        return super().score(query / math.sqrt(self.query_size), memory, lengths)
 
 
 class General(Attention):
@@ -172,8 +179,8 @@ class General(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return torch.bmm(query, keys.transpose(1, 2))
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+        return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
 
 
 class Content(Attention):
@@ -194,9 +201,9 @@ class Content(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return nn.functional.normalize(values, dim=2, eps=1e-8)
 
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
         query = nn.functional.normalize(query, dim=2, eps=1e-8) * self.log_sharpness.exp()
-        return torch.bmm(query, keys.transpose(1, 2))
+        return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
 
 
 class Location(Attention):
@@ -216,11 +223,11 @@ class Location(Attention):
         whole = super().prepare(memory, lengths)
         if len(memory) <= self.places:
             return whole
-        within = (torch.arange(len(memory), device=memory.device) < self.places).expand(whole.values.shape[:2])
-        return whole._replace(real=within if whole.real is None else within & whole.real)
+        beyond = (torch.arange(len(memory), device=memory.device) >= self.places).expand(whole.values.shape[:2])
+        return whole._replace(past=beyond if whole.past is None else beyond | whole.past)
 
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        scores, missing = self.place(query), keys.shape[1] - self.places
+    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+        scores, missing = self.place(query.transpose(0, 1)), memory.keys.shape[1] - self.places
         return nn.functional.pad(scores, (0, missing))  # a negative number of missing ones cuts
 
     def extra_repr(self) -> str:

@@ -1,6 +1,10 @@
 """The translator: its network step by step, searches against one another, use, runs end to end, and bad input."""
 
+import io
+import json
 import random
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carousel
+from carousel.cli import main as cli
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import Column
 from carousel.data.pairs import collate_pairs
@@ -18,6 +23,7 @@ from carousel.models.encoder import CELLS
 from carousel.models.translate import TranslateSettings, Translator
 from carousel.models.translation import Wish
 from carousel.training import SettingsError, engine
+from carousel.training.module import Module
 
 LETTERS = "abcdef"
 ATTENTIONS = ["additive", "dot", "scaled-dot", "general", "content", "location", "none"]
@@ -36,7 +42,7 @@ def write_reversed(path, count, seed):
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
-    write_reversed(folder / "train.tsv", 600, seed=1)
+    write_reversed(folder / "train.tsv", 400, seed=1)
     write_reversed(folder / "dev.tsv", 40, seed=2)
     return folder
 
@@ -58,10 +64,10 @@ def settings(pairs, tmp_path):
 def run(pairs, tmp_path_factory):
     """A run that has learnt to turn words round."""
     folder = tmp_path_factory.mktemp("runs")
-    given = {"hidden": 24, "embedding": 16, "epochs": 9, "lr": 0.02, "dropout": 0.0, "label_smoothing": 0.0}
+    given = {"hidden": 24, "embedding": 16, "epochs": 7, "lr": 0.03, "dropout": 0.0, "label_smoothing": 0.0}
     files = {"train": pairs / "train.tsv", "dev": pairs / "dev.tsv", "cache": folder / "cache"}
     settings = TranslateSettings.read({**files, **SMALL, **given, "schedule": "linear"})
-    engine.train(Translator, settings, folder / "run", quiet=True)
+    engine.train(Translator, settings, folder / "run", quiet=True, report=False)
     return folder / "run"
 
 
@@ -90,6 +96,19 @@ def batch_of(*pairs):
     return collate_pairs(*columns)
 
 
+def spread(batch, vectors):
+    """Vectors of the real steps, (N, H), where they belong, (T, B, H)."""
+    real = torch.arange(len(batch.inputs)).unsqueeze(1) < batch.lengths
+    whole = vectors.new_zeros(*real.shape, vectors.shape[1])
+    whole[real] = vectors
+    return whole
+
+
+def write(model, batch):
+    vectors, _, weights = model.write(batch)
+    return spread(batch, vectors), weights
+
+
 BATCH = [([4, 5, 6], [7, 8]), ([9], [4, 4, 4, 5]), ([5, 5], [])]
 
 # ---------------------------------------------------------------- the network
@@ -100,7 +119,7 @@ BATCH = [([4, 5, 6], [7, 8]), ([9], [4, 4, 4, 5]), ([5, 5], [])]
 def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
     model = untrained(attention=attention, **given).double()
     batch = batch_of(*BATCH)
-    vectors, weights = model.write(batch)
+    vectors, weights = write(model, batch)
     memory, state = model.read(batch.source, batch.source_lengths)
     for t in range(len(batch.inputs)):
         vector, seen, state = model.decoder.step(model.target_embedder(batch.inputs[t]), None, memory, state)
@@ -124,7 +143,7 @@ def test_the_search_sees_what_training_sees(cell, feeding):
             log_probs, rows = stepper.step(token.unsqueeze(0), rows)
             found.append(log_probs[0, target])
         assert model.train(False).settings.label_smoothing == 0.1
-        vectors, _ = model.write(batch)
+        vectors, _ = write(model, batch)
         logits = F.linear(vectors[:, 0], model.output_weight, model.bias)
         expected = -F.cross_entropy(logits, batch.targets[:, 0], reduction="none")
         torch.testing.assert_close(torch.stack(found), expected, atol=1e-5, rtol=1e-4)
@@ -134,17 +153,13 @@ def test_the_search_sees_what_training_sees(cell, feeding):
 def test_teachers_and_the_model_itself(feeding):
     model = untrained(input_feeding=feeding).double()
     batch = batch_of(*BATCH)
-    torch.testing.assert_close(
-        model.write_freely(batch, 1.0)[batch.targets != PAD], model.write(batch)[0][batch.targets != PAD]
-    )
+    torch.testing.assert_close(model.write_freely(batch, 1.0)[0], model.write(batch)[0])
     # without a teacher, a step reads the most probable token: the same as the true ones being those
-    free = model.write_freely(batch, 0.0)
-    said = F.linear(free, model.output_weight, model.bias).argmax(2)
-    inputs = torch.cat((batch.inputs[:1], said[:-1]))
-    from dataclasses import replace
-
-    whole = replace(batch, inputs=inputs, lengths=torch.full_like(batch.lengths, len(inputs)))
-    torch.testing.assert_close(model.write(whole)[0], free)
+    free, targets = model.write_freely(batch, 0.0)
+    said = spread(batch, F.linear(free, model.output_weight, model.bias)).argmax(2)
+    told = replace(batch, inputs=torch.cat((batch.inputs[:1], said[:-1])))
+    torch.testing.assert_close(model.write(told)[0], free)
+    assert targets.tolist() == [target for row in batch.targets.tolist() for target in row if target != PAD]
 
 
 def test_the_teacher_leaves_by_and_by():
@@ -158,7 +173,7 @@ def test_the_loss_is_cross_entropy(tied):
     model = untrained(tied=tied, shared=True, label_smoothing=0.2)
     batch = batch_of(*BATCH)
     loss = model.loss(batch)
-    vectors, _ = model.write(batch)
+    vectors, _ = write(model, batch)
     logits = F.linear(vectors, model.output_weight, model.bias).flatten(0, 1)
     expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=PAD, label_smoothing=0.2)
     torch.testing.assert_close(loss.mean, expected)
@@ -180,9 +195,9 @@ def test_every_parameter_learns(attention, feeding):
 
 def test_neighbours_do_not_matter_in_training():
     model = untrained().double()
-    vectors, weights = model.write(batch_of(*BATCH))
+    vectors, weights = write(model, batch_of(*BATCH))
     for k, one in enumerate(BATCH):
-        alone, seen = model.write(batch_of(one))
+        alone, seen = write(model, batch_of(one))
         torch.testing.assert_close(vectors[: len(alone), k], alone[:, 0])
         torch.testing.assert_close(weights[: len(alone), k, : seen.shape[2]], seen[:, 0])
 
@@ -238,10 +253,10 @@ def test_scores_are_the_model_s_own(trained):
         target = trained.target_vocabulary.encode(one.text)
         assert one.finished and one.tokens[-1] == "[END]"
         batch = batch_of((trained.source_vocabulary.encode("a b c"), target))
-        vectors, weights = trained.write(batch)
+        vectors, weights = write(trained, batch)
         log_probs = F.linear(vectors, trained.output_weight, trained.bias).log_softmax(2)
         expected = log_probs.gather(2, batch.targets.unsqueeze(2)).sum()
-        assert one.log_prob == pytest.approx(float(expected), abs=1e-4)
+        assert one.log_prob == pytest.approx(float(expected.detach()), abs=1e-4)
         assert one.score == pytest.approx(one.log_prob / len(one.tokens))
         torch.testing.assert_close(one.attention, weights[:, 0], atol=1e-5, rtol=1e-4)
 
@@ -367,3 +382,158 @@ def test_wishes_that_cannot_be(trained, wish, said):
 def test_settings_that_cannot_be(settings, given, said):
     with pytest.raises(SettingsError, match=said):
         settings(**given)
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch, feeding):
+    noisy = settings(
+        dropout=0.3, average=0.9, schedule="cosine", epochs=2, batch_size=64, input_feeding=feeding,
+        teacher_forcing=1.0, teacher_forcing_end=0.5 if feeding else 1.0,
+    )  # fmt: skip
+    whole = engine.train(Translator, noisy, tmp_path / "whole", quiet=True, report=False)
+
+    class Killed(BaseException):
+        pass
+
+    step = Module.training_step
+
+    def dying(self, batch, index):
+        if self.current_epoch == 1 and index == 5:
+            raise Killed
+        return step(self, batch, index)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Module, "training_step", dying)
+        engine.train(Translator, noisy, tmp_path / "stopped", quiet=True, report=False)
+    resumed = engine.train(Translator, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
+    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+    assert resumed.metrics.read_text() == whole.metrics.read_text()
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """Run `carousel …`: exit code, standard output, standard error."""
+
+    def run(*args, given=""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        with pytest.raises(SystemExit) as stop:
+            cli.main([str(arg) for arg in args])
+        return stop.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def texts(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("a b c\n\nx y\nf e\n")
+    return file
+
+
+def test_translate_a_file(command, run, texts, tmp_path):
+    links = tmp_path / "links.txt"
+    code, out, err = command("translate", run, texts, "--alignment", links)
+    assert code == 0
+    lines = out.splitlines()
+    assert (lines[0], lines[1], lines[3]) == ("C B A", "", "E F") and len(lines) == 4
+    assert err.splitlines() == [
+        f"{texts}:2: the line is empty, and so is its translation",
+        f"{texts}:3: none of its 2 tokens is known to the model",
+    ]
+    assert links.read_text().splitlines()[0] == "2-0 1-1 0-2" and links.read_text().splitlines()[1] == ""
+    assert command("translate", run, texts, "--quiet")[1:] == (out, "")
+    again = tmp_path / "out.txt"
+    assert command("translate", run, "--out", again, "--batch", 1, given=texts.read_text())[1] == ""
+    assert again.read_text() == out
+
+
+def test_translate_several_ways(command, run):
+    code, out, _ = command("translate", run, "-n", 3, "--beam", 4, "--length", "gnmt", "--alpha", 0.8, given="a b\nc\n")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert code == 0 and [row[0] for row in rows] == ["1", "1", "1", "2", "2", "2"]
+    assert rows[0][2] == "B A" and float(rows[0][1]) > float(rows[1][1]) > float(rows[2][1])
+    assert command("translate", run, "--greedy", given="a b")[1] == "B A\n"
+    assert command("translate", run, "--prefix", "F", given="a b")[1].startswith("F")
+    drawn = [command("translate", run, "--temperature", 5, "--seed", k, given="a b c d")[1] for k in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert command("translate", run, "--with", run, given="a b")[1] == "B A\n"
+
+
+def test_translate_json(command, run, tmp_path):
+    begin = tmp_path / "begin.txt"
+    begin.write_text("F\n\n")
+    _, out, _ = command("translate", run, "--json", "-n", 2, "--prefixes", begin, given="a b\nc d\n")
+    first, second = map(json.loads, out.splitlines())
+    assert first["tokens"][0] == "F" and second["text"] == "D C" and second["alignment"] == ["1-0", "0-1"]
+    assert second["source_tokens"] == ["c", "d"] and second["finished"] and len(second["others"]) == 1
+    assert second["score"] == pytest.approx(second["log_prob"] / 3, abs=1e-5)
+
+
+def test_eval(command, run, pairs, tmp_path):
+    sides = [line.split("\t") for line in (pairs / "dev.tsv").read_text().splitlines()]
+    two = [tmp_path / "dev.src", tmp_path / "dev.tgt"]
+    for k, file in enumerate(two):
+        file.write_text("".join(f"{side[k]}\n" for side in sides))
+    code, out, _ = command("eval", run, pairs / "dev.tsv", "--worst", 2)
+    assert code == 0 and "nrefs:1" in out and out.count("reference") == 2
+    found = json.loads(command("eval", run, *two, "--beam", 1, "--json")[1])
+    assert found["bleu"] > 80 and len(found["scores"]) == found["sentences"] == 40
+    said = [line.split() for line in command("translate", run, two[0], "--greedy")[1].splitlines()]
+    right = [target.split() for _, target in sides]
+    assert found["exact"] == sum(a == b for a, b in zip(said, right, strict=True)) / 40
+    assert found["worst"][0]["chrf"] == min(score["chrf"] for score in found["scores"])
+
+
+def test_check(command, pairs, tmp_path):
+    files = (pairs / "train.tsv", "--dev", pairs / "dev.tsv")
+    code, out, _ = command("check", *files, "--task", "translate", "--set", "tokens=word", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["source"]["train"]["lines"] == 400 and found["long"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--beam", "1000"], "wider than the vocabulary of 10"),
+        (["--length", "gnmt", "--alpha", "0"], "alpha: the length penalty must be above 0, got 0"),
+        (["--length", "gnmt", "--alpha", "-1"], "alpha: the length penalty must be above 0, got -1"),
+        (["--alpha", "1"], "alpha belongs to --length gnmt"),
+        (["--greedy", "--beam", "2"], "it neither draws nor searches"),
+        (["--beam", "2", "--top-k", "3"], "a beam searches, samplers draw"),
+        (["-n", "6"], "n: a beam of 5 has at most so many"),
+    ],
+)
+def test_wishes_that_cannot_be_said(command, run, texts, tmp_path, options, said):
+    out = tmp_path / "kept.txt"
+    out.write_text("kept")
+    code, shown, err = command("translate", run, texts, "--out", out, *options)
+    assert code and not shown and said in " ".join(err.split())
+    assert out.read_text() == "kept"
+
+
+def test_a_source_that_is_too_long_is_cut_off(command, run):
+    code, out, err = command("translate", run, given="a " * 5000)
+    assert code == 0 and out.strip() and "1: cut off after 200 of 5,000 tokens" in err
+
+
+def test_an_ensemble_of_other_vocabularies(command, run, settings, tmp_path):
+    other = engine.train(Translator, settings(epochs=1, tokens="character", batch_size=300), tmp_path / "other",
+                         quiet=True, report=False)  # fmt: skip
+    code, out, err = command("translate", run, "--with", other.folder, given="a b")
+    assert (code != 0, out) == (True, "")
+    assert err.count("\n") == 1 and "model 2 of the ensemble has another source vocabulary (11 tokens)" in err
+
+
+def test_files_that_do_not_fit(command, run, tmp_path):
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    source.write_text("a\nb\nc\n"), target.write_text("A\nB\n")
+    for words in (["eval", run], ["check", "--task", "translate"], ["train", "translate", "--out", tmp_path / "run2"]):
+        code, out, err = command(*words, source, target)
+        assert (code != 0, out) == (True, "") and err.count("\n") == 1
+        assert f"{source}: 3 lines, but {target} has 2" in err
+    source.write_text("a\n\n")
+    code, _, err = command("train", "translate", source, target, "--out", tmp_path / "run2")
+    assert code and f"{source}:2: the source is empty" in err and not (tmp_path / "run2").exists()

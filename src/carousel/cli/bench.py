@@ -126,3 +126,25 @@ def tree(
 
     with option("--out"):
         tree.main(out=out, seconds=seconds)
+
+
+@app.command()
+def translate(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where translate.json goes.")] = Path(
+        "bench-translate"
+    ),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns.")] = 5.0,
+) -> None:
+    """Training and beam search of a translator against Joey NMT, which must be installed.
+
+    The same network, weights and batches on both sides, in one process,
+    taking turns, best of several.
+
+    \b
+    carousel bench translate               some minutes
+    carousel bench translate --seconds 60  on a busy machine
+    """
+    from carousel.bench import translate
+
+    with option("--out"):
+        translate.main(out=out, seconds=seconds)

@@ -1,6 +1,7 @@
 // The Python module: pointers in, nothing out. One module is built for each instruction set.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -216,6 +217,16 @@ void bind(nb::module_& module, const std::string& suffix) {
   pointer(output, "d_weight", &O::d_weight);
   pointer(output, "d_bias", &O::d_bias);
   output.def("run", [](const O& self) { run_output(self); }, nb::call_guard<nb::gil_scoped_release>());
+
+  // sizes (B, T, S, D) and query's strides; then the pointers of Scores in their order
+  module.def(("additive" + suffix).c_str(), [](std::array<long, 6> n, std::array<std::uintptr_t, 10> at, int threads) {
+    auto real = [&](int k) { return reinterpret_cast<T*>(at[k]); };
+    auto counts = [&](int k) { return reinterpret_cast<const std::int64_t*>(at[k]); };
+    const Scores<T> call{n[0],      n[1],      n[2],    n[3],    real(0), {n[4], n[5]}, real(1), real(2),
+                         counts(3), counts(4), real(5), real(6), real(7), real(8),      real(9)};
+    nb::gil_scoped_release release;
+    run_additive<T>(call, threads);
+  });
 
   using P = Predicting<T>;
   nb::class_<P> predicting(module, ("Predicting" + suffix).c_str());

@@ -57,6 +57,11 @@ void run_output(const Output<T>& call) {
 }
 
 template <class T>
+void run_additive(const Scores<T>& call, int threads) {
+  additive<T>(call, threads);
+}
+
+template <class T>
 void run_predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
   predict<T>(call, panels, threads);
 }
@@ -67,6 +72,7 @@ void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, in
 }
 
 template void run_output(const Output<CAROUSEL_REAL>&);
+template void run_additive(const Scores<CAROUSEL_REAL>&, int);
 template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "attention.hpp"
 #include "cell.hpp"
 #include "choose.hpp"
 #include "output.hpp"
@@ -18,6 +19,10 @@ void run_backward(const Layer<T>&, const CellKernel<T>&);
 // The output layer: losses, and the gradients that have a place to go.
 template <class T>
 void run_output(const Output<T>&);
+
+// The scores of additive attention, or their gradients.
+template <class T>
+void run_additive(const Scores<T>&, int threads);
 
 // The output layer for a few rows, and the choice of a token from each: log-probabilities in, tokens out.
 template <class T>

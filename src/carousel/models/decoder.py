@@ -59,6 +59,24 @@ class Bridge(nn.Module):
         return self.kind
 
 
+class Real:
+    """Which steps of a batch (T, B) are real: what is done step by step need not be done for padding.
+
+    >>> real = Real(torch.tensor([2, 1]), 3)
+    >>> real.take(torch.arange(6).reshape(3, 2))
+    tensor([0, 1, 2])
+    """
+
+    def __init__(self, lengths: Tensor, steps: int) -> None:
+        self.lengths = lengths  # (B,)
+        inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+        self.rows = inside.flatten().nonzero().squeeze(1)  # (N,), step by step
+
+    def take(self, x: Tensor) -> Tensor:
+        """x (T, B, ...) → (N, ...)."""
+        return x.flatten(0, 1).index_select(0, self.rows)
+
+
 class Decoder(nn.Module):
     """layers → attention → tanh(W [context; h]), the vector from which a token is predicted.
 
@@ -81,27 +99,26 @@ class Decoder(nn.Module):
         """The encoder's output (S, B, E) as a memory to look at."""
         return None if self.attention is None else self.attention.prepare(encoded, lengths)
 
-    def look(self, y: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
-        """The layers' output (T, B, H) → vectors (T, B, H) and weights (T, B, S)."""
+    def look(self, y: Tensor, memory: Memory | None, real: Real | None = None) -> tuple[Tensor, Tensor | None]:
+        """The layers' output (T, B, H) → vectors (T, B, H), or of the `real` steps alone (N, H); weights (T, B, S)."""
+        take = (lambda x: x) if real is None else real.take
         if self.attention is None or self.join is None or memory is None:
-            return y, None
-        context, weights = self.attention.attend(y, memory)
-        return torch.tanh(self.join(torch.cat((context, y), 2))), weights
+            return take(y), None
+        context, weights = self.attention.attend(y, memory, None if real is None else real.lengths)
+        return torch.tanh(self.join(torch.cat((take(context), take(y)), -1))), weights
 
-    def forward(
-        self, x: Tensor, memory: Memory | None, state: Any, lengths: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """x (T, B, E): the tokens before, as vectors → vectors (T, B, H) and attention weights (T, B, S)."""
+    def forward(self, x: Tensor, memory: Memory | None, state: Any, real: Real) -> tuple[Tensor, Tensor | None]:
+        """x (T, B, E): the tokens before, as vectors → vectors of real steps (N, H), attention weights (T, B, S)."""
         if not self.feeding:
-            y, _ = self.layers(x, state, lengths=lengths)
-            return self.look(y, memory)
+            y, _ = self.layers(x, state, lengths=real.lengths)
+            return self.look(y, memory, real)
         vectors, weights = [], []
         fed = x.new_zeros(x.shape[1], self.size)
         for step in x:
             fed, seen, state = self.step(step, fed, memory, state)
             vectors.append(fed)
             weights.append(seen)
-        return torch.stack(vectors), torch.stack(weights)  # type: ignore[arg-type]
+        return real.take(torch.stack(vectors)), torch.stack(weights)  # type: ignore[arg-type]
 
     def step(
         self, x: Tensor, fed: Tensor | None, memory: Memory | None, state: Any

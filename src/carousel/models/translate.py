@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor, nn
 
 from ..attention import AttentionName, Memory, make_attention
-from ..data import PAD, UNK, Vocabulary
+from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
@@ -21,7 +21,7 @@ from ..kernels.generation import Predictor
 from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
-from .decoder import Bridge, Decoder, DecoderStepper, InitName
+from .decoder import Bridge, Decoder, DecoderStepper, InitName, Real
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
@@ -209,14 +209,16 @@ class Translator(Task):
         encoded, final = self.encoder(self.drop(self.source_embedder(source)), lengths=lengths)
         return self.decoder.prepare(self.drop(encoded), lengths), self.bridge(final)
 
-    def write(self, batch: PairBatch) -> tuple[Tensor, Tensor | None]:
-        """What the output layer sees at each step, (T, B, E or H), given the true tokens; and attention (T, B, S)."""
+    def write(self, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What the output layer sees at each real step, (N, E or H), given the true tokens; what it should say, (N,);
+        and attention (T, B, S)."""
+        real = Real(batch.lengths, len(batch.inputs))
         memory, state = self.read(batch.source, batch.source_lengths)
         x = self.drop(self.target_embedder(batch.inputs))
-        vectors, weights = self.decoder(x, memory, state, batch.lengths)
-        return self._finish(vectors), weights
+        vectors, weights = self.decoder(x, memory, state, real)
+        return self._finish(vectors), real.take(batch.targets), weights
 
-    def write_freely(self, batch: PairBatch, share: float) -> Tensor:
+    def write_freely(self, batch: PairBatch, share: float) -> tuple[Tensor, Tensor]:
         """As `write`, but a step reads the true token with probability `share` only, else the model's own."""
         memory, state = self.read(batch.source, batch.source_lengths)
         fed = batch.inputs.new_zeros(batch.inputs.shape[1], self.decoder.size, dtype=self.bias.dtype)
@@ -231,7 +233,8 @@ class Translator(Task):
                     own = predict(found[t].detach()).argmax(1)
                     true = torch.rand(own.shape) < share
                     tokens = torch.where(true, batch.inputs[t + 1], own)
-        return torch.stack(found)
+        real = Real(batch.lengths, len(batch.inputs))
+        return real.take(torch.stack(found)), real.take(batch.targets)
 
     def _finish(self, vectors: Tensor) -> Tensor:
         return self.drop(vectors if self.project is None else self.project(vectors))
@@ -244,11 +247,9 @@ class Translator(Task):
 
     def loss(self, batch: PairBatch) -> Loss:
         share = self.settings.teacher_share(self.progress)
-        vectors = self.write(batch)[0] if share == 1 else self.write_freely(batch, share)
+        vectors, targets = self.write(batch)[:2] if share == 1 else self.write_freely(batch, share)
         smooth = self.settings.label_smoothing
-        mean = linear_cross_entropy(
-            vectors, self.output_weight, batch.targets, self.bias, ignore_index=PAD, label_smoothing=smooth
-        )
+        mean = linear_cross_entropy(vectors, self.output_weight, targets, self.bias, label_smoothing=smooth)
         return Loss(mean, batch.tokens)
 
     def meter(self) -> DevBleu:
@@ -289,7 +290,7 @@ class Translator(Task):
 
     def attention_weights(self, batch: PairBatch) -> Tensor | None:
         """Where each step of a batch looks, (T, B, S); None without attention."""
-        return self.write(batch)[1]
+        return self.write(batch)[2]
 
     def translate(self, lines: str | Iterable[str], **wish: Any) -> Any:
         """The translation of a line, or a list of them; `wish` is as in `Wish`: `beam=5`, `n=3` and so on.
@@ -415,10 +416,8 @@ class DevBleu:
     @torch.no_grad()
     def add(self, batch: PairBatch) -> None:
         model = self.model
-        vectors, _ = model.write(batch)
-        losses = linear_cross_entropy(
-            vectors, model.output_weight, batch.targets, model.bias, ignore_index=PAD, reduction="sum"
-        )
+        vectors, targets, _ = model.write(batch)
+        losses = linear_cross_entropy(vectors, model.output_weight, targets, model.bias, reduction="sum")
         self.total += float(losses)
         self.count += batch.tokens
         lengths = batch.source_lengths.tolist()

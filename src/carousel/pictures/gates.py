@@ -26,7 +26,7 @@ def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int =
 
     >>> from carousel.pictures import gates
     >>> trace = LSTM(2, 3).trace(torch.randn(5, 1, 2))
-    >>> [panel.z.shape for panel in gates(trace, ["f", "c"], steps="abcde").data]
+    >>> [(len(panel.z), len(panel.z[0])) for panel in gates(trace, ["f", "c"], steps="abcde").data]
     [(3, 5), (3, 5)]
     """
     found = {**dict(trace.gates.items()), **dict(trace.states.items())}
