@@ -121,6 +121,45 @@ def bleu(
         shown.append(lab.bleu(*given, longest=longest))
 
 
+@app.command()
+def bptt(
+    steps: Annotated[int, typer.Option(metavar="T", min=1, help="Steps of a sequence.")] = 12,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 4,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take every gradient of every cell by four routes, and see how far apart they are.
+
+    \b
+    carousel lab bptt
+    carousel lab bptt --steps 50 --out bptt
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.bptt(steps, hidden=hidden, seed=seed))
+
+
+@app.command()
+def clipping(
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Steps of descent.")] = 300,
+    lr: Annotated[float, typer.Option(help="The learning rate.")] = 0.1,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Gradient descent at a cliff, with and without clipping.
+
+    \b
+    carousel lab clipping
+    carousel lab clipping --lr 0.5 --out clipping
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.clipping(steps, lr=lr))
+
+
 @app.command("compile-dfa")
 def compile_dfa(
     patterns: Annotated[
@@ -197,6 +236,26 @@ def hankel(
 
 
 @app.command()
+def jacobian(
+    steps: Annotated[int, typer.Option(metavar="T", min=6, help="Steps of a sequence.")] = 20,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 5,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Derivatives of one step, in closed form and by autograd; and what a product of them leaves out.
+
+    \b
+    carousel lab jacobian
+    carousel lab jacobian --hidden 20 --out jacobian
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.jacobian(steps, hidden=hidden, seed=seed))
+
+
+@app.command()
 def latch(
     seed: SeedOption = 0,
     out: OutOption = None,
@@ -219,6 +278,26 @@ def latch(
 
     with showing(out, as_json) as shown:
         shown.append(lab.latch(Setting(seed=seed), bar=Bar("accuracy {:.0%}", quiet)))
+
+
+@app.command()
+def parameters(
+    inputs: Annotated[int, typer.Option(metavar="I", min=1, help="Inputs a step.")] = 32,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Hidden units.")] = 64,
+    outputs: Annotated[int, typer.Option(metavar="O", min=1, help="Outputs.")] = 10,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How many parameters it takes to look back: fully connected, convolutional, recurrent.
+
+    \b
+    carousel lab parameters
+    carousel lab parameters --inputs 100 --hidden 512 --out parameters
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.parameters(inputs=inputs, hidden=hidden, outputs=outputs))
 
 
 @app.command("rnn-in-lstm")
@@ -258,3 +337,25 @@ def sentiment(
 
     with showing(out, as_json) as shown:
         shown.append(lab.sentiment(longest))
+
+
+@app.command()
+def vanishing(
+    steps: Annotated[int, typer.Option(metavar="K", min=1, help="How far back.")] = 1000,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 16,
+    run: RunOption = None,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How much of a gradient is left after k steps, in every cell, with the bound of the notes.
+
+    \b
+    carousel lab vanishing
+    carousel lab vanishing --run demo-dates/run --out vanishing      and in a trained model
+    """
+    from carousel import lab
+
+    model = None if run is None else load(run)
+    with showing(out, as_json) as shown:
+        shown.append(lab.vanishing(steps, hidden=hidden, model=model, seed=seed))

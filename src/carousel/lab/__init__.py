@@ -18,24 +18,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .claims.beam import run as beam
     from .claims.bleu import run as bleu
+    from .claims.bptt import run as bptt
+    from .claims.clipping import run as clipping
     from .claims.compile_dfa import run as compile_dfa
     from .claims.forget_argmax import run as forget_argmax
     from .claims.hankel import run as hankel
+    from .claims.jacobian import run as jacobian
     from .claims.latch import run as latch
+    from .claims.parameters import run as parameters
     from .claims.rnn_in_lstm import run as rnn_in_lstm
     from .claims.sentiment import run as sentiment
+    from .claims.vanishing import run as vanishing
     from .finding import Claim, Finding, Verdict
 
 # name → what it shows, for `carousel lab list`
 LABS = {
     "beam": "greedy, beam and exhaustive search: what each finds, and what it costs",
     "bleu": "a BLEU score n-gram by n-gram: matched, clipped, missed",
+    "bptt": "gradients through time by four routes: by hand, autograd, kernels, finite differences",
+    "clipping": "gradient descent at a cliff, with and without clipping",
     "compile-dfa": "regular languages as exact weights of a network, and a counter as an LSTM",
     "forget-argmax": "what opens a forget gate widest, and how wide",
     "hankel": "the weighted automaton inside a trained network, by the rank of its Hankel matrix",
+    "jacobian": "derivatives of one step in closed form, and what their product leaves out",
     "latch": "which cells remember one bit through noise, and which forget",
+    "parameters": "how many parameters it takes to look back",
     "rnn-in-lstm": "an RNN inside an LSTM: as published, and exactly",
     "sentiment": "an LSTM that adds up sentiment, its weights set by hand",
+    "vanishing": "how much of a gradient is left after k steps, in every cell",
 }
 
 __all__ = [
@@ -45,12 +55,17 @@ __all__ = [
     "Verdict",
     "beam",
     "bleu",
+    "bptt",
+    "clipping",
     "compile_dfa",
     "forget_argmax",
     "hankel",
+    "jacobian",
     "latch",
+    "parameters",
     "rnn_in_lstm",
     "sentiment",
+    "vanishing",
 ]
 
 

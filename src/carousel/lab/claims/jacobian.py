@@ -1,0 +1,219 @@
+"""The derivative of one step: closed forms against autograd, and what their product over time leaves out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...cells import Weights
+from ...layers import LSTM, Recurrent
+from ...report import Page, figure
+from ..contenders import CELLS
+from ..derivatives import Walk
+from ..finding import Claim, Finding, Verdict
+from ..words import power
+
+EXACT = 1e-10
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One cell: the largest difference between closed form and autograd in ∂h_t/∂(each of these), relative."""
+
+    label: str
+    errors: dict[str, float]
+
+    @property
+    def worst(self) -> float:
+        return max(self.errors.values())
+
+
+@dataclass(frozen=True)
+class Jacobian(Finding):
+    """What :func:`run` gives."""
+
+    name = "jacobian"
+    title = "The derivative of one step"
+    claim = Claim(
+        "c_{t−1} is never a function of h_{t−1}; so the derivative of an LSTM's h_t by h_{t−1} is the sum of four "
+        "terms, one for each gate.",
+        "001 hidden state derivative",
+        (
+            "∂h/∂h₋ = tanh(c) ∘ ∂o/∂h₋ + o ∘ (1 − tanh² c) ∘ (c₋ ∘ ∂f/∂h₋ + g ∘ ∂i/∂h₋ + i ∘ ∂g/∂h₋)",
+            "∂f/∂h₋ = diag(f (1 − f)) U_f",
+        ),
+    )
+
+    cells: tuple[Checked, ...]
+    printed: float  # the printed formula against autograd with c₋ held
+    product: tuple[float, ...]  # relative error of a product of k printed ones, for k = 1, 2, …
+    seed: int
+    seconds: float
+
+    def __str__(self) -> str:
+        names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
+        width = max(len(one.label) for one in self.cells)
+        lines = [f"{'closed form − autograd':{max(width, 22)}}  worst     in"]
+        for one in self.cells:
+            where = max(one.errors, key=lambda name: one.errors[name])
+            lines.append(f"{one.label:{max(width, 22)}}  {power(one.worst):8}  ∂h/∂{where}, of {len(one.errors)}")
+        lines.append(f"derivatives by {', '.join(names)}")
+        lines.append(f"the printed ∂h/∂h₋: {power(self.printed)} from autograd with c₋ held")
+        told = ", ".join(f"{k} steps {self.product[k - 1]:.0%}" for k in (2, 5, len(self.product)))
+        lines.append(f"a product of printed ones, against the derivative through time: {told} off")
+        return "\n".join(lines)
+
+    def lead(self) -> str:
+        return (
+            f"For {len(self.cells)} cells, the closed forms of all derivatives of h_t agree with autograd to "
+            f"{power(max(one.worst for one in self.cells))}. The printed formula is right for one step with c₋ held; a "
+            f"product of {len(self.product)} of them misses the derivative through time by {self.product[-1]:.0%}."
+        )
+
+    def ran(self) -> Sequence[str]:
+        return (
+            "Random weights, inputs and states in float64. The closed forms are the cells' own, those the kernels are "
+            "written from; autograd differentiates the cell's step. A difference is relative to the largest entry.",
+            "Through time, h and c go together: the derivative of (h, c) by (h₋, c₋) is a matrix of twice the size, "
+            "and its product over k steps, upper left block, is ∂h_t/∂h_{t−k}. The printed one, multiplied k times, "
+            "leaves the way through c out.",
+        )
+
+    def tell(self, page: Page) -> None:
+        page.figure(
+            self.figures()["product"], "What a product of the printed derivatives leaves out",
+            "How far it is from ∂h_t/∂h_{t−k}, relative to its largest entry, against k, in an LSTM.",
+        )  # fmt: skip
+        names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
+        told = [{name: power(error) for name, error in one.errors.items()} for one in self.cells]
+        rows = [[one.label, *(t.get(name, "") for name in names)] for one, t in zip(self.cells, told, strict=True)]
+        page.heading("Closed form and autograd").text("The largest relative difference in ∂h_t by each.")
+        page.table(["cell", *(f"`{name}`" for name in names)], rows)
+
+    def verdict(self) -> Verdict:
+        if self.printed > EXACT or any(one.worst > EXACT for one in self.cells):
+            return Verdict(False, "A closed form differs from autograd; look at the table.")
+        return Verdict(
+            True,
+            "As a partial derivative: of one step, with c₋ held. c₋ and h₋ do both come from the step before, so for "
+            "the derivative through time the four terms are not enough: it takes the derivative of (h, c) by (h₋, "
+            "c₋).",
+        )
+
+    def figures(self) -> dict[str, Any]:
+        drawn = figure(320, hovermode="x", showlegend=False)
+        drawn.add_scatter(x=list(range(1, len(self.product) + 1)), y=self.product, mode="lines+markers")
+        drawn.update_xaxes(title_text="steps k").update_yaxes(
+            title_text="missing", tickformat=".0%", range=[-0.03, 1.05]
+        )
+        return {"product": drawn}
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "cells": [{"label": one.label, "relative_errors": one.errors} for one in self.cells],
+            "printed": self.printed,
+            "product": self.product,
+            "seed": self.seed,
+            "seconds": self.seconds,
+        }
+
+
+def run(steps: int = 20, *, hidden: int = 5, inputs: int = 3, seed: int = 0) -> Jacobian:
+    """Differentiate a step of every cell in closed form and by autograd, and an LSTM over `steps` steps.
+
+    >>> found = run(6)
+    >>> max(one.worst for one in found.cells) < 1e-10, found.product[0] < 1e-10 < found.product[1]
+    (True, True)
+    """
+    for name, value in (("steps", steps), ("hidden", hidden), ("inputs", inputs)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    start = time.perf_counter()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        x = torch.randn(steps, 1, inputs, dtype=torch.float64)
+        cells = []
+        for kind in CELLS.values():
+            layer = _random(kind.layer(inputs, hidden, dtype=torch.float64))
+            cells.append(Checked(kind.label, compare(Walk(layer, x), steps // 2)))
+        lstm = _random(LSTM(inputs, hidden, dtype=torch.float64))
+    walk = Walk(lstm, x)
+    exact, partial = (torch.eye(size, dtype=torch.float64) for size in (2 * hidden, hidden))
+    errors, printed_error = [], 0.0
+    for t in reversed(range(steps)):
+        one = printed(walk, t)
+        jacobian = walk.jacobian(t)
+        printed_error = max(printed_error, _apart(one, jacobian[:hidden, :hidden]))
+        exact, partial = exact @ jacobian, partial @ one
+        errors.append(_apart(partial, exact[:hidden, :hidden]))
+    return Jacobian(tuple(cells), printed_error, tuple(errors), seed, time.perf_counter() - start)
+
+
+def printed(walk: Walk, t: int) -> Tensor:
+    """∂h/∂h₋ of an LSTM as the text prints it, (H, H)."""
+    at = walk.at(t)
+    i, f, g, o, c = (getattr(at, name)[0] for name in "ifgoc")
+    u_i, u_f, u_g, u_o = walk.own["weight_hh"].chunk(4)
+    s = torch.tanh(c)
+    d_i, d_f, d_g, d_o = ((a * (1 - a))[:, None] * u for a, u in ((i, u_i), (f, u_f), (g, u_g), (o, u_o)))
+    d_g = (1 - g * g)[:, None] * u_g
+    c_ = walk.before(t)[1][0]
+    return s[:, None] * d_o + (o * (1 - s * s))[:, None] * (c_[:, None] * d_f + g[:, None] * d_i + i[:, None] * d_g)
+
+
+def compare(walk: Walk, t: int) -> dict[str, float]:
+    """The relative difference of every ∂h_t/∂(…), by the cell's closed form and by autograd of its step."""
+    hand, auto = by_hand(walk, t), by_autograd(walk, t)
+    assert hand.keys() == auto.keys()
+    return {name: _apart(hand[name], auto[name]) for name in hand}
+
+
+def by_hand(walk: Walk, t: int) -> dict[str, Tensor]:
+    """∂h_t/∂(gate, state, x, parameter): (H, …) each, unit by unit."""
+    found: dict[str, list[Tensor]] = {}
+    for row in torch.eye(walk.sizes[0], dtype=walk.x.dtype):
+        rest = [torch.zeros(1, size, dtype=walk.x.dtype) for size in walk.sizes[1:]]
+        step = walk.back(t, (row[None], *rest))
+        dx, own = walk.cell.drive_backward(torch.cat(step.x, -1), walk.x[t], walk.w)
+        parts = {**step.values, "x": dx, **{f"{n}₋": d for n, d in zip(walk.cell.states, step.state, strict=True)}}
+        for name, value in {**parts, **step.weights, **own}.items():
+            if name != "h":  # ∂h/∂h is 1
+                found.setdefault(name, []).append(value)
+    return {name: torch.stack(values) for name, values in found.items()}
+
+
+def by_autograd(walk: Walk, t: int) -> dict[str, Tensor]:
+    """The same by autograd; a value is differentiated by a zero that is added to it."""
+    cell = walk.cell
+    own = {name: value.clone().requires_grad_() for name, value in walk.own.items()}
+    x = walk.x[t].clone().requires_grad_()
+    before = tuple(part.clone().requires_grad_() for part in walk.before(t))
+    nudges: dict[str, Tensor] = {}
+
+    def let(name: str, value: Tensor) -> Tensor:
+        nudges[name] = torch.zeros_like(value, requires_grad=True)
+        return value + nudges[name]
+
+    w = Weights(cell, own)
+    h = cell.step(cell.split(cell.drive(x, w)), before, w, let)[0]
+    inputs = {**nudges, "x": x, **{f"{n}₋": b for n, b in zip(cell.states, before, strict=True)}, **own}
+    inputs.pop("h")
+    options: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+    rows = [torch.autograd.grad(unit, list(inputs.values()), **options) for unit in h[0]]
+    return {name: torch.stack([row[k] for row in rows]) for k, name in enumerate(inputs)}
+
+
+def _random(layer: Recurrent) -> Recurrent:
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_(0, 0.6)
+    return layer
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-300))

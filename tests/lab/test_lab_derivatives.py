@@ -1,0 +1,206 @@
+"""Labs of derivatives: against autograd of whole layers, numpy, torch's own clipping, and counts by hand."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from witness import KINDS, build, draw
+
+import carousel
+from carousel import lab
+from carousel.lab.claims import bptt, clipping, jacobian, vanishing
+from carousel.lab.derivatives import Walk
+
+STEPWISE = [kind for kind in KINDS if kind != "rnn-relu"]  # which has no derivative at 0
+
+
+def through_time(layer, x, back):
+    """∂(h, c) after the last step by (h, c) `back` steps before, by autograd of the layer's call: (S, S)."""
+    names = layer.cell.states
+    with torch.no_grad():
+        state = layer(x[: len(x) - back])[1]
+    parts = state if isinstance(state, tuple) else (state,)
+
+    def run(flat):
+        given = tuple(part.reshape(1, 1, -1) for part in flat.split(layer.hidden_size))
+        _, final = layer(x[len(x) - back :], given if len(names) > 1 else given[0])
+        return torch.cat([part.flatten() for part in (final if len(names) > 1 else (final,))])
+
+    return torch.autograd.functional.jacobian(run, torch.cat([part.flatten() for part in parts]))
+
+
+@pytest.mark.parametrize("kind", STEPWISE)
+@pytest.mark.parametrize("back", [1, 3])
+def test_a_product_of_closed_forms_is_the_derivative_of_the_layer(kind, back):
+    layer, x = build(kind), draw(6, 1, 3)
+    walk = Walk(layer, x)
+    product = torch.eye(sum(walk.sizes), dtype=torch.float64)
+    for t in range(5, 5 - back, -1):
+        product = product @ walk.jacobian(t)
+    torch.testing.assert_close(product, through_time(layer, x, back), atol=1e-12, rtol=1e-9)
+
+
+# ---------------------------------------------------------------- jacobian
+
+
+def test_closed_forms_and_what_their_product_leaves_out():
+    found = lab.jacobian(8, hidden=4, seed=3)
+    assert {one.label for one in found.cells} == {kind.label for kind in lab.claims.jacobian.CELLS.values()}
+    for one in found.cells:
+        assert one.worst < 1e-10
+        assert {"x", "h₋", "weight_ih", "weight_hh", "bias_ih", "bias_hh"} <= set(one.errors)
+    lstm = next(one for one in found.cells if one.label == "LSTM")
+    assert {"i", "f", "g", "o", "c", "c₋"} <= set(lstm.errors)
+    assert found.printed < 1e-10
+    assert found.product[0] < 1e-10 < 0.01 < min(found.product[1:])
+    assert found.verdict().stands is True
+
+
+def test_the_printed_formula_is_the_partial_derivative():
+    layer, x = build("lstm"), draw(3, 1, 3)
+    expected = through_time(layer, x, 1)[:4, :4]
+    torch.testing.assert_close(jacobian.printed(Walk(layer, x), 2), expected, atol=1e-12, rtol=1e-9)
+
+
+# ---------------------------------------------------------------- bptt
+
+
+def test_four_routes_agree_and_a_wrong_one_is_seen(monkeypatch):
+    found = lab.bptt(5, hidden=3, inputs=2, seed=1)
+    assert found.verdict().stands is True
+    assert all(set(told) == set(bptt.ROUTES) for one in found.cells for told in one.gradients.values())
+    right = Walk.gradients
+    monkeypatch.setattr(Walk, "gradients", lambda self, d: {name: 1.001 * g for name, g in right(self, d).items()})
+    wrong = lab.bptt(5, hidden=3, inputs=2, seed=1)
+    assert wrong.verdict().stands is False
+    assert all(not one.agrees for one in wrong.cells)
+
+
+def test_finite_differences_of_a_known_function():
+    x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    own = {"w": torch.tensor([3.0, -1.0], dtype=torch.float64)}
+    found = bptt.by_differences(lambda given: float((own["w"] ** 3 * given).sum()), x, own)
+    assert found["w"].tolist() == pytest.approx([3 * 9 * 1, 3 * 1 * 2])
+    assert found["x"].flatten().tolist() == pytest.approx([27, -1])
+    assert own["w"].tolist() == [3, -1]
+
+
+# ---------------------------------------------------------------- vanishing
+
+
+@pytest.mark.parametrize("kind", ["rnn-tanh", "lstm", "gru"])
+def test_norms_are_those_of_the_layer_s_derivative(kind):
+    layer, x = build(kind), draw(7, 1, 3)
+    found = vanishing.fade(layer, x, "", "")
+    for k in (1, 2, 6):
+        whole = through_time(layer, x, k)
+        assert found.h[k - 1] == pytest.approx(math.log10(np.linalg.norm(whole[:4, :4].numpy(), 2)), abs=1e-9)
+        if found.c:
+            assert found.c[k - 1] == pytest.approx(math.log10(np.linalg.norm(whole[:4, 4:].numpy(), 2)), abs=1e-9)
+
+
+def test_the_bound_holds_and_eigenvalues_do_not_decide():
+    found = lab.vanishing(60, hidden=6, seed=4)
+    assert all(one.bounded for one in (*found.every, *found.counter))
+    rnn, lstm = found.cells[:2]
+    assert len(rnn.bound) == len(rnn.h) and not lstm.bound
+    assert rnn.horizon < (lstm.horizon or 61)
+    rotation, shear = found.counter
+    assert max(map(abs, rotation.h)) < 1e-9
+    assert max(shear.h) > 1
+    assert found.verdict().stands is False
+    assert found.large.h[-1] > rnn.h[-1] + 3
+
+
+def test_nothing_underflows():
+    layer = carousel.RNN(2, 3, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight_hh_l0.copy_(1e-3 * torch.eye(3))
+    found = vanishing.fade(layer, torch.zeros(400, 1, 2, dtype=torch.float64), "", "")
+    slope = 1 - layer(torch.zeros(400, 1, 2, dtype=torch.float64))[0][-1, 0].square()
+    assert found.h[-1] == pytest.approx(400 * (math.log10(slope.max().item()) - 3), rel=1e-3)
+
+
+def test_the_layer_of_a_trained_model():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = carousel.LSTM(3, 4, num_layers=2, bidirectional=True)
+
+    model = Model()
+    found = lab.vanishing(30, hidden=4, model=model)
+    assert found.trained.label == "rnn of the model"
+    assert found.trained.c
+    with pytest.raises(ValueError, match="the model has no recurrent layer"):
+        lab.vanishing(5, model=torch.nn.Linear(2, 2))
+
+
+# ---------------------------------------------------------------- clipping
+
+
+@pytest.mark.parametrize("threshold", [0.1, 5.0, 100.0])
+def test_clipping_is_torch_s_own(threshold):
+    given = torch.tensor([3.0, -4.0])
+    one = torch.nn.Parameter(torch.zeros(2))
+    one.grad = given.clone()
+    torch.nn.utils.clip_grad_norm_([one], threshold)
+    torch.testing.assert_close(clipping.clip(given, "norm", threshold), one.grad, atol=1e-5, rtol=1e-5)
+    one.grad = given.clone()
+    torch.nn.utils.clip_grad_value_([one], threshold)
+    assert torch.equal(clipping.clip(given, "value", threshold), one.grad)
+
+
+def test_descent_is_thrown_off_the_cliff_unless_it_is_clipped():
+    found = lab.clipping(200, thresholds=[1.0])
+    free, clipped, by_value = found.descents
+    assert free.losses[-1] > 0.08 > 0.02 > clipped.losses[-1]
+    assert free.farthest > 1 > 0.1 + 1e-9 >= clipped.farthest
+    assert clipped.turned < 1e-6 < by_value.turned
+    assert found.verdict().stands is True
+    w, b = free.path[7]  # a step worked by finite differences
+    loss = lambda w, b: float(clipping.surface(*(torch.tensor([v], dtype=torch.float64) for v in (w, b))))  # noqa: E731
+    assert free.losses[7] == pytest.approx(loss(w, b))
+    slope = ((loss(w + 1e-6, b) - loss(w - 1e-6, b)) / 2e-6, (loss(w, b + 1e-6) - loss(w, b - 1e-6)) / 2e-6)
+    assert free.path[8] == pytest.approx((w - 0.1 * slope[0], b - 0.1 * slope[1]), abs=1e-6)
+    for wrong, said in (({"thresholds": [0.0]}, "thresholds must be"), ({"lr": 0.0}, "lr must be above 0")):
+        with pytest.raises(ValueError, match=said):
+            lab.clipping(5, **wrong)
+
+
+# ---------------------------------------------------------------- parameters
+
+
+def test_counts_by_hand():
+    found = lab.parameters([1, 3, 8], inputs=2, hidden=5, outputs=4)
+    counts = {kind.label: kind.counts for kind in found.kinds}
+    head = 5 * 4 + 4
+    assert counts["fully connected"] == tuple(t * 2 * 5 + 5 + head for t in (1, 3, 8))
+    assert counts["convolutional"] == tuple(2 * 5 * 3 + 5 + (n - 1) * (5 * 5 * 3 + 5) + head for n in (1, 1, 4))
+    assert counts["RNN (tanh)"] == (2 * 5 + 5 * 5 + 2 * 5 + head,) * 3
+    assert counts["LSTM"] == (4 * (2 * 5 + 5 * 5 + 2 * 5) + head,) * 3
+    assert counts["GRU"] == (3 * (2 * 5 + 5 * 5 + 2 * 5) + head,) * 3
+    assert found.verdict().stands is True
+    with pytest.raises(ValueError, match="horizons must be some numbers from 1 on"):
+        lab.parameters([0])
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        pytest.param(lambda: lab.jacobian(6, hidden=2), id="jacobian"),
+        pytest.param(lambda: lab.bptt(3, hidden=2, inputs=2), id="bptt"),
+        pytest.param(lambda: lab.vanishing(30, hidden=3, model=carousel.LSTM(2, 3)), id="vanishing"),
+        pytest.param(lambda: lab.clipping(20), id="clipping"),
+        pytest.param(lambda: lab.parameters([1, 10]), id="parameters"),
+    ],
+)
+def test_pages_and_numbers(find, tmp_path):
+    made = find()
+    page = made.write(tmp_path / "page").read_text("utf-8")
+    assert "Does it stand?" in page
+    assert str(made)
+    numbers = json.loads((tmp_path / "page" / "numbers.json").read_text("utf-8"))
+    assert numbers["lab"] == made.name
+    assert {p.stem for p in (tmp_path / "page").glob("*.svg")} == set(made.figures())
