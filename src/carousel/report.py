@@ -149,6 +149,11 @@ class Page:
         self._part().append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
         return self
 
+    def link(self, text: str, to: str) -> Self:
+        """A link to another page, `to` being relative to this one."""
+        self._part().append(f'<p><a href="{html.escape(to)}">{prose(text)}</a></p>')
+        return self
+
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Self:
         """A table; its first column is set left, the others right. A row has one entry for each column."""
         for row in rows:

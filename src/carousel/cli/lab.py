@@ -71,6 +71,24 @@ def every() -> None:
         typer.echo(f"{name:{width}}  {says}")
 
 
+@app.command("all")
+def book(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the pages go.")],
+) -> None:
+    """Run every lab and write the whole book: a page for each, and index.html that leads to them.
+
+    \b
+    carousel lab all --out book
+    """
+    from carousel.lab.book import write_book
+
+    with option("--out"):
+        page = write_book(
+            out, command=shlex.join(["carousel", *sys.argv[1:]]), say=lambda line: typer.echo(line, err=True)
+        )
+    typer.echo(page)
+
+
 @app.command()
 def beam(
     models: Annotated[int, typer.Option(metavar="N", min=1, help="How many small models are searched.")] = 100,

@@ -1,0 +1,52 @@
+"""All labs in one book: a page for each, and one that leads to them."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..report import Page, replacing
+from . import LABS
+from .finding import Finding
+
+STANDS = {True: "stands", False: "does not stand as printed", None: "undecided"}
+
+
+def write_book(
+    folder: str | Path,
+    names: Sequence[str] = tuple(LABS),
+    *,
+    command: str = "carousel lab all",
+    say: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Run each of the labs `names` as it is by default; write `folder`/NAME/index.html and `folder`/index.html.
+
+    `say` is told a line for each that is done. Returns the path of the page that leads to all.
+    """
+    folder, start = Path(folder), time.monotonic()
+    unknown = [name for name in names if name not in LABS]
+    if unknown or not names:
+        raise ValueError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown) or 'none'}")
+    page = Page("The lab", "")
+    found: list[Finding] = []
+    with replacing(folder / "index.html") as file:  # that it can be written is tried first
+        for name in names:
+            began = time.monotonic()
+            one = importlib.import_module(f"{__package__}.claims.{name.replace('-', '_')}").run()
+            one.write(folder / name)
+            found.append(one)
+            verdict = STANDS[one.verdict().stands]
+            say(f"{name:{max(map(len, LABS))}}  {verdict:25}  {time.monotonic() - began:5.1f} s")
+            page.heading(one.title).text(one.lead(), f"The claim: *{verdict}*.").link(
+                "What was run", f"{name}/index.html"
+            )
+        counts = [sum(one.verdict().stands is it for one in found) for it in STANDS]
+        page.lead = (
+            f"Of {len(found)} claims of the textbook that were run, {counts[0]} stand, {counts[1]} do not stand as "
+            f"printed, and {counts[2]} are undecided."
+        )
+        page.footer(command, minutes=(time.monotonic() - start) / 60)
+        file.write(page.html())
+    return folder / "index.html"
