@@ -11,7 +11,7 @@ from carousel.lab.claims import latch
 
 TINY = latch.Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
 FILES = {
-    f"{name}{ending}" for name in ("accuracy", "gradient", "gate") for ending in (".svg", ".png")
+    f"{name}{ending}" for name in ("accuracy", "gradient", "gate", "unit") for ending in (".svg", ".png")
 } | {"index.html", "numbers.json"}  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):
     assert {p.name for p in page.parent.iterdir()} == FILES
     html = page.read_text("utf-8")
     assert f"<code>carousel lab latch --out {tmp_path}/latch --seed 5</code>" in html
-    assert all(f'id="figure-{k}"' in html for k in (1, 2, 3))
+    assert all(f'id="figure-{k}"' in html for k in (1, 2, 3, 4))
     numbers = json.loads((page.parent / "numbers.json").read_text("utf-8"))
     assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 9
     lines = err.splitlines()

@@ -101,21 +101,18 @@ def test_the_counting_unit_of_a_machine_whose_counter_is_known():
     found = languages.counting_unit(model, GRAMMARS["anbn"], "a" * 30 + "b" * 30)
     assert (found.state, found.number) == ("c", 0)
     assert found.correlation == pytest.approx(1)
-    assert found.values == pytest.approx(found.count)
+    assert found.values == pytest.approx(found.count, abs=1e-4)
     assert max(found.count) == 30
 
 
-def test_a_network_learns_short_strings_and_the_best_try_counts():
-    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=150, tries=1)
-    found = lab.languages(["parity"], ["gru"], s)
-    (one,) = found.outcomes
-    assert one.share(1, 6) == 1
-    untrained = lab.languages(["parity"], ["gru"], replace(s, updates=1))
-    assert untrained.outcomes[0].share(7, 12) < 0.5
-    both = lab.languages(["parity"], ["gru"], replace(s, updates=3, tries=2))
-    alone = lab.languages(["parity"], ["gru"], replace(s, updates=3))
-    assert len(both.outcomes[0].losses) == 2
-    assert both.outcomes[0].losses[0] == alone.outcomes[0].losses[0]  # same seed, same numbers
+def test_a_network_learns_and_the_same_seed_gives_the_same_numbers():
+    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, tries=1)
+    (taught,) = lab.languages(["anbn"], ["lstm"], s).outcomes
+    (fresh,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1)).outcomes
+    assert taught.losses[0] < 0.1 < 0.5 < fresh.losses[0]
+    assert taught.share(1, 6) > 0.8 > fresh.share(1, 6)
+    (both,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, tries=2)).outcomes
+    assert both.losses[0] == fresh.losses[0] != both.losses[1]
 
 
 def outcome(language, cell, right):
@@ -132,8 +129,7 @@ def test_reach_and_verdict_by_hand():
     found = languages.Languages((outcome("anbn", "lstm", counts), outcome("anbn", "gru", fails)), s, 0.0)
     assert found.beyond(found.of("anbn", "gru")) == 0
     assert found.verdict().stands is False
-    assert "LSTM learned to count" in found.verdict().says
-    assert "GRU did not" in found.verdict().says
+    assert "LSTM went on counting past n = 2, the LSTM without a mistake to n = 4; GRU did not" in found.verdict().says
     nobody = languages.Languages((outcome("anbn", "lstm", fails), outcome("anbn", "gru", fails)), s, 0.0)
     assert nobody.verdict().stands is None
 

@@ -270,11 +270,11 @@ class Latch(Finding):
         return "\n".join([self.head(), *map(self.row, self.outcomes)])
 
     def figures(self) -> dict[str, Any]:
-        """`accuracy`, `gradient` and, if an LSTM took part, `gate`."""
+        """`accuracy`, `gradient`, `unit` and, if an LSTM took part, `gate`."""
         found = {"accuracy": latch_page.plot_accuracy(self), "gradient": latch_page.plot_gradient(self)}
         if (lstm := self.lstm) is not None:
             found["gate"] = latch_page.plot_gate(lstm)
-        return found
+        return {**found, "unit": latch_page.plot_unit()}
 
     @property
     def lstm(self) -> Outcome | None:
