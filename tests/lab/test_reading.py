@@ -173,14 +173,13 @@ def test_the_spectrum_of_a_known_matrix():
     assert found.slow == 0  # 0.9¹⁰ is 0.35
 
 
-def test_three_labs_look_at_a_model(lm, tmp_path):
+def test_three_labs_look_at_a_model(lm):
     model = lm(layers=2)
-    for name, find in (
-        ("vanishing", lambda: lab.vanishing(20, hidden=3, model=model)),
-        ("jacobian", lambda: lab.jacobian(6, hidden=2, model=model)),
-        ("gates", lambda: lab.forget_argmax(2, samples=10, model=model)),
+    for found in (
+        lab.vanishing(20, hidden=3, model=model),
+        lab.jacobian(6, hidden=2, model=model),
+        lab.forget_argmax(2, samples=10, model=model),
     ):
-        found = find()
         page = found.page().html().split("<main>")[1]
         assert "longest texts of" in page
         assert page.count("<figure") == len(found.figures()) > 1

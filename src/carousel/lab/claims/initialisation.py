@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...models.language import LanguageModel
+from ...pictures.gates import OPEN
 from ...report import Page, figure
 from ..contenders import CELLS
 from ..finding import Claim, Finding, Verdict
@@ -126,8 +127,8 @@ class Initialisation(Finding):
             "drawn vectors of the characters too. A gate is stuck if it is below 0.05 or above 0.95 as the fresh layer "
             "reads each character once.",
             "A unit is all of its weights: in each gate those from the input, those from the other units, its "
-            "biases; and those by which the others and the output listen to it. Before every update, and after the "
-            "last, the units that differ are counted; a bit is enough.",
+            "biases; and those by which the others listen to it. Before every update, and after the last, the units "
+            "that differ are counted; a bit is enough.",
         )
 
     def tell(self, page: Page) -> None:
@@ -269,11 +270,9 @@ def different_units(model: LanguageModel) -> int:
     1
     """
     size = model.layers.hidden_size
-    parts = [
-        weight.detach().unflatten(0, (-1, size)).transpose(0, 1).flatten(1) for weight in model.layers.parameters()
-    ]
-    heard = [model.layers.get_parameter("weight_hh_l0").detach().T, model.output.detach().T]
-    return len(torch.unique(torch.cat([*parts, *heard], 1), dim=0))
+    own = [weight.detach().unflatten(0, (-1, size)).transpose(0, 1).flatten(1) for weight in model.layers.parameters()]
+    heard = model.layers.get_parameter("weight_hh_l0").detach().T
+    return len(torch.unique(torch.cat([*own, heard], 1), dim=0))
 
 
 @torch.no_grad()
@@ -281,6 +280,6 @@ def saturation(model: LanguageModel) -> float:
     """The share of gates (between 0 and 1) that are shut or wide open when the model reads all of its characters."""
     tokens = torch.arange(len(model.vocabulary)).unsqueeze(1)
     trace = model.layers.trace(model.embedder(tokens))
-    gates = [trace.gates[name] for name in model.layers.cell.gates if name in ("i", "f", "o", "r", "z")]
-    every = torch.cat([gate.flatten() for gate in gates])
+    gates = [trace.gates[name].flatten() for name in model.layers.cell.gates if name in OPEN]
+    every = torch.cat(gates) if gates else torch.full((1,), 0.5)  # an RNN has none
     return float(((every < SHUT) | (every > 1 - SHUT)).float().mean())

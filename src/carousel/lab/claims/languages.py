@@ -212,27 +212,20 @@ class Languages(Finding):
     def verdict(self) -> Verdict:
         does, does_not = self._counters()
         if not does or not does_not:
-            return Verdict(None, "Either no cell reads longer strings of the counting languages, or every one does.")
-        stack = [name for name in ("dyck-2",) if name in self.languages]
-        most = max((self.beyond(self.of(name, cell)) for name in stack for cell in self.cells), default=None)
-        told = (
-            ""
-            if most is None
-            else f" Two kinds of brackets take a stack: of those, no cell reads more than {percent(most, 0)} of the "
-            "longer strings."
-        )
-        language = GRAMMARS[next(name for name in COUNTING if name in self.languages)].label
-        reach = {cell: max(self.of(name, cell).reach for name in COUNTING if name in self.languages) for cell in does}
-        best = max(reach, key=lambda cell: reach[cell])
-        return Verdict(
-            False,
-            f"Not of every recurrent network as it is trained. Of cells that read {language} and its like, "
-            f"{_names(does)} went on counting past n = {self.setting.trained}, the {CELLS[best].label} without a "
-            f"mistake to n = {reach[best]}; {_names(does_not)} did not. What a network can do with exact numbers and what "
-            "gradient descent makes of it are two things. A counter takes a state that grows, c = c₋ + 1: an LSTM has "
-            "it. The h of an RNN or GRU, and the c of a coupled LSTM, whose i is 1 − f, stay between −1 and 1, and "
-            f"would have to count in ever smaller steps.{told}",
-        )
+            return Verdict(None, "It does not tell cells that count from cells that do not.")
+        reach, best = max((one.reach, one.cell) for one in self.outcomes if one.language in COUNTING)
+        told = [
+            "Not of every recurrent network as it is trained. What a network can do with exact numbers and what "
+            f"gradient descent makes of it are two things: {_names(does)} went on counting past n = "
+            f"{self.setting.trained}, the {CELLS[best].label} without a mistake to n = {reach}; {_names(does_not)} did not. A counter takes a "
+            "state that grows, c = c₋ + 1, and an LSTM has one. The h of an RNN or GRU, and the c of a coupled LSTM, "
+            "whose i is 1 − f, stay between −1 and 1, and would have to count in ever smaller steps."
+        ]
+        if "dyck-2" in self.languages:
+            most = max(self.beyond(self.of("dyck-2", cell)) for cell in self.cells)
+            told.append(f"Two kinds of brackets take a stack: of those, no cell reads more than {percent(most, 0)} of "
+                        "the longer strings.")  # fmt: skip
+        return Verdict(False, " ".join(told))
 
     def figures(self) -> dict[str, Any]:
         return {"right": self._right(), "units": self._units()}
