@@ -367,7 +367,7 @@ def latch(
 @app.command()
 def optimizers(
     epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each training.")] = 4,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Trainings with each optimizer and rate.")] = 2,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Trainings at 0.01, and at the best rate.")] = 3,
     seed: SeedOption = 0,
     out: OutOption = None,
     as_json: JsonOption = False,

@@ -19,7 +19,7 @@ from ..finding import Claim, Finding, Verdict
 from ..learning import Corpus, Curve, corpus
 from ..words import listing, percent
 
-EQUAL, TINY, HUGE = 0.1, 1e-4, 20.0
+EQUAL, TINY, HUGE = 0.02, 1e-4, 20.0
 SHUT = 0.05  # a gate is shut below this, and open above 1 − this
 
 

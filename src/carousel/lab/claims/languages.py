@@ -217,9 +217,10 @@ class Languages(Finding):
         told = [
             "Not of every recurrent network as it is trained. What a network can do with exact numbers and what "
             f"gradient descent makes of it are two things: {_names(does)} went on counting past n = "
-            f"{self.setting.trained}, the {CELLS[best].label} without a mistake to n = {reach}; {_names(does_not)} did not. A counter takes a "
-            "state that grows, c = c₋ + 1, and an LSTM has one. The h of an RNN or GRU, and the c of a coupled LSTM, "
-            "whose i is 1 − f, stay between −1 and 1, and would have to count in ever smaller steps."
+            f"{self.setting.trained}, the {CELLS[best].label} without a mistake to n = {reach}; {_names(does_not)} did "
+            "not. A counter takes a state that grows, c = c₋ + 1, and an LSTM has one. The h of an RNN or GRU, and "
+            "the c of a coupled LSTM, whose i is 1 − f, stay between −1 and 1, and would have to count in ever "
+            "smaller steps."
         ]
         if "dyck-2" in self.languages:
             most = max(self.beyond(self.of("dyck-2", cell)) for cell in self.cells)
