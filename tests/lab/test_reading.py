@@ -51,7 +51,7 @@ def test_what_a_language_model_s_layers_read(lm, text):
     found = read(model)
     assert found.name == "layers"
     assert found.layer is model.layers
-    assert found.source == f"the 5 longest texts of {text}"
+    assert found.source == f"the 5 longest sequences of {text}"
     longest = sorted(LINES, key=len, reverse=True)
     assert found.tokens == tuple(("[START]", *line) for line in longest)
     for k, line in enumerate(longest):
@@ -181,7 +181,7 @@ def test_three_labs_look_at_a_model(lm):
         lab.forget_argmax(2, samples=10, model=model),
     ):
         page = found.page().html().split("<main>")[1]
-        assert "longest texts of" in page
+        assert "longest sequences of" in page
         assert page.count("<figure") == len(found.figures()) > 1
         assert json.loads(json.dumps(found.numbers())).keys()
         assert str(found)

@@ -50,7 +50,7 @@ class _Enough(Exception):
 
 
 def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None) -> Reading:
-    """What the layers of `model` read of the file `data`: of the longest texts in it.
+    """What the layers of `model` read of the file `data`: of the longest sequences in it.
 
     Without `data`, that is the file by which a run's best epoch was chosen, or the one that it was trained on. A module
     that is no task of this package reads random numbers.
@@ -92,7 +92,8 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     count = torch.full((x.shape[1],), len(x)) if lengths is None else torch.as_tensor(lengths)[:TEXTS].cpu()
     tokens = next((found[:, :TEXTS] for found in reversed(ids) if found.shape == seen[0][0].shape[:2]), None)
     named = " and ".join(str(file) for file in files)
-    return Reading(name, layer, x, count, f"the {len(count)} longest texts of {named}", _words(model, tokens, count))
+    which = f"the {len(count)} longest sequences" if len(count) > 1 else "the longest sequence"
+    return Reading(name, layer, x, count, f"{which} of {named}", _words(model, tokens, count))
 
 
 def _layers(model: nn.Module) -> tuple[str, Recurrent]:
