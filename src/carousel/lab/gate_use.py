@@ -49,8 +49,8 @@ def gate_use(reading: Reading) -> list[GateUse]:
         name = label(reading.name, *divmod(k, layer.num_directions))
         for gate in [gate for gate in trace.gates if gate in OPEN]:
             values = trace.gates[gate][k][real]  # (steps, units)
-            shares = ((values < SHUT).float().mean(0), (values > 1 - SHUT).float().mean(0))
-            found.append(GateUse(name, gate, *(tuple(share.tolist()) for share in shares), float(values.mean())))
+            shut, wide = ((values < SHUT).float().mean(0), (values > 1 - SHUT).float().mean(0))
+            found.append(GateUse(name, gate, tuple(shut.tolist()), tuple(wide.tolist()), float(values.mean())))
     return found
 
 

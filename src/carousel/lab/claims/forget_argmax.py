@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -267,10 +267,11 @@ def run(
                 float((h @ row).sigmoid()), float((h - row / norm).norm()),
             )
         )  # fmt: skip
-    seen = {} if reading is None else {
-        "use": tuple(gate_use(reading)), "tokens": tuple(by_token(reading)), "source": reading.source,
-    }  # fmt: skip
-    return ForgetArgmax(tuple(found), hidden, samples, seed, time.perf_counter() - start, preferences, **seen)
+    made = ForgetArgmax(tuple(found), hidden, samples, seed, time.perf_counter() - start, preferences)
+    if reading is None:
+        return made
+    use, tokens = tuple(gate_use(reading)), tuple(by_token(reading))
+    return replace(made, use=use, tokens=tokens, source=reading.source, seconds=time.perf_counter() - start)
 
 
 def climb(weights: Tensor, h: Tensor, steps: int = 60) -> Tensor:

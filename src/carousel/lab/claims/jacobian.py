@@ -126,8 +126,9 @@ class Jacobian(Finding):
         if self.spectrum is not None:
             told.append(
                 f"And the first layer, forward, of a trained model that reads {self.spectrum.source}, at "
-                f"{len(self.spectrum.steps)} steps of the longest: the eigenvalues of that matrix. A direction with |λ| = 1 is kept, one "
-                "with |λ| = 0 is forgotten at once; the largest singular value is the most that one step can stretch."
+                f"{len(self.spectrum.steps)} steps of the longest: the eigenvalues of that matrix. A direction with "
+                "|λ| = 1 is kept, one with |λ| = 0 is forgotten at once; the largest singular value is the most that "
+                "one step can stretch."
             )
         return told
 

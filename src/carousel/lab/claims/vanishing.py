@@ -130,9 +130,9 @@ class Vanishing(Finding):
         if self.trained is not None and self.memory is not None:
             told.append(
                 f"And {self.trained.label}, forward, reading {self.memory.source}; the derivative is over the longest, "
-                f"and k goes as far as that. What all its layers remember is measured by changing one input, at "
-                f"{PLACES} places of each sequence, to another of the same sequence: how much of the change in the output is left k steps later (the median, as "
-                "a part of the change at the step itself)."
+                "and k goes as far as that. What all its layers remember is measured by changing one input, at "
+                f"{PLACES} places of each sequence, to another of the same sequence: how much of the change in the "
+                "output is left k steps later (the median, as a part of the change at the step itself)."
             )
         return told
 
