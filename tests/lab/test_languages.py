@@ -16,7 +16,7 @@ from carousel.lab.claims import languages
 from carousel.lab.claims.languages import Outcome, Reader, Setting, Unit
 from carousel.lab.grammars import END, GRAMMARS
 
-TINY = Setting(trained=4, tested=9, hidden=3, pool=10, batch=5, updates=2, tries=2)
+TINY = Setting(trained=4, tested=9, hidden=3, pool=10, batch=5, updates=2, rates=(0.05, 0.01))
 
 
 def belongs(name, text):
@@ -106,12 +106,12 @@ def test_the_counting_unit_of_a_machine_whose_counter_is_known():
 
 
 def test_a_network_learns_and_the_same_seed_gives_the_same_numbers():
-    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, tries=1)
+    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, rates=(0.05,))
     (taught,) = lab.languages(["anbn"], ["lstm"], s).outcomes
     (fresh,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1)).outcomes
     assert taught.losses[0] < 0.1 < 0.5 < fresh.losses[0]
     assert taught.share(1, 6) > 0.8 > fresh.share(1, 6)
-    (both,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, tries=2)).outcomes
+    (both,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, rates=(0.05, 0.01))).outcomes
     assert both.losses[0] == fresh.losses[0] != both.losses[1]
 
 
@@ -123,13 +123,14 @@ def test_reach_and_verdict_by_hand():
     one = outcome("anbn", "lstm", [1, 1, 0.5, 1])
     assert one.reach == 2
     assert one.share(2, 3) == 0.75
-    assert outcome("anbn", "lstm", [1, 1]).reach == 2
+    assert outcome("anbn", "lstm", [0] + [1] * 19 + [0, 0]).reach == 20  # 19 of 20
+    assert outcome("anbn", "lstm", [0] + [1] * 18).reach == 0
     s = Setting(trained=2, tested=4)
     counts, fails = [1, 1, 1, 1], [1, 1, 0, 0]
     found = languages.Languages((outcome("anbn", "lstm", counts), outcome("anbn", "gru", fails)), s, 0.0)
     assert found.beyond(found.of("anbn", "gru")) == 0
     assert found.verdict().stands is False
-    assert "LSTM went on counting past n = 2, the LSTM without a mistake to n = 4; GRU did not" in found.verdict().says
+    assert "LSTM went on counting past n = 2, the LSTM to n = 4; GRU did not" in found.verdict().says
     nobody = languages.Languages((outcome("anbn", "lstm", fails), outcome("anbn", "gru", fails)), s, 0.0)
     assert nobody.verdict().stands is None
 
@@ -158,5 +159,7 @@ def test_what_is_none(given_, said):
         lab.languages(**given_)
     with pytest.raises(ValueError, match="tested must be more than trained"):
         Setting(trained=9, tested=9)
-    with pytest.raises(ValueError, match="tries must be a whole number from 1"):
-        Setting(tries=0)
+    with pytest.raises(ValueError, match="updates must be a whole number from 1"):
+        Setting(updates=0)
+    with pytest.raises(ValueError, match="rates must be some numbers above 0"):
+        Setting(rates=())

@@ -186,7 +186,7 @@ class Initialisation(Finding):
                 x=one.curve.steps, y=one.curve.losses, name=start.label,
                 line={"color": start.colour, "dash": start.dash, "width": 1.8},
             )  # fmt: skip
-        loss.update_xaxes(title_text="updates").update_yaxes(title_text="loss", range=[0, 4.5])
+        loss.update_xaxes(title_text="updates").update_yaxes(title_text="loss", range=[1.5, 5])
         parting = figure(340, hovermode="x")
         for name in ("good", "zero", "equal", "zero-layer", "equal-layer"):
             one, start = self.of(name), STARTS[name]

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
@@ -36,21 +37,26 @@ class Setting:
     hidden: int = 8
     pool: int = 400  # strings to train on
     batch: int = 24
-    updates: int = 800
-    rate: float = 0.05  # Adam's
-    tries: int = 2  # networks of each cell and language, of which the one counts that does best a little further on
+    updates: int = 700
+    rates: tuple[float, ...] = (
+        0.05,
+        0.02,
+        0.005,
+    )  # Adam's, a network at each: what suits an LSTM is too much for an RNN
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("trained", "hidden", "pool", "batch", "updates", "tries"):
+        for name in ("trained", "hidden", "pool", "batch", "updates"):
             if not isinstance(value := getattr(self, name), int) or value < 1:
                 raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+        if not self.rates or min(self.rates) <= 0:
+            raise ValueError(f"rates must be some numbers above 0, got {list(self.rates)}")
         if self.tested <= self.trained:
             raise ValueError(f"tested must be more than trained ({self.trained}), got {self.tested!r}")
 
     @property
     def further(self) -> int:
-        """The size of the strings by which one of the tries is chosen: half as long again as in training."""
+        """The size of the strings by which one of the networks is chosen: half as long again as in training."""
         return self.trained + max(1, self.trained // 2)
 
 
@@ -94,7 +100,7 @@ class Outcome:
 
     language: str
     cell: str
-    losses: tuple[float, ...]  # at the end, of each try
+    losses: tuple[float, ...]  # at the end, at each rate
     right: tuple[float, ...]  # share of the strings of size 1, 2, … that were read without a mistake
     unit: Unit
     seconds: float
@@ -105,8 +111,8 @@ class Outcome:
 
     @property
     def reach(self) -> int:
-        """The largest n up to which every string was right."""
-        return next((n for n, share in enumerate(self.right) if share < 1), len(self.right))
+        """The largest n up to which at least 95 of 100 strings were right."""
+        return max((n for n, sum in enumerate(accumulate(self.right), 1) if sum >= 0.95 * n), default=0)
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ class Languages(Finding):
 
     def head(self) -> str:
         s = self.setting
-        return f"{'language':10}{'cell':18}{f'n ≤ {s.trained}':>9}{f'to {s.tested}':>9}{'all right to':>14}{'r':>7}"
+        return f"{'language':10}{'cell':18}{f'n ≤ {s.trained}':>9}{f'to {s.tested}':>9}{'95 % to n =':>14}{'r':>7}"
 
     def row(self, one: Outcome) -> str:
         names = f"{GRAMMARS[one.language].label:10}{CELLS[one.cell].label:18}"
@@ -169,7 +175,7 @@ class Languages(Finding):
         best, worst = max(reach, key=lambda c: reach[c]), min(reach, key=lambda c: reach[c])
         return (
             f"Trained on {GRAMMARS[language].label} with n up to {self.setting.trained}, the {CELLS[best].label} is "
-            f"right on every string up to n = {reach[best]}, the {CELLS[worst].label} up to n = {reach[worst]}."
+            f"right up to n = {reach[best]}, the {CELLS[worst].label} up to n = {reach[worst]}."
         )
 
     def ran(self) -> Sequence[str]:
@@ -177,10 +183,10 @@ class Languages(Finding):
         return (
             f"Networks of {s.hidden} units read strings of size n ≤ {s.trained}, the short ones first, and say after "
             f"every symbol which symbols may come next and whether the string may end: {s.updates} updates by Adam on "
-            f"batches of {s.batch} strings. Of {s.tries} networks of each cell, which differ in their first weights, "
-            f"the one counts that reads most strings of size {s.trained + 1} to {s.further}. The size n is that of "
-            "aⁿbⁿ, the number of pairs of brackets, and the length of a string of zeros and ones, which may end where "
-            "its ones are even.",
+            f"batches of {s.batch} strings. Of {len(s.rates)} networks of each cell, at learning rates of "
+            f"{listing(f'{rate:g}' for rate in s.rates)}, the one counts that reads most strings of size "
+            f"{s.trained + 1} to {s.further}. The size n is that of aⁿbⁿ, the number of pairs of brackets, and the "
+            "length of a string of zeros and ones, which may end where its ones are even.",
             f"Then they read strings up to n = {s.tested}. A string is right if there is no mistake after any of its "
             "symbols.",
             "The counting unit is the one whose state (c, or h in a cell without one) correlates most, in either "
@@ -200,8 +206,9 @@ class Languages(Finding):
             [CELLS[cell].label, *(f"{one.reach} ({percent(self.beyond(one), 0)})" for one in (
                 self.of(language, cell) for language in self.languages))] for cell in self.cells
         ]  # fmt: skip
-        page.heading("All strings right up to n").text(
-            f"In brackets, the share of the longer strings, n = {s.trained + 1} to {s.tested}, that are right."
+        page.heading("Right up to n").text(
+            "Up to which n at least 95 of 100 strings are right. In brackets, how many of the longer strings are, n = "
+            f"{s.trained + 1} to {s.tested}."
         )
         page.table(["cell", *(GRAMMARS[name].label for name in self.languages)], rows)
         page.figure(
@@ -217,7 +224,7 @@ class Languages(Finding):
         told = [
             "Not of every recurrent network as it is trained. What a network can do with exact numbers and what "
             f"gradient descent makes of it are two things: {_names(does)} went on counting past n = "
-            f"{self.setting.trained}, the {CELLS[best].label} without a mistake to n = {reach}; {_names(does_not)} did "
+            f"{self.setting.trained}, the {CELLS[best].label} to n = {reach}; {_names(does_not)} did "
             "not. A counter takes a state that grows, c = c₋ + 1, and an LSTM has one. The h of an RNN or GRU, and "
             "the c of a coupled LSTM, whose i is 1 − f, stay between −1 and 1, and would have to count in ever "
             "smaller steps."
@@ -294,7 +301,7 @@ def run(
 ) -> Languages:
     """Train each of `cells` on each of `languages`, and let it read longer strings.
 
-    >>> found = run(["parity"], ["gru"], Setting(trained=5, tested=12, updates=2, tries=1))
+    >>> found = run(["parity"], ["gru"], Setting(trained=5, tested=12, updates=2))
     >>> len(found.outcomes), len(found.outcomes[0].right)
     (1, 12)
     """
@@ -305,7 +312,7 @@ def run(
     s, bar = setting or Setting(), bar or Bar(quiet=True)
     result = Languages((), s, 0.0)
     start, outcomes = time.perf_counter(), []
-    with one_thread(), bar.over(result.head(), total=len(languages) * len(cells) * s.tries * s.updates):
+    with one_thread(), bar.over(result.head(), total=len(languages) * len(cells) * len(s.rates) * s.updates):
         for language in languages:
             draw = random.Random(f"{language} {s.seed}")
             grammar = GRAMMARS[language]
@@ -317,7 +324,7 @@ def run(
             for cell in cells:
                 bar.start(f"{language}, {CELLS[cell].label}")
                 began = time.perf_counter()
-                tried = [train(cell, pool, s, k, lambda loss: bar.advance(1, loss)) for k in range(s.tries)]
+                tried = [train(cell, pool, s, rate, lambda loss: bar.advance(1, loss)) for rate in s.rates]
                 model, _ = max(tried, key=lambda pair: (int(pair[0].right(further).sum()), -pair[1]))
                 right = model.right(encoded).float().reshape(s.tested, SAMPLES).mean(1)
                 outcomes.append(
@@ -331,7 +338,7 @@ def run(
 
 
 def train(
-    cell: str, pool: Strings, setting: Setting, attempt: int = 0, progress: Callable[[float], None] = lambda loss: None
+    cell: str, pool: Strings, setting: Setting, rate: float, progress: Callable[[float], None] = lambda loss: None
 ) -> tuple[Reader, float]:
     """A network that has learned from `pool`, which is sorted by length, and its loss there.
 
@@ -339,12 +346,12 @@ def train(
     The rate falls to nothing over the last third.
     """
     s = setting
-    draw = torch.Generator().manual_seed(1000 * s.seed + attempt)
+    draw = torch.Generator().manual_seed(s.seed)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1000 * s.seed + attempt)
+        torch.manual_seed(s.seed)
         model = Reader(cell, pool.inputs.shape[-1], s.hidden)
-    adam = torch.optim.Adam(model.parameters(), s.rate, fused=True)
-    rate = torch.optim.lr_scheduler.LambdaLR(adam, lambda k: min(1.0, 3 * (1 - k / s.updates)))
+    adam = torch.optim.Adam(model.parameters(), rate, fused=True)
+    falling = torch.optim.lr_scheduler.LambdaLR(adam, lambda k: min(1.0, 3 * (1 - k / s.updates)))
     for k in range(s.updates):
         longest = len(pool.inputs) * (0.1 + 1.8 * k / s.updates)
         known = max(1, int((pool.lengths <= longest).sum()))
@@ -353,7 +360,7 @@ def train(
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()
-        rate.step()
+        falling.step()
         progress(loss.item())
     with torch.no_grad():
         return model, model.loss(pool).item()
