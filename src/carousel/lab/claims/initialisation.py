@@ -144,7 +144,7 @@ class Initialisation(Finding):
         )  # fmt: skip
         page.figure(
             drawn["distinct"], "How many units there are",
-            "That differ in at least one bit of one weight, before each of the first updates.",
+            "That differ in at least one bit of one weight, before each of the first updates. Zeros are in the table.",
         )  # fmt: skip
         page.heading("In every cell").text(
             f"The most units that ever differed in {self.updates} updates, of {self.hidden} that began alike."
@@ -188,7 +188,7 @@ class Initialisation(Finding):
             )  # fmt: skip
         loss.update_xaxes(title_text="updates").update_yaxes(title_text="loss", range=[1.5, 5])
         parting = figure(340, hovermode="x")
-        for name in ("good", "zero", "equal", "zero-layer", "equal-layer"):
+        for name in ("good", "equal", "equal-layer"):
             one, start = self.of(name), STARTS[name]
             shown = one.distinct[:11]
             parting.add_scatter(
