@@ -298,3 +298,10 @@ def test_the_input_that_turns_a_unit(w):
         for _ in range(5000):
             h = math.tanh(w * h + given)
         assert math.copysign(1, h) == sign
+
+
+def test_a_forget_bias_of_zero_where_there_is_a_forget_gate():
+    zero = replace(TINY, gates="zero")
+    found = latch.run(TINY, cells=["lstm"], compare=[("lstm", zero), ("gru", zero)])
+    assert [o.layer.forget_bias for o in found.outcomes] == [1, 0, None]
+    assert found.label(found.outcomes[1]) == "LSTM, forget bias 0"

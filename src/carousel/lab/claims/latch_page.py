@@ -379,6 +379,7 @@ def describe_training(result: Latch) -> list[str]:
         "of all lengths up to the task's; an input gate starts with the negated bias. The RNN has no such gate. All "
         "other weights start as in PyTorch.",
         "layer": "All weights start as the layers themselves start them: as in PyTorch, with forget bias 1.",
+        "zero": "All weights start as in PyTorch, and the forget gate's bias is 0.",
     }[setting.gates]
     return [
         f"Every cell has {setting.hidden} units and the same training: Adam with learning rate {setting.rate:g}, "

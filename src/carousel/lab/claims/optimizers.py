@@ -153,8 +153,8 @@ class Optimizers(Finding):
         )  # fmt: skip
         page.figure(
             drawn["rates"], "Perplexity against the learning rate",
-            "After the same number of updates. Each optimizer has its own place on this axis. What breaks off above has "
-            "left the figure.",
+            "After the same number of updates. Each optimizer has its own place on this axis. What breaks off above "
+            "has left the figure.",
         )  # fmt: skip
 
     def _order(self) -> tuple[bool, bool]:
