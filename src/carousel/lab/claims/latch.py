@@ -255,7 +255,7 @@ class Latch(Finding):
             if (value := getattr(outcome.setting, part.name)) != getattr(self.setting, part.name):
                 if part.name == "irrelevant":
                     says.append(f"trained with T = {value}")
-                elif part.name == "gates" and value != "chrono":
+                elif part.name == "gates" and outcome.layer.forget_bias is not None and value != "chrono":
                     says.append(f"forget bias {outcome.layer.forget_bias:g}")
                 else:
                     says.append(f"{part.name} {value}")
