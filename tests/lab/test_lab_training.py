@@ -126,6 +126,8 @@ def test_the_verdict_by_hand():
     found = made(**at)
     assert found.verdict().stands is True
     assert found.best("sgd").rate == 1.0
+    assert "That is the text's order. Each" in found.verdict().says
+    assert "more than a little behind" in made(**{**at, "adam": {0.01: 5.0}}).verdict().says
     assert "SGD, momentum 0.9 2.90 at 1" in found.verdict().says
     assert made(**{**at, "adam": {0.01: 2.9}}).verdict().stands is False
     assert made(**{**at, "sgd": {0.01: 3.0}}).verdict().stands is False
