@@ -157,7 +157,7 @@ def test_page_and_numbers(tmp_path):
 def test_what_is_none(given_, said):
     with pytest.raises(ValueError, match=said):
         lab.languages(**given_)
-    with pytest.raises(ValueError, match="tested must be more than trained"):
+    with pytest.raises(ValueError, match="tested must be more than 13"):
         Setting(trained=9, tested=9)
     with pytest.raises(ValueError, match="updates must be a whole number from 1"):
         Setting(updates=0)

@@ -51,8 +51,10 @@ class Setting:
                 raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
         if not self.rates or min(self.rates) <= 0:
             raise ValueError(f"rates must be some numbers above 0, got {list(self.rates)}")
-        if self.tested <= self.trained:
-            raise ValueError(f"tested must be more than trained ({self.trained}), got {self.tested!r}")
+        if self.tested <= self.further:
+            raise ValueError(
+                f"tested must be more than {self.further}, half as much again as trained; got {self.tested!r}"
+            )
 
     @property
     def further(self) -> int:
@@ -148,12 +150,12 @@ class Languages(Finding):
         return next(one for one in self.outcomes if (one.language, one.cell) == (language, cell))
 
     def beyond(self, one: Outcome) -> float:
-        """The share of strings right that are longer than those of the training."""
-        return one.share(self.setting.trained + 1, self.setting.tested)
+        """The share of strings right that are longer than all by which it was trained or chosen."""
+        return one.share(self.setting.further + 1, self.setting.tested)
 
     def head(self) -> str:
         s = self.setting
-        return f"{'language':10}{'cell':18}{f'n ≤ {s.trained}':>9}{f'to {s.tested}':>9}{'95 % to n =':>14}{'r':>7}"
+        return f"{'language':10}{'cell':18}{f'n ≤ {s.trained}':>9}{f'n > {s.further}':>9}{'95 % to n =':>14}{'r':>7}"
 
     def row(self, one: Outcome) -> str:
         names = f"{GRAMMARS[one.language].label:10}{CELLS[one.cell].label:18}"
@@ -208,7 +210,7 @@ class Languages(Finding):
         ]  # fmt: skip
         page.heading("Right up to n").text(
             "Up to which n at least 95 of 100 strings are right. In brackets, how many of the longer strings are, n = "
-            f"{s.trained + 1} to {s.tested}."
+            f"{s.further + 1} to {s.tested}, which had no part in training or choosing."
         )
         page.table(["cell", *(GRAMMARS[name].label for name in self.languages)], rows)
         page.figure(
