@@ -232,7 +232,7 @@ def test_the_gate_figure_is_the_trace_of_the_trained_layer(result, figures):
 
 def test_without_an_lstm_there_is_a_page_without_its_gate():
     small = latch.run(replace(TINY, updates=1), cells=["rnn", "gru"], compare=[])
-    assert set(small.figures()) == {"accuracy", "gradient"}
+    assert set(small.figures()) == {"accuracy", "gradient", "unit"}
     assert "forget gate" not in small.page().html().split("<main>")[1]
 
 
