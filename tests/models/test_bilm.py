@@ -280,7 +280,9 @@ def settings(text, tmp_path):
 
 
 def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path):
-    run = engine.train(BiLanguageModel, settings(embedding=12, hidden=12, epochs=8, lr=0.03, dropout=0.0), tmp_path / "run", quiet=True)
+    run = engine.train(
+        BiLanguageModel, settings(embedding=12, hidden=12, epochs=8, lr=0.03, dropout=0.0), tmp_path / "run", quiet=True
+    )
     model = carousel.load(run.folder)
     found = model.evaluate(text / "dev.txt")
     # Of a sentence's 7 tokens or so, two are drawn from four words, and its length from three: exp(3.87 / 7) at best.

@@ -207,6 +207,7 @@ def test_a_run_needs_no_other_run(settings, folder, tmp_path, task, capsys):
     assert metric == pytest.approx(run.result[f"dev_{model.metric}"], abs=1e-6)
     page = run.report.read_text("utf-8")
     assert "Embedder" in page
+    assert f"{tmp_path / 'copy'}: a bilm; " in page
     for name, share in model.context.shares.items():
         assert name in page and f"{share:.3f}" in page
     texts = ["Ada saw the moon", "", "Grace", "the slowly moon near Zoe the moon"]

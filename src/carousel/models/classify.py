@@ -217,6 +217,8 @@ class Classifier(Task):
             "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
             "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / store.tokens:.2%} unknown",
         }
+        if context is not None:
+            facts["embedder"] = context.describe(store)
         dev = None
         if dev_table is not None:
             held_out = s.store([dev_table], network.reading, labels)

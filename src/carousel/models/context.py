@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..data.examples import ExampleBatch
+from ..data import UNK
+from ..data.examples import CONTEXT, ExampleBatch, ExampleStore
 from ..data.wordbook import Wordbook
 from ..training import Run, RunError
 from ..training.files import write_whole
@@ -110,6 +112,11 @@ class ContextEmbedder(nn.Module):
         """How much of each layer is in the mix."""
         names = ["words", *(f"layer {k}" for k in range(1, len(self.mix.scores)))]
         return dict(zip(names, self.mix.shares.tolist(), strict=True))
+
+    def describe(self, store: ExampleStore) -> str:
+        """What it knows of the examples to train on."""
+        words = store[CONTEXT + "tokens"].values
+        return f"{self.name}: a bilm; {np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
 
     def __str__(self) -> str:
         shares = ", ".join(f"{name} {share:.3f}" for name, share in self.shares.items())

@@ -257,6 +257,8 @@ class SentenceEncoder(Task):
             "what is said": said,
             "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens",
         }
+        if network.context is not None:
+            facts["embedder"] = network.context.describe(store)
         dev = None
         if dev_table is not None:
             held_out = s.keep(dev_table, network.reading, judgement)

@@ -280,6 +280,8 @@ class Tagger(Task):
             "tags": f"{len(lexicon.tags):,}" + (f", in {counts.scheme} in the file" if counts.scheme else ""),
         }
         notes = complaints(s.train, store.facts, lexicon.written)
+        if context is not None:
+            facts["embedder"] = context.describe(store)
         dev = None
         if dev_source is not None:
             held_out = s.store(dev_source, lexicon)
