@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.attention import Additive, Attention, Content, Dot, General, Location, ScaledDot, make_attention
+from carousel.attention import Additive, Attention, Content, Dot, General, Location, Real, ScaledDot, make_attention
 
 SIZE = 4
 MAKE = {
@@ -105,6 +105,17 @@ def test_a_memory_prepared_once_serves_any_rows(kind):
     expected, seen = attention(query, memory[:, rows], lengths[rows])
     torch.testing.assert_close(context, expected)
     torch.testing.assert_close(weights, seen)
+
+
+def test_queries_that_are_not_real_change_nothing_for_those_that_are(kind):
+    attention = made(kind)
+    query, memory = torch.randn(4, 3, SIZE).double(), torch.randn(5, 3, SIZE).double()
+    prepared, real = attention.prepare(memory, torch.tensor([5, 1, 2])), Real(torch.tensor([2, 4, 0]), 4)
+    query_with_nan = real.put(real.take(query)) + torch.where(real.put(torch.ones(6)) > 0, 0, torch.nan).unsqueeze(2)
+    for found, expected in zip(
+        attention.attend(query_with_nan, prepared, real), attention.attend(query, prepared), strict=True
+    ):
+        torch.testing.assert_close(real.take(found), real.take(expected))
 
 
 def test_location_has_so_many_places():

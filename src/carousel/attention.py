@@ -30,6 +30,34 @@ from .kernels.attention import additive_scores
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
 
+class Real:
+    """Which steps of a batch (T, B) are real: what is done step by step need not be done for padding.
+
+    >>> real = Real(torch.tensor([2, 1]), 3)
+    >>> real.take(torch.arange(6).reshape(3, 2))
+    tensor([0, 1, 2])
+    >>> real.put(torch.tensor([7, 8, 9]))
+    tensor([[7, 8],
+            [9, 0],
+            [0, 0]])
+    """
+
+    def __init__(self, lengths: Tensor, steps: int) -> None:
+        self.lengths = lengths  # (B,)
+        self.steps = steps
+        inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+        self.rows = inside.flatten().nonzero().squeeze(1)  # (N,), step by step
+
+    def take(self, x: Tensor) -> Tensor:
+        """x (T, B, ...) → (N, ...)."""
+        return x.flatten(0, 1).index_select(0, self.rows)
+
+    def put(self, x: Tensor) -> Tensor:
+        """x (N, ...) → (T, B, ...), 0 where nothing is real."""
+        whole = x.new_zeros(self.steps * len(self.lengths), *x.shape[1:])
+        return whole.index_copy_(0, self.rows, x).unflatten(0, (self.steps, len(self.lengths)))
+
+
 class Memory(NamedTuple):
     """What is looked at, prepared once for any number of queries."""
 
@@ -56,37 +84,40 @@ class Attention(nn.Module):
         self.memory_size = memory_size
 
     @abstractmethod
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
-        """query (T, B, D) → (B, T, S). Nobody looks at scores past an end, of queries (`lengths`) or of memory."""
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
+        """query (T, B, D) → (B, T, S). Nobody looks at scores past an end, of queries (`real`) or of memory."""
 
     def make_keys(self, values: Tensor) -> Tensor:
-        """(B, S, E) → (B, S, K)."""
+        """(..., E) → (..., K)."""
         return values
 
     def prepare(self, memory: Tensor, lengths: Tensor | None = None) -> Memory:
         """memory (S, B, E), lengths (B,) → what `attend` takes, for many calls with one memory."""
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
             raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
-        values = memory.transpose(0, 1)
-        past = None
-        if lengths is not None:
-            if lengths.shape != values.shape[:1]:
-                raise ValueError(f"lengths must be ({len(values)},) as memory is, got {tuple(lengths.shape)}")
-            lengths = lengths.to(memory.device)
-            past = torch.arange(values.shape[1], device=memory.device) >= lengths.unsqueeze(1)
-            values = values.masked_fill(past.unsqueeze(2), 0)
-        values = values.contiguous()
-        return Memory(values, self.make_keys(values), lengths, past)
+        if lengths is None:
+            values = memory.transpose(0, 1).contiguous()
+            return Memory(values, self.make_keys(values), None, None)
+        steps, sequences = memory.shape[:2]
+        if lengths.shape != (sequences,):
+            raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(lengths.shape)}")
+        lengths = lengths.to(memory.device)
+        past = torch.arange(steps, device=memory.device) >= lengths.unsqueeze(1)
+        real = Real(lengths, steps)
+        taken = real.take(memory)
+        keys = self.make_keys(taken)
+        values = real.put(taken).transpose(0, 1).contiguous()
+        return Memory(values, values if keys is taken else real.put(keys).transpose(0, 1).contiguous(), lengths, past)
 
-    def attend(self, query: Tensor, memory: Memory, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def attend(self, query: Tensor, memory: Memory, real: Real | None = None) -> tuple[Tensor, Tensor]:
         """query (T, B, D) → context (T, B, E), weights (T, B, S).
 
-        `lengths` (B,) are those of the queries: what comes out past them is of no use, and may be cheaper.
+        `real` are the queries that matter: what comes out for others is of no use, and may be cheaper.
         """
         if query.dim() != 3 or query.shape[1:] != (len(memory.values), self.query_size):
             wanted = f"(T, {len(memory.values)}, {self.query_size})"
             raise ValueError(f"query must be {wanted}, got {tuple(query.shape)}")
-        scores = self.score(query, memory, lengths)
+        scores = self.score(query, memory, real)
         if memory.past is None:
             weights = scores.softmax(2)
         else:
@@ -129,8 +160,10 @@ class Additive(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
-        return additive_scores(self.query(query).transpose(0, 1), memory.keys, self.v, lengths, memory.lengths)
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
+        lengths = None if real is None else real.lengths
+        asked = self.query(query) if real is None else real.put(self.query(real.take(query)))
+        return additive_scores(asked.transpose(0, 1), memory.keys, self.v, lengths, memory.lengths)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, size={self.size}"
@@ -148,7 +181,7 @@ class Dot(Attention):
         super().__init__(query_size, query_size if memory_size is None else memory_size)
         self._need_equal_sizes()
 
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
         return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
 
 
@@ -161,8 +194,8 @@ class ScaledDot(Dot):
     [0.5, 0.5]
     """
 
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
-        return super().score(query / math.sqrt(self.query_size), memory, lengths)
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
+        return super().score(query / math.sqrt(self.query_size), memory, real)
 
 
 class General(Attention):
@@ -179,7 +212,7 @@ class General(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
         return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
 
 
@@ -199,9 +232,9 @@ class Content(Attention):
         self.log_sharpness = nn.Parameter(torch.zeros(()))
 
     def make_keys(self, values: Tensor) -> Tensor:
-        return nn.functional.normalize(values, dim=2, eps=1e-8)
+        return nn.functional.normalize(values, dim=-1, eps=1e-8)
 
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
         query = nn.functional.normalize(query, dim=2, eps=1e-8) * self.log_sharpness.exp()
         return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
 
@@ -226,7 +259,7 @@ class Location(Attention):
         beyond = (torch.arange(len(memory), device=memory.device) >= self.places).expand(whole.values.shape[:2])
         return whole._replace(past=beyond if whole.past is None else beyond | whole.past)
 
-    def score(self, query: Tensor, memory: Memory, lengths: Tensor | None) -> Tensor:
+    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
         scores, missing = self.place(query.transpose(0, 1)), memory.keys.shape[1] - self.places
         return nn.functional.pad(scores, (0, missing))  # a negative number of missing ones cuts
 

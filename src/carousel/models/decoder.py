@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import layers
-from ..attention import Attention, Memory
+from ..attention import Attention, Memory, Real
 from ..decoding import select_rows
 
 InitName = Literal["bridge", "last", "zeros"]
@@ -59,24 +59,6 @@ class Bridge(nn.Module):
         return self.kind
 
 
-class Real:
-    """Which steps of a batch (T, B) are real: what is done step by step need not be done for padding.
-
-    >>> real = Real(torch.tensor([2, 1]), 3)
-    >>> real.take(torch.arange(6).reshape(3, 2))
-    tensor([0, 1, 2])
-    """
-
-    def __init__(self, lengths: Tensor, steps: int) -> None:
-        self.lengths = lengths  # (B,)
-        inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
-        self.rows = inside.flatten().nonzero().squeeze(1)  # (N,), step by step
-
-    def take(self, x: Tensor) -> Tensor:
-        """x (T, B, ...) → (N, ...)."""
-        return x.flatten(0, 1).index_select(0, self.rows)
-
-
 class Decoder(nn.Module):
     """layers → attention → tanh(W [context; h]), the vector from which a token is predicted.
 
@@ -104,7 +86,7 @@ class Decoder(nn.Module):
         take = (lambda x: x) if real is None else real.take
         if self.attention is None or self.join is None or memory is None:
             return take(y), None
-        context, weights = self.attention.attend(y, memory, None if real is None else real.lengths)
+        context, weights = self.attention.attend(y, memory, real)
         return torch.tanh(self.join(torch.cat((take(context), take(y)), -1))), weights
 
     def forward(self, x: Tensor, memory: Memory | None, state: Any, real: Real) -> tuple[Tensor, Tensor | None]:

@@ -12,7 +12,7 @@ import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor, nn
 
-from ..attention import AttentionName, Memory, make_attention
+from ..attention import AttentionName, Memory, Real, make_attention
 from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
@@ -21,7 +21,7 @@ from ..kernels.generation import Predictor
 from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
-from .decoder import Bridge, Decoder, DecoderStepper, InitName, Real
+from .decoder import Bridge, Decoder, DecoderStepper, InitName
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
