@@ -92,5 +92,5 @@ class ReadSentences:
             step = self.max_length or len(sentence.words)
             self.found["cut"] += len(sentence.words) > step
             for start in range(0, len(sentence.words), step):
-                words, tags, lines = (values[start : start + step] for values in sentence)
-                yield Sentence(words, tags, lines)
+                part = slice(start, start + step)
+                yield Sentence(sentence.words[part], [], sentence.lines[part])
