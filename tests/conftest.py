@@ -4,7 +4,6 @@ Because this file stands here, `tests/` is on the import path: `from witness imp
 """
 
 import os
-import warnings
 
 import pytest
 import torch
@@ -18,10 +17,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 @pytest.fixture(autouse=True)
-def seed(request):
-    """The same random numbers for every test; and gradients on, even if the test before it left them off."""
+def seed():
+    """The same random numbers for every test; and no test may leave gradients off."""
     torch.manual_seed(0)
     yield
-    if not torch.is_grad_enabled():
-        torch.set_grad_enabled(True)
-        warnings.warn(f"{request.node.nodeid} left gradients off", stacklevel=1)
+    on = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    assert on, "left gradients off"

@@ -149,3 +149,8 @@ def test_the_state_of_the_world_is_restored(tmp_path, monkeypatch):
     before = torch.get_num_threads()
     fit(settings(epochs=1, threads=2), tmp_path / "run", register(monkeypatch))
     assert torch.get_num_threads() == before
+
+
+def test_the_log_has_the_learning_rate_that_a_step_was_made_with(tmp_path, monkeypatch):
+    run = fit(settings(epochs=2, schedule="step", decay=0.5), tmp_path / "run", register(monkeypatch))
+    assert [row["lr"] for row in read_journal(run.metrics) if "lr" in row] == pytest.approx([LR] * 3 + [LR / 2] * 3)

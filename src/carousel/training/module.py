@@ -42,6 +42,7 @@ class Module(LightningModule):
         self.steps = 0  # that the whole training has
         self.sums = [0.0, 0.0]  # loss times count, and count, since the last line of the log
         self.gradient = 0.0  # the largest norm since then
+        self.lr = 0.0  # of the last step
         self.average: list[Tensor] | None = None
         self.found: dict[str, float] = {}  # the dev set's results after the last epoch
         self._random: Tensor | None = None
@@ -82,6 +83,7 @@ class Module(LightningModule):
             torch._foreach_mul_(gradients, self.settings.clip / value)
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        self.lr = self.trainer.optimizers[0].param_groups[0]["lr"]
         super().optimizer_step(*args, **kwargs)
         if self.settings.average:
             weights = [p.data for p in self.task.parameters()]
@@ -100,10 +102,6 @@ class Module(LightningModule):
             return optimizer  # stepped with the dev metric, below
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": self.schedule, "interval": "step"}}
 
-    @property
-    def lr(self) -> float:
-        return self.trainer.optimizers[0].param_groups[0]["lr"]
-
     # ---------------------------------------------------------------- the dev set
 
     @contextmanager
@@ -112,14 +110,13 @@ class Module(LightningModule):
         if self.average is None:
             yield
             return
-        with torch.no_grad():
-            weights = [p.data for p in self.task.parameters()]
-            own = [w.clone() for w in weights]
-            torch._foreach_copy_(weights, self.average)
-            try:
-                yield
-            finally:
-                torch._foreach_copy_(weights, own)
+        weights = [p.data for p in self.task.parameters()]
+        own = [w.clone() for w in weights]
+        torch._foreach_copy_(weights, self.average)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(weights, own)
 
     def on_validation_epoch_start(self) -> None:
         self._carried = self.task.carried  # the dev set has a state of its own
