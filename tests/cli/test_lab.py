@@ -11,7 +11,7 @@ from carousel.lab.claims import latch
 
 TINY = latch.Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
 FILES = {
-    f"{name}{ending}" for name in ("accuracy", "gradient", "gate") for ending in (".svg", ".png")
+    f"{name}{ending}" for name in ("accuracy", "gradient", "gate", "unit") for ending in (".svg", ".png")
 } | {"index.html", "numbers.json"}  # fmt: skip
 
 
@@ -47,11 +47,11 @@ def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):
     assert {p.name for p in page.parent.iterdir()} == FILES
     html = page.read_text("utf-8")
     assert f"<code>carousel lab latch --out {tmp_path}/latch --seed 5</code>" in html
-    assert all(f'id="figure-{k}"' in html for k in (1, 2, 3))
+    assert all(f'id="figure-{k}"' in html for k in (1, 2, 3, 4))
     numbers = json.loads((page.parent / "numbers.json").read_text("utf-8"))
-    assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 9
+    assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 10
     lines = err.splitlines()
-    assert len(lines) == 10  # a head, seven cells, two for comparison
+    assert len(lines) == 11  # a head, seven cells, three for comparison
     assert lines[2].startswith("LSTM ")
     assert "\x1b" not in out + err
     assert "\r" not in out + err
@@ -81,6 +81,43 @@ def test_what_is_there_survives_a_failure(carousel, tmp_path, monkeypatch):
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("index.html", "old")]
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A language model, trained for a moment."""
+    from carousel.models.language import LanguageModel, LanguageSettings
+    from carousel.training.engine import train
+
+    folder = tmp_path_factory.mktemp("lm")
+    (folder / "train.txt").write_text("abcabcabc\nbcbcbcabc\ncababcab\n" * 4, "utf-8")
+    small = {"hidden": 4, "embedding": 3, "epochs": 1, "cache": folder / "cache", "threads": 1}
+    settings = LanguageSettings.read({"train": folder / "train.txt", **small})
+    train(LanguageModel, settings, folder / "run", quiet=True, report=False)
+    return folder / "run"
+
+
+def test_a_run_is_looked_into(carousel, run, tmp_path):
+    code, out, _ = carousel("lab", "vanishing", "--steps", 12, "--hidden", 3, "--run", run)
+    assert code == 0
+    assert "layers of the model" in out
+    assert "the model remembers a changed input" in out
+    other = tmp_path / "other.txt"
+    other.write_text("cbacbacba\n", "utf-8")
+    _, out, _ = carousel("lab", "forget-argmax", "--samples", 10, "--run", run, "--data", other, "--json")
+    numbers = json.loads(out)
+    assert numbers["source"] == f"the longest sequence of {other}"
+    assert [use["gate"] for use in numbers["gates"]] == ["i", "f", "o"]
+    _, out, _ = carousel("lab", "jacobian", "--run", run)
+    assert "largest |λ|" in out
+
+
+@pytest.mark.parametrize("given", [["--run", "nowhere"], ["--data", "nowhere.txt"]], ids=["run", "data"])
+def test_a_run_or_file_that_is_not_there_is_one_line(carousel, run, given):
+    code, out, err = carousel("lab", "jacobian", *([] if "--run" in given else ["--run", run]), *given)
+    assert (code != 0, out) == (True, "")
+    assert len(err.splitlines()) == 1
+    assert "nowhere" in err
+
+
 @pytest.mark.parametrize("out", ["file", "file/below"])
 def test_a_place_that_cannot_be_used_is_one_line_and_exit_2(carousel, tmp_path, out):
     (tmp_path / "file").write_text("mine")
@@ -100,6 +137,8 @@ def test_a_place_that_cannot_be_used_is_one_line_and_exit_2(carousel, tmp_path, 
         (["bleu", "a translation"], "REFERENCE"),
         (["beam", "--models", "0"], "--models"),
         (["blue"], "blue"),
+        (["jacobian", "--data", "dev.txt"], "--run"),
+        (["optimizers", "--seeds", "0"], "--seeds"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else part,
 )

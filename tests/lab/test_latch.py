@@ -1,5 +1,6 @@
 """The latch task: its sequences, its training, what it measures, and that its page says what the numbers say."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -268,9 +269,39 @@ def test_the_words_follow_the_numbers(result):
 
 def test_the_page_has_the_figures_the_table_and_the_words(result):
     page = result.page()
-    assert page.figures == 3
+    assert page.figures == 4
     text = page.html().split("<main>")[1]
     for o in result.outcomes:
         assert f"<td>{result.label(o)}</td><td>{o.parameters}</td>" in text
     for title in ("Accuracy against length", "The gradient on its way back", "the forget gate over time"):
         assert title in text
+
+
+@pytest.mark.parametrize("w", [0.8, 1.2, 2.0, 5.0])
+@pytest.mark.parametrize("x", [0.0, 0.02, 3.0])
+def test_stable_states_are_where_a_unit_ends(w, x):
+    found = latch_page.fixed_points(w, x)
+    ends = set()
+    for h in (-1.0, -0.5, -0.1, 0.1, 0.5, 1.0):
+        for _ in range(2000):
+            h = math.tanh(w * h + x)
+        ends.add(round(h, 6))
+    assert {round(h, 6) for h, stable in found if stable} == ends
+    assert len(found) == 2 * len(ends) - 1  # between two stable ones there is one that is not
+
+
+@pytest.mark.parametrize("w", [1.2, 2.0, 5.0])
+def test_the_input_that_turns_a_unit(w):
+    x = latch_page.turning_input(w)
+    for given, sign in ((0.99 * x, -1), (1.01 * x, 1)):
+        h = -1.0
+        for _ in range(5000):
+            h = math.tanh(w * h + given)
+        assert math.copysign(1, h) == sign
+
+
+def test_a_forget_bias_of_zero_where_there_is_a_forget_gate():
+    zero = replace(TINY, gates="zero")
+    found = latch.run(TINY, cells=["lstm"], compare=[("lstm", zero), ("gru", zero)])
+    assert [o.layer.forget_bias for o in found.outcomes] == [1, 0, None]
+    assert found.label(found.outcomes[1]) == "LSTM, forget bias 0"

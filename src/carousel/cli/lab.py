@@ -28,6 +28,10 @@ OutOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of words.")]
 RunOption = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Look at this trained model too.")]
+DataOption = Annotated[
+    list[Path] | None,
+    typer.Option("--data", metavar="FILE", help="What it reads; without this, its own dev or training file."),
+]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")]
 
 
@@ -59,6 +63,13 @@ def showing(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
         typer.echo(finding if verdict.stands is None else f"{finding}\n\n{verdict}")
     if out is not None:
         typer.echo(out / "index.html", err=as_json)
+
+
+def model_of(run: Path | None, data: list[Path] | None) -> Any:
+    """The model to look at, if there is one."""
+    if run is None and data is not None:
+        raise typer.BadParameter("there is no model to read it; give one with --run", param_hint="--data")
+    return None if run is None else load(run)
 
 
 @app.command("list")
@@ -212,6 +223,7 @@ def forget_argmax(
     hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Weights of each.")] = 16,
     samples: Annotated[int, typer.Option(metavar="N", min=1, help="Random directions.")] = 100_000,
     run: RunOption = None,
+    data: DataOption = None,
     seed: SeedOption = 0,
     out: OutOption = None,
     as_json: JsonOption = False,
@@ -220,13 +232,13 @@ def forget_argmax(
 
     \b
     carousel lab forget-argmax
-    carousel lab forget-argmax --run demo-dates/run      and how far the gates of a model open
+    carousel lab forget-argmax --run demo-dates/run --out gates      and what the gates of a model do
     """
     from carousel import lab
 
-    model = None if run is None else load(run)
+    model = model_of(run, data)
     with showing(out, as_json) as shown:
-        shown.append(lab.forget_argmax(units, hidden=hidden, samples=samples, model=model, seed=seed))
+        shown.append(lab.forget_argmax(units, hidden=hidden, samples=samples, model=model, data=data, seed=seed))
 
 
 @app.command()
@@ -254,9 +266,31 @@ def hankel(
 
 
 @app.command()
+def initialisation(
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of the layer.")] = 32,
+    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each training of the LSTM.")] = 5,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Weights that begin as zero, all equal, tiny, huge and as usual: what is learned, and which units part.
+
+    \b
+    carousel lab initialisation
+    carousel lab initialisation --hidden 64 --out beginnings
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.initialisation(hidden=hidden, epochs=epochs, seed=seed))
+
+
+@app.command()
 def jacobian(
     steps: Annotated[int, typer.Option(metavar="T", min=6, help="Steps of a sequence.")] = 20,
     hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 5,
+    run: RunOption = None,
+    data: DataOption = None,
     seed: SeedOption = 0,
     out: OutOption = None,
     as_json: JsonOption = False,
@@ -266,11 +300,43 @@ def jacobian(
     \b
     carousel lab jacobian
     carousel lab jacobian --hidden 20 --out jacobian
+    carousel lab jacobian --run demo-dates/run --out spectrum       and the eigenvalues of a trained model
     """
     from carousel import lab
 
+    model = model_of(run, data)
     with showing(out, as_json) as shown:
-        shown.append(lab.jacobian(steps, hidden=hidden, seed=seed))
+        shown.append(lab.jacobian(steps, hidden=hidden, model=model, data=data, seed=seed))
+
+
+@app.command()
+def languages(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[LANGUAGE]...", help="anbn, anbncn, dyck-1, dyck-2, parity; without them, all."),
+    ] = None,
+    trained: Annotated[int, typer.Option(metavar="N", min=1, help="The largest n in training.")] = 50,
+    tested: Annotated[int, typer.Option(metavar="N", min=2, help="The largest n in the test.")] = 200,
+    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 8,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Train every cell on short strings of formal languages and let it read long ones: which cells count?
+
+    \b
+    carousel lab languages
+    carousel lab languages anbn dyck-1 --tested 1000 --out count
+    """
+    from carousel import lab
+    from carousel.lab.claims.languages import Setting
+    from carousel.lab.grammars import GRAMMARS
+    from carousel.lab.progress import Bar
+
+    setting = Setting(trained=trained, tested=tested, hidden=hidden, seed=seed)
+    with showing(out, as_json) as shown:
+        shown.append(lab.languages(names or tuple(GRAMMARS), setting=setting, bar=Bar("loss {:.3f}", quiet)))
 
 
 @app.command()
@@ -296,6 +362,26 @@ def latch(
 
     with showing(out, as_json) as shown:
         shown.append(lab.latch(Setting(seed=seed), bar=Bar("accuracy {:.0%}", quiet)))
+
+
+@app.command()
+def optimizers(
+    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each training.")] = 4,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Trainings at 0.01, and at the best rate.")] = 3,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The same model with four optimizers: at one learning rate, as the text has it, and each at its own best.
+
+    \b
+    carousel lab optimizers
+    carousel lab optimizers --seeds 5 --out optimizers
+    """
+    from carousel import lab
+
+    with showing(out, as_json) as shown:
+        shown.append(lab.optimizers(epochs=epochs, seeds=seeds, seed=seed))
 
 
 @app.command()
@@ -362,6 +448,7 @@ def vanishing(
     steps: Annotated[int, typer.Option(metavar="K", min=1, help="How far back.")] = 1000,
     hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 16,
     run: RunOption = None,
+    data: DataOption = None,
     seed: SeedOption = 0,
     out: OutOption = None,
     as_json: JsonOption = False,
@@ -374,6 +461,6 @@ def vanishing(
     """
     from carousel import lab
 
-    model = None if run is None else load(run)
+    model = model_of(run, data)
     with showing(out, as_json) as shown:
-        shown.append(lab.vanishing(steps, hidden=hidden, model=model, seed=seed))
+        shown.append(lab.vanishing(steps, hidden=hidden, model=model, data=data, seed=seed))

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from .claims.compile_dfa import run as compile_dfa
     from .claims.forget_argmax import run as forget_argmax
     from .claims.hankel import run as hankel
+    from .claims.initialisation import run as initialisation
     from .claims.jacobian import run as jacobian
+    from .claims.languages import run as languages
     from .claims.latch import run as latch
+    from .claims.optimizers import run as optimizers
     from .claims.parameters import run as parameters
     from .claims.rnn_in_lstm import run as rnn_in_lstm
     from .claims.sentiment import run as sentiment
@@ -40,8 +43,11 @@ LABS = {
     "compile-dfa": "regular languages as exact weights of a network, and a counter as an LSTM",
     "forget-argmax": "what opens a forget gate widest, and how wide",
     "hankel": "the weighted automaton inside a trained network, by the rank of its Hankel matrix",
+    "initialisation": "weights that begin as zero, equal, tiny, huge: what is learned, and which units part",
     "jacobian": "derivatives of one step in closed form, and what their product leaves out",
+    "languages": "aⁿbⁿ, brackets, parity: who goes on counting past the lengths of the training",
     "latch": "which cells remember one bit through noise, and which forget",
+    "optimizers": "the same model with four optimizers, at one learning rate and each at its own",
     "parameters": "how many parameters it takes to look back",
     "rnn-in-lstm": "an RNN inside an LSTM: as published, and exactly",
     "sentiment": "an LSTM that adds up sentiment, its weights set by hand",
@@ -60,8 +66,11 @@ __all__ = [
     "compile_dfa",
     "forget_argmax",
     "hankel",
+    "initialisation",
     "jacobian",
+    "languages",
     "latch",
+    "optimizers",
     "parameters",
     "rnn_in_lstm",
     "sentiment",

@@ -29,7 +29,6 @@ def write_book(
     unknown = [name for name in names if name not in LABS]
     if unknown or not names:
         raise ValueError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown) or 'none'}")
-    page = Page("The lab", "")
     found: list[Finding] = []
     with replacing(folder / "index.html") as file:  # that it can be written is tried first
         for name in names:
@@ -39,14 +38,22 @@ def write_book(
             found.append(one)
             verdict = STANDS[one.verdict().stands]
             say(f"{name:{max(map(len, LABS))}}  {verdict:25}  {time.monotonic() - began:5.1f} s")
-            page.heading(one.title).text(one.lead(), f"The claim: *{verdict}*.").link(
-                "What was run", f"{name}/index.html"
-            )
-        counts = [sum(one.verdict().stands is it for one in found) for it in STANDS]
-        page.lead = (
-            f"Of {len(found)} claims of the textbook that were run, {counts[0]} stand, {counts[1]} do not stand as "
-            f"printed, and {counts[2]} are undecided."
-        )
-        page.footer(command, minutes=(time.monotonic() - start) / 60)
-        file.write(page.html())
+        file.write(contents(found).footer(command, minutes=(time.monotonic() - start) / 60).html())
     return folder / "index.html"
+
+
+def contents(found: Sequence[Finding]) -> Page:
+    """The page that leads to all: what became of each claim, at a glance and in words."""
+    verdicts = [one.verdict() for one in found]
+    counts = [sum(verdict.stands is it for verdict in verdicts) for it in STANDS]
+    page = Page(
+        "The lab",
+        f"Of {len(found)} claims of the textbook that were run, {counts[0]} stand, {counts[1]} do not stand as "
+        f"printed, and {counts[2]} are undecided.",
+    )
+    rows = [[one.title, one.name, STANDS[verdict.stands]] for one, verdict in zip(found, verdicts, strict=True)]
+    page.heading("At a glance").table(["", "`carousel lab`", "the claim"], rows)
+    for one, verdict in zip(found, verdicts, strict=True):
+        page.heading(one.title).text(one.lead(), f"{one.claim.source}: *{STANDS[verdict.stands]}*.")
+        page.link("The claim, what was run, and what came out", f"{one.name}/index.html")
+    return page

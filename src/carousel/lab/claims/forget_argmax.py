@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...layers import Recurrent
+from ...pictures.gates import NAMES
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
+from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
+from ..reading import Reading, read
+from ..words import percent
 
 CLOSE = 1e-9
 
@@ -30,7 +33,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Preference:
-    """The forget gates of one layer and direction of a trained model, unit by unit: b, and ‖U_f‖."""
+    """The gates that keep the past (f, or a GRU's z) of one layer and direction of a model, by unit: b, and ‖U_f‖."""
 
     layer: str
     biases: tuple[float, ...]
@@ -62,6 +65,9 @@ class ForgetArgmax(Finding):
     seed: int
     seconds: float
     preferences: tuple[Preference, ...] = field(default=())
+    use: tuple[GateUse, ...] = ()  # of a model's gates
+    tokens: tuple[tuple[str, float, int], ...] = ()  # the mean of the gate that keeps the past, where they are read
+    source: str = ""  # what the model read
 
     @property
     def at_the_place(self) -> bool:
@@ -80,7 +86,21 @@ class ForgetArgmax(Finding):
                 f"{one.layer}: {len(one.norms)} units, on average {low:.2f} to {high:.2f} over all directions of h, "
                 f"{rest:.2f} at h = 0"
             )
+        for use in self.use:
+            shut, wide = (sum(part) / len(part) for part in (use.shut, use.open))
+            lines.append(
+                f"{use.layer} {use.gate}: {use.mean:.2f} on average; shut at {percent(shut)} of steps, open at "
+                f"{percent(wide)}"
+            )
+        if self.tokens:
+            ends = [" ".join(f"{token!r} {mean:.2f}" for token, mean, _ in part) for part in self._ends(5)]
+            lines.append(f"keeps least at {ends[0]}; most at {ends[1]}")
         return "\n".join(lines)
+
+    def _ends(self, most: int) -> tuple[Sequence[tuple[str, float, int]], Sequence[tuple[str, float, int]]]:
+        """Tokens at which a model lets go most, and at which it keeps most."""
+        most = min(most, (len(self.tokens) + 1) // 2)
+        return self.tokens[:most], self.tokens[::-1][:most]
 
     def lead(self) -> str:
         u = max(self.units, key=lambda unit: unit.norm)
@@ -99,8 +119,10 @@ class ForgetArgmax(Finding):
         ]
         if self.preferences:
             told.append(
-                "Then the forget gates of a trained model: U_f and b of each unit, and so how far it can close and "
-                "open as h turns through all directions, at length 1 and x = 0: from σ(b − ‖U_f‖) to σ(b + ‖U_f‖)."
+                "Then the gates of a trained model that keep the past (f; a GRU's z): U and b of each unit, and so how "
+                "far it can close and open as h turns through all directions, at length 1 and x = 0: from σ(b − ‖U‖) "
+                f"to σ(b + ‖U‖). And what its gates do while it reads {self.source}: one is shut below {SHUT:g} and "
+                f"open above {1 - SHUT:g}."
             )
         return told
 
@@ -112,9 +134,31 @@ class ForgetArgmax(Finding):
         )  # fmt: skip
         if "preferences" in drawn:
             page.figure(
-                drawn["preferences"], "The forget gates of the trained model",
+                drawn["preferences"], "The gates of the trained model that keep the past",
                 "A line for each unit, from as far as it can close to as far as it can open; the dot is where it "
                 "stands at h = 0.",
+            )  # fmt: skip
+        if "saturation" in drawn:
+            page.figure(
+                drawn["saturation"], "Gates that are shut, gates that are open",
+                "A dot for each unit: at which share of the steps it is shut, and at which it is open. A unit at 100 % "
+                "of either does not decide anything.",
+            )  # fmt: skip
+            page.table(
+                ["gate", "mean", "shut", "open"],
+                [[f"{use.layer} {use.gate}", f"{use.mean:.2f}",
+                  *(percent(sum(part) / len(part)) for part in (use.shut, use.open))] for use in self.use],
+            )  # fmt: skip
+        if self.tokens:
+            low, high = self._ends(12)
+            page.heading("What makes it let go").text(
+                "The gate that keeps the past in the first layer, mean over its units, when a token is read; of tokens "
+                "that were read at least five times."
+            )
+            page.table(
+                ["lets go at", "mean", "read", "keeps at", "mean", "read"],
+                [[f"`{one[0]}`", f"{one[1]:.2f}", one[2], f"`{other[0]}`", f"{other[1]:.2f}", other[2]]
+                 for one, other in zip(low, high, strict=True)],
             )  # fmt: skip
 
     def verdict(self) -> Verdict:
@@ -146,7 +190,24 @@ class ForgetArgmax(Finding):
         found = {"maximum": drawn}
         if self.preferences:
             found["preferences"] = self._preferences()
+        if self.use:
+            found["saturation"] = self._saturation()
         return found
+
+    def _saturation(self) -> Any:
+        layers = list(dict.fromkeys(use.layer for use in self.use))
+        drawn = figure(120 + 260 * len(layers), layers, hovermode="closest")
+        gates = list(dict.fromkeys(use.gate for use in self.use))
+        for use in self.use:
+            row = layers.index(use.layer) + 1
+            shade = drawn.layout.colorway[gates.index(use.gate)]
+            drawn.add_scatter(
+                x=use.shut, y=use.open, mode="markers", name=NAMES[use.gate], legendgroup=use.gate,
+                showlegend=row == 1, marker={"color": shade, "size": 6}, row=row, col=1,
+            )  # fmt: skip
+        drawn.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", title_text="open")
+        drawn.update_xaxes(range=[-0.03, 1.03], tickformat=".0%")
+        return drawn.update_xaxes(title_text="shut", row=len(layers), col=1)
 
     def _preferences(self) -> Any:
         drawn = figure(120 + 200 * len(self.preferences), [one.layer for one in self.preferences], showlegend=False)
@@ -169,11 +230,18 @@ class ForgetArgmax(Finding):
             "units": [vars(unit) for unit in self.units],
             **{name: getattr(self, name) for name in ("hidden", "samples", "seed", "seconds")},
             "preferences": [vars(one) for one in self.preferences],
+            "gates": [vars(one) for one in self.use],
+            "tokens": self.tokens,
+            "source": self.source,
         }
 
 
-def run(units: int = 8, *, hidden: int = 16, samples: int = 100_000, model: Any = None, seed: int = 0) -> ForgetArgmax:
+def run(
+    units: int = 8, *, hidden: int = 16, samples: int = 100_000, model: Any = None, data: Any = None, seed: int = 0
+) -> ForgetArgmax:
     """Look for the h that opens a gate widest in three ways; and, if given, at the gates of a trained `model`.
+
+    The model reads the file `data`; without it, its own dev or training file.
 
     >>> found = run(2, hidden=4, samples=1000)
     >>> found.at_the_place, found.units[0].drawn < found.units[0].closed
@@ -182,6 +250,8 @@ def run(units: int = 8, *, hidden: int = 16, samples: int = 100_000, model: Any 
     for name, value in (("units", units), ("hidden", hidden), ("samples", samples)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
+    reading = None if model is None else read(model, data)  # a model that cannot be used is said first
+    preferences = () if reading is None else tuple(look(reading))
     start = time.perf_counter()
     draw = torch.Generator().manual_seed(seed)
     length = torch.linspace(0.2, 1.5, units, dtype=torch.float64)  # of U_f, so that figures show the whole range
@@ -197,8 +267,11 @@ def run(units: int = 8, *, hidden: int = 16, samples: int = 100_000, model: Any 
                 float((h @ row).sigmoid()), float((h - row / norm).norm()),
             )
         )  # fmt: skip
-    preferences = () if model is None else tuple(look(model))
-    return ForgetArgmax(tuple(found), hidden, samples, seed, time.perf_counter() - start, preferences)
+    made = ForgetArgmax(tuple(found), hidden, samples, seed, time.perf_counter() - start, preferences)
+    if reading is None:
+        return made
+    use, tokens = tuple(gate_use(reading)), tuple(by_token(reading))
+    return replace(made, use=use, tokens=tokens, source=reading.source, seconds=time.perf_counter() - start)
 
 
 def climb(weights: Tensor, h: Tensor, steps: int = 60) -> Tensor:
@@ -213,24 +286,22 @@ def climb(weights: Tensor, h: Tensor, steps: int = 60) -> Tensor:
     return h.detach()
 
 
-def look(model: torch.nn.Module) -> list[Preference]:
-    """The forget gates of every layer in a model that has them."""
-    found = []
-    for name, module in model.named_modules():
-        if not isinstance(module, Recurrent) or module.cell.forget_gate is None:
-            continue
-        at = module.cell.gates.index(module.cell.forget_gate) * module.hidden_size
-        rows = slice(at, at + module.hidden_size)
-        ways = ("", "_reverse")[: module.num_directions]
-        for end in (f"l{k}{way}" for k in range(module.num_layers) for way in ways):
-            norms = getattr(module, f"weight_hh_{end}")[rows].detach().norm(dim=1)
-            bias = torch.zeros_like(norms)
-            for part in ("bias_ih", "bias_hh"):
-                own = getattr(module, f"{part}_{end}", None)
-                bias = bias if own is None else bias + own[rows].detach()
-            found.append(Preference(f"{name}.{end}".strip("."), tuple(bias.tolist()), tuple(norms.tolist())))
-    if not found:
-        raise ValueError("the model has no layer with a forget gate; give an LSTM")
+def look(reading: Reading) -> list[Preference]:
+    """The gates that keep the past, of every layer and direction."""
+    layer, found = reading.layer, []
+    gate = keeping_gate(layer.cell)
+    if gate is None:
+        raise ValueError(
+            f"{reading.name}: a {type(layer).__name__} has no gate that keeps the past; give an LSTM or GRU"
+        )
+    at = layer.cell.gates.index(gate) * layer.hidden_size
+    rows = slice(at, at + layer.hidden_size)
+    for k in range(layer.num_layers):
+        for way in range(layer.num_directions):
+            own = {name: value.detach() for name, value in layer._parameters_of(k, way).items()}
+            norms = own["weight_hh"][rows].norm(dim=1)
+            bias = sum((own[name][rows] for name in ("bias_ih", "bias_hh") if name in own), torch.zeros_like(norms))
+            found.append(Preference(label(reading.name, k, way), tuple(bias.tolist()), tuple(norms.tolist())))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from ...report import Page, figure
 from ..contenders import CELLS
 from ..derivatives import Walk
 from ..finding import Claim, Finding, Verdict
+from ..reading import Reading, read
 from ..words import power
 
 EXACT = 1e-10
+STEPS = 6  # of what a model reads, at which its derivative is taken
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,40 @@ class Checked:
     @property
     def worst(self) -> float:
         return max(self.errors.values())
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """∂(state)/∂(state before) in the first layer of a trained model: eigenvalues, and norms, at some steps."""
+
+    label: str
+    source: str
+    steps: tuple[int, ...]
+    eigenvalues: tuple[tuple[tuple[float, float], ...], ...]  # real and imaginary part, of each step
+    norms: tuple[float, ...]  # largest singular values
+
+    @property
+    def sizes(self) -> list[list[float]]:
+        """|λ|, the largest first, of each step."""
+        return [sorted((math.hypot(*value) for value in values), reverse=True) for values in self.eigenvalues]
+
+    @property
+    def radius(self) -> float:
+        """The largest |λ|, mean over the steps."""
+        return sum(sizes[0] for sizes in self.sizes) / len(self.sizes)
+
+    @property
+    def slow(self) -> float:
+        """The share of eigenvalues that keep more than half of their direction for ten steps: |λ|¹⁰ > ½."""
+        every = [size for sizes in self.sizes for size in sizes]
+        return sum(size**10 > 0.5 for size in every) / len(every)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.label}: largest |λ| {self.radius:.3f}, largest singular value "
+            f"{sum(self.norms) / len(self.norms):.2f}, mean over {len(self.steps)} steps; {self.slow:.0%} of the "
+            "eigenvalues keep half for ten steps"
+        )
 
 
 @dataclass(frozen=True)
@@ -54,6 +91,7 @@ class Jacobian(Finding):
     product: tuple[float, ...]  # relative error of a product of k printed ones, for k = 1, 2, …
     seed: int
     seconds: float
+    spectrum: Spectrum | None = None  # of a trained model
 
     def __str__(self) -> str:
         names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
@@ -66,6 +104,8 @@ class Jacobian(Finding):
         lines.append(f"the printed ∂h/∂h₋: {power(self.printed)} from autograd with c₋ held")
         told = ", ".join(f"{k} steps {self.product[k - 1]:.0%}" for k in (2, 5, len(self.product)))
         lines.append(f"a product of printed ones, against the derivative through time: {told} off")
+        if self.spectrum is not None:
+            lines.append(str(self.spectrum))
         return "\n".join(lines)
 
     def lead(self) -> str:
@@ -76,19 +116,33 @@ class Jacobian(Finding):
         )
 
     def ran(self) -> Sequence[str]:
-        return (
+        told = [
             "Random weights, inputs and states in float64. The closed forms are the cells' own, those the kernels are "
             "written from; autograd differentiates the cell's step. A difference is relative to the largest entry.",
             "Through time, h and c go together: the derivative of (h, c) by (h₋, c₋) is a matrix of twice the size, "
             "and its product over k steps, upper left block, is ∂h_t/∂h_{t−k}. The printed one, multiplied k times, "
             "leaves the way through c out.",
-        )
+        ]
+        if self.spectrum is not None:
+            told.append(
+                f"And the first layer, forward, of a trained model that reads {self.spectrum.source}, at "
+                f"{len(self.spectrum.steps)} steps of the longest: the eigenvalues of that matrix. A direction with "
+                "|λ| = 1 is kept, one with |λ| = 0 is forgotten at once; the largest singular value is the most that "
+                "one step can stretch."
+            )
+        return told
 
     def tell(self, page: Page) -> None:
+        drawn = self.figures()
         page.figure(
-            self.figures()["product"], "What a product of the printed derivatives leaves out",
+            drawn["product"], "What a product of the printed derivatives leaves out",
             "How far it is from ∂h_t/∂h_{t−k}, relative to its largest entry, against k, in an LSTM.",
         )  # fmt: skip
+        if "spectrum" in drawn:
+            page.figure(
+                drawn["spectrum"], "Eigenvalues of a step of the trained model",
+                f"In the complex plane, with the circle |λ| = 1. {self.spectrum}.",
+            )  # fmt: skip
         names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
         told = [{name: power(error) for name, error in one.errors.items()} for one in self.cells]
         rows = [[one.label, *(t.get(name, "") for name in names)] for one, t in zip(self.cells, told, strict=True)]
@@ -111,7 +165,25 @@ class Jacobian(Finding):
         drawn.update_xaxes(title_text="steps k").update_yaxes(
             title_text="missing", tickformat=".0%", range=[-0.03, 1.05]
         )
-        return {"product": drawn}
+        found = {"product": drawn}
+        if self.spectrum is not None:
+            found["spectrum"] = self.spectrum_figure(self.spectrum)
+        return found
+
+    @staticmethod
+    def spectrum_figure(spectrum: Spectrum) -> Any:
+        drawn = figure(620, hovermode="closest", width=680)
+        angles = [2 * math.pi * k / 200 for k in range(201)]
+        drawn.add_scatter(
+            x=[math.cos(a) for a in angles], y=[math.sin(a) for a in angles], name="|λ| = 1",
+            line={"color": "#aeb6c0", "width": 1.5}, hoverinfo="skip",
+        )  # fmt: skip
+        for step, values in zip(spectrum.steps, spectrum.eigenvalues, strict=True):
+            real, imaginary = zip(*values, strict=True)
+            drawn.add_scatter(x=real, y=imaginary, mode="markers", name=f"step {step + 1}", marker={"size": 5})
+        most = 1.05 * max(1.0, *(sizes[0] for sizes in spectrum.sizes))
+        drawn.update_yaxes(range=[-most, most], title_text="imaginary")
+        return drawn.update_xaxes(range=[-most, most], title_text="real")
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -120,11 +192,17 @@ class Jacobian(Finding):
             "product": self.product,
             "seed": self.seed,
             "seconds": self.seconds,
+            "spectrum": None if self.spectrum is None else vars(self.spectrum),
         }
 
 
-def run(steps: int = 20, *, hidden: int = 5, inputs: int = 3, seed: int = 0) -> Jacobian:
+def run(
+    steps: int = 20, *, hidden: int = 5, inputs: int = 3, model: Any = None, data: Any = None, seed: int = 0
+) -> Jacobian:
     """Differentiate a step of every cell in closed form and by autograd, and an LSTM over `steps` steps.
+
+    If a trained `model` is given, it reads the file `data` (without it, its own dev or training file), and the
+    eigenvalues of its steps are found.
 
     >>> found = run(6)
     >>> max(one.worst for one in found.cells) < 1e-10, found.product[0] < 1e-10 < found.product[1]
@@ -136,6 +214,7 @@ def run(steps: int = 20, *, hidden: int = 5, inputs: int = 3, seed: int = 0) -> 
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
+        spectrum = None if model is None else spectrum_of(read(model, data))
         x = torch.randn(steps, 1, inputs, dtype=torch.float64)
         cells = []
         for kind in CELLS.values():
@@ -151,7 +230,18 @@ def run(steps: int = 20, *, hidden: int = 5, inputs: int = 3, seed: int = 0) -> 
         printed_error = max(printed_error, _apart(one, jacobian[:hidden, :hidden]))
         exact, partial = exact @ jacobian, partial @ one
         errors.append(_apart(partial, exact[:hidden, :hidden]))
-    return Jacobian(tuple(cells), printed_error, tuple(errors), seed, time.perf_counter() - start)
+    return Jacobian(tuple(cells), printed_error, tuple(errors), seed, time.perf_counter() - start, spectrum)
+
+
+def spectrum_of(reading: Reading) -> Spectrum:
+    """Eigenvalues and norms of the first layer's derivative, at steps spread over the longest that it reads."""
+    layer, x = reading.first()
+    walk = Walk(layer, x)
+    steps = sorted({round((len(x) - 1) * k / (STEPS - 1)) for k in range(STEPS)})
+    matrices = [walk.jacobian(t) for t in steps]
+    values = tuple(tuple((v.real, v.imag) for v in torch.linalg.eigvals(m).tolist()) for m in matrices)
+    norms = tuple(float(torch.linalg.matrix_norm(m, 2)) for m in matrices)
+    return Spectrum(f"{reading.name} of the model", reading.source, tuple(steps), values, norms)
 
 
 def printed(walk: Walk, t: int) -> Tensor:

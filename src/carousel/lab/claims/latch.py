@@ -67,7 +67,9 @@ class Setting:
     solved: int = 20  # training ends after so many batches in a row without a mistake
     rate: float = 0.005  # Adam's
     clip: float = 1.0  # the gradient's norm
-    gates: str = "chrono"  # how the gates that keep the past start: "chrono", or "layer": as the layer starts them
+    gates: str = (
+        "chrono"  # how the gates that keep the past start: "chrono"; "layer": as the layer has it; "zero": bias 0
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -79,8 +81,8 @@ class Setting:
                 raise ValueError(f"{name} must be a number from 0, got {value!r}")
         if self.longest < self.irrelevant:
             raise ValueError(f"longest must be irrelevant ({self.irrelevant}) or more, got {self.longest!r}")
-        if self.gates not in ("chrono", "layer"):
-            raise ValueError(f"gates must be 'chrono' or 'layer', got {self.gates!r}")
+        if self.gates not in ("chrono", "layer", "zero"):
+            raise ValueError(f"gates must be 'chrono', 'layer' or 'zero', got {self.gates!r}")
 
     @property
     def steps(self) -> int:
@@ -167,8 +169,10 @@ def train(cell: str, setting: Setting | None = None, progress: Callable[[float],
     setting = setting or Setting()
     kind = contender(cell)
     with torch.random.fork_rng(devices=[]):
+        forgets = kind.layer(1, 1).cell.forget_gate is not None
+        options = {"forget_bias": 0.0} if setting.gates == "zero" and forgets else {}
         torch.manual_seed(setting.seed)
-        layer, head = kind.layer(1, setting.hidden), nn.Linear(setting.hidden, 2)
+        layer, head = kind.layer(1, setting.hidden, **options), nn.Linear(setting.hidden, 2)
         if setting.gates == "chrono":
             chrono(layer, setting.steps)
     training, testing = (torch.Generator().manual_seed(2 * setting.seed + k) for k in (0, 1))
@@ -251,7 +255,7 @@ class Latch(Finding):
             if (value := getattr(outcome.setting, part.name)) != getattr(self.setting, part.name):
                 if part.name == "irrelevant":
                     says.append(f"trained with T = {value}")
-                elif part.name == "gates" and value == "layer":
+                elif part.name == "gates" and outcome.layer.forget_bias is not None and value != "chrono":
                     says.append(f"forget bias {outcome.layer.forget_bias:g}")
                 else:
                     says.append(f"{part.name} {value}")
@@ -270,11 +274,11 @@ class Latch(Finding):
         return "\n".join([self.head(), *map(self.row, self.outcomes)])
 
     def figures(self) -> dict[str, Any]:
-        """`accuracy`, `gradient` and, if an LSTM took part, `gate`."""
+        """`accuracy`, `gradient`, `unit` and, if an LSTM took part, `gate`."""
         found = {"accuracy": latch_page.plot_accuracy(self), "gradient": latch_page.plot_gradient(self)}
         if (lstm := self.lstm) is not None:
             found["gate"] = latch_page.plot_gate(lstm)
-        return found
+        return {**found, "unit": latch_page.plot_unit()}
 
     @property
     def lstm(self) -> Outcome | None:
@@ -329,7 +333,7 @@ def run(
 ) -> Latch:
     """Train every one of `cells` with the same `setting`, and then each (cell, setting) to `compare` them with.
 
-    These are, if nothing else is said, the RNN at a length it can learn and the LSTM with its default forget bias.
+    These are, if nothing else is said, the RNN at a length it can learn and the LSTM with forget bias 1 and 0.
 
     >>> result = run(Setting(irrelevant=5, longest=20, updates=1), cells=["rnn", "lstm"], compare=[])
     >>> [outcome.cell for outcome in result.outcomes]
@@ -338,7 +342,7 @@ def run(
     result = Latch(setting or Setting(), [])
     if compare is None:
         short = replace(result.setting, irrelevant=max(1, result.setting.irrelevant // 10))
-        compare = [("rnn", short), ("lstm", replace(result.setting, gates="layer"))]
+        compare = [("rnn", short), *(("lstm", replace(result.setting, gates=start)) for start in ("layer", "zero"))]
     trainings = [*((cell, result.setting) for cell in cells), *compare]
     costs = [cost(*training) for training in trainings]
     bar = bar or Bar(quiet=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ... import report
@@ -124,6 +125,67 @@ def plot_gate(outcome: Outcome) -> Any:
     return figure
 
 
+def plot_unit() -> Any:
+    """The single unit h = tanh(w h₋ + x): the next h against h, for some w and for some x, with its fixed points."""
+    h = [k / 100 for k in range(-100, 101)]
+    titles = [
+        "no input: with w above 1 there are two stable states",
+        "w = 2: an input below 0.53 does not turn the bit",
+    ]
+    figure = report.figure(height=720, titles=titles, hovermode="closest")
+    panels = [[(0.8, 0.0), (1.2, 0.0), (2.0, 0.0)], [(2.0, 0.3), (2.0, turning_input(2.0)), (2.0, 0.8)]]
+    for row, settings in enumerate(panels, 1):
+        figure.add_scatter(
+            x=[-1, 1], y=[-1, 1], name="h = h₋", legendgroup="same", showlegend=row == 1, hoverinfo="skip",
+            mode="lines", line={"color": report.QUIET, "width": 1, "dash": "dash"}, row=row, col=1,
+        )  # fmt: skip
+        for k, (w, x) in enumerate(settings):
+            colour = report.LAYOUT["colorway"][3 * (row - 1) + k]
+            figure.add_scatter(
+                x=h, y=[math.tanh(w * value + x) for value in h], name=f"w = {w:g}, x = {x:.2g}", mode="lines",
+                line={"color": colour}, row=row, col=1,
+            )  # fmt: skip
+            for stable, symbol in ((True, "circle"), (False, "x")):
+                points = [value for value, held in fixed_points(w, x) if held is stable]
+                figure.add_scatter(
+                    x=points, y=points, mode="markers", name="stable" if stable else "not stable",
+                    legendgroup=symbol, showlegend=(row, k) == (1, 2),
+                    marker={"color": colour, "size": 9, "symbol": symbol}, row=row, col=1,
+                )  # fmt: skip
+    figure.update_yaxes(title_text="h").update_xaxes(title_text="h₋", row=2, col=1)
+    return figure
+
+
+def fixed_points(w: float, x: float) -> list[tuple[float, bool]]:
+    """All h with h = tanh(w h + x), and whether each is stable: what is near it comes nearer.
+
+    >>> [(round(h, 3), stable) for h, stable in fixed_points(2.0, 0.0)]
+    [(-0.958, True), (0.0, False), (0.958, True)]
+    """
+
+    def rise(h: float) -> float:
+        return math.tanh(w * h + x) - h
+
+    found = []
+    edges = [-1 + k / 999.5 for k in range(2000)]  # 0 is between two of them
+    for low, high in pairwise(edges):
+        if rise(low) * rise(high) <= 0:
+            for _ in range(50):
+                middle = (low + high) / 2
+                low, high = (middle, high) if rise(low) * rise(middle) > 0 else (low, middle)
+            found.append((low, abs(w * (1 - low * low)) < 1))
+    return found
+
+
+def turning_input(w: float) -> float:
+    """The smallest constant input that leaves a unit with w > 1 one stable state only.
+
+    There, tanh(w h + x) touches h from above: w (1 − h²) = 1 and h = tanh(w h + x).
+    """
+    h = -math.sqrt(1 - 1 / w)
+    return math.atanh(h) - w * h
+
+
 def mark_relevant(figure: Any, setting: Setting) -> None:
     """Mark the relevant steps in every panel."""
     figure.add_vrect(0.5, setting.relevant + 0.5, fillcolor="#e9edf1", line_width=0, layer="below")
@@ -171,6 +233,14 @@ def tell(result: Latch, page: report.Page) -> None:
     page.figure(figures["gradient"], "The gradient on its way back", *describe_gradient(result))
     if result.lstm is not None:
         page.figure(figures["gate"], "Inside the LSTM: the forget gate over time", *describe_gate(result.lstm))
+    page.figure(
+        figures["unit"], "How one unit holds a bit",
+        "The text's single unit, h = tanh(w h₋ + x). Where its curve meets the dashed line, h stays as it is. With w "
+        f"above 1 there are two such states that are stable, and the unit is a switch; with w = 2 it takes an input "
+        f"above {turning_input(2.0):.2f}, for long enough, to turn it, so that smaller noise does no harm. But where "
+        "the bit is held the curve is flat: its slope, w (1 − h²), is "
+        f"{2 * (1 - fixed_points(2.0, 0.0)[-1][0] ** 2):.2f} there, and a gradient is multiplied by that at each step.",
+    )  # fmt: skip
     page.heading("Numbers").text(
         f"*Accuracy* is that on {result.setting.tests} new sequences of the length of training. *Gradient kept* is the "
         "gradient at step 1 divided by that at the last step, before training, in c or, where there is none, in h."
@@ -309,6 +379,7 @@ def describe_training(result: Latch) -> list[str]:
         "of all lengths up to the task's; an input gate starts with the negated bias. The RNN has no such gate. All "
         "other weights start as in PyTorch.",
         "layer": "All weights start as the layers themselves start them: as in PyTorch, with forget bias 1.",
+        "zero": "All weights start as in PyTorch, and the forget gate's bias is 0.",
     }[setting.gates]
     return [
         f"Every cell has {setting.hidden} units and the same training: Adam with learning rate {setting.rate:g}, "

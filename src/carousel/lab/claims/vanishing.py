@@ -16,9 +16,12 @@ from ...report import Page, figure
 from ..contenders import CELLS
 from ..derivatives import Walk
 from ..finding import Claim, Finding, Verdict
-from ..words import power
+from ..reading import Reading, read
+from ..words import percent, power
 
 GONE = -6.0  # as a power of ten: from here on nothing can be learned
+FORGOTTEN = 0.01  # of what a changed input changes in the output at once: from here on it is forgotten
+PLACES = 4  # at which an input is changed
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,29 @@ class Fading:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What changing one input leaves of its effect on a model's output k steps later: left[k], 1 at k = 0."""
+
+    left: tuple[float, ...]
+    source: str
+
+    @property
+    def horizon(self) -> int | None:
+        """The first k from which on less than a hundredth is left; None if there is more at the last."""
+        last = max(k for k, share in enumerate(self.left) if share >= FORGOTTEN)
+        return None if last + 1 == len(self.left) else last + 1
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{percent(self.left[k])} after {k}" for k in (1, 5, 10, 20, 50, 100) if k < len(self.left))
+        end = (
+            f"under 1 % from {self.horizon} on"
+            if self.horizon
+            else f"more than 1 % after {len(self.left) - 1}, the last"
+        )
+        return f"the model remembers a changed input: {shown} steps; {end}"
+
+
+@dataclass(frozen=True)
 class Vanishing(Finding):
     """What :func:`run` gives."""
 
@@ -60,7 +86,8 @@ class Vanishing(Finding):
     cells: tuple[Fading, ...]  # fresh networks
     large: Fading  # an RNN with large weights
     counter: tuple[Fading, ...]  # RNNs whose largest eigenvalue is at most 1, in which nothing shrinks, or not at first
-    trained: Fading | None
+    trained: Fading | None  # the first layer of a model
+    memory: Memory | None  # of all its layers
     steps: int
     hidden: int
     seed: int
@@ -75,8 +102,10 @@ class Vanishing(Finding):
         ks = [k for k in (1, 10, 100, 1000) if k <= self.steps]
         lines = [f"{'‖∂h_t/∂h_{t−k}‖':{width}}  " + "  ".join(f"{f'k = {k}':>9}" for k in ks) + "   under 10⁻⁶ from"]
         for one in (*self.every, *self.counter):
-            sizes = "  ".join(f"{_size(one.h[one.ks.index(k)]):>9}" for k in ks)
+            sizes = "  ".join(f"{_size(one.h[one.ks.index(k)]) if k in one.ks else '':>9}" for k in ks)
             lines.append(f"{one.label:{width}}  {sizes}   {one.horizon or 'never'}")
+        if self.memory is not None:
+            lines.append(str(self.memory))
         return "\n".join(lines)
 
     def lead(self) -> str:
@@ -98,8 +127,13 @@ class Vanishing(Finding):
             "size 1, and one whose W has the eigenvalue 0.9 only, with large weights above the diagonal. Their input "
             "is zero.",
         ]
-        if self.trained is not None:
-            told.append(f"And {self.trained.label}, on random tokens.")
+        if self.trained is not None and self.memory is not None:
+            told.append(
+                f"And {self.trained.label}, forward, reading {self.memory.source}; the derivative is over the longest, "
+                "and k goes as far as that. What all its layers remember is measured by changing one input, at "
+                f"{PLACES} places of each sequence, to another of the same sequence: how much of the change in the "
+                "output is left k steps later (the median, as a part of the change at the step itself)."
+            )
         return told
 
     def tell(self, page: Page) -> None:
@@ -112,8 +146,13 @@ class Vanishing(Finding):
             drawn["eigenvalues"], "Eigenvalues of at most 1",
             "What grows first has the eigenvalue 0.9 only; what stays has eigenvalues of size 1.",
         )  # fmt: skip
-        rows = [[one.label, one.horizon or "never", _size(one.h[-1])] for one in (*self.every, *self.counter)]
-        page.table(["network", "under 10⁻⁶ from k =", f"at k = {self.steps}"], rows)
+        if "memory" in drawn:
+            page.figure(drawn["memory"], "What the model remembers of an input", f"In short: {self.memory}.")
+        page.heading("All of them")
+        rows = [
+            [one.label, one.horizon or "never", one.ks[-1], _size(one.h[-1])] for one in (*self.every, *self.counter)
+        ]
+        page.table(["network", "under 10⁻⁶ from k =", "at the last k,", "it is"], rows)
 
     def verdict(self) -> Verdict:
         if not all(one.bounded for one in (*self.every, *self.counter)):
@@ -131,33 +170,43 @@ class Vanishing(Finding):
     def figures(self) -> dict[str, Any]:
         titles = ["through h", "through the cell c"]
         fading = figure(560, titles, hovermode="x")
-        ks = self.large.ks
         for one in self.every:
             line = {"color": one.colour, "dash": one.dash, "width": 1.8}
             for row, values in ((1, one.h), (2, one.c)):
                 if values:
                     fading.add_scatter(
-                        x=ks, y=values, name=one.label, legendgroup=one.label, showlegend=row == 1, line=line,
+                        x=one.ks, y=values, name=one.label, legendgroup=one.label, showlegend=row == 1, line=line,
                         hovertemplate="10^%{y:.1f}", row=row, col=1,
                     )  # fmt: skip
         bound = next(one for one in self.cells if one.bound)
         fading.add_scatter(
-            x=ks, y=bound.bound, name="the RNN's bound", line={"color": bound.colour, "dash": "dot"}, row=1, col=1
+            x=bound.ks, y=bound.bound, name="the RNN's bound", line={"color": bound.colour, "dash": "dot"}, row=1, col=1
         )
         fading.update_yaxes(range=[-40, 20], title_text="log₁₀")
         fading.update_xaxes(type="log", range=[0, math.log10(self.steps)], dtick=1)
         fading.update_xaxes(title_text="steps k", row=2, col=1)
         eigen = figure(340, hovermode="x")
         for one in self.counter:
-            eigen.add_scatter(x=ks, y=one.h, name=one.label, line={"color": one.colour}, hovertemplate="10^%{y:.1f}")
+            eigen.add_scatter(
+                x=one.ks, y=one.h, name=one.label, line={"color": one.colour}, hovertemplate="10^%{y:.1f}"
+            )
         eigen.update_xaxes(title_text="steps k", type="log", range=[0, math.log10(self.steps)], dtick=1)
         eigen.update_yaxes(title_text="log₁₀")
-        return {"fading": fading, "eigenvalues": eigen}
+        found = {"fading": fading, "eigenvalues": eigen}
+        if self.memory is not None:
+            shown = [max(share, 1e-8) for share in self.memory.left]
+            memory = figure(320, hovermode="x", showlegend=False)
+            memory.add_scatter(x=list(range(len(shown))), y=shown, line={"color": "#b30000"})
+            memory.add_hline(y=FORGOTTEN, line={"color": "#aeb6c0", "dash": "dot", "width": 1.5})
+            memory.update_yaxes(type="log", dtick=1, exponentformat="power", title_text="left")
+            found["memory"] = memory.update_xaxes(title_text="steps k")
+        return found
 
     def numbers(self) -> dict[str, Any]:
         def told(one: Fading) -> dict[str, Any]:
             return {
                 "label": one.label,
+                "k": one.ks,
                 "log10_h": one.h,
                 "log10_c": one.c,
                 "log10_bound": one.bound,
@@ -168,12 +217,17 @@ class Vanishing(Finding):
         return {
             "networks": [told(one) for one in self.every],
             "counterexamples": [told(one) for one in self.counter],
+            "memory": None if self.memory is None else {**vars(self.memory), "horizon": self.memory.horizon},
             **kept,
         }
 
 
-def run(steps: int = 1000, *, hidden: int = 16, inputs: int = 8, model: Any = None, seed: int = 0) -> Vanishing:
+def run(
+    steps: int = 1000, *, hidden: int = 16, inputs: int = 8, model: Any = None, data: Any = None, seed: int = 0
+) -> Vanishing:
     """Follow the derivative back through `steps` steps, in every cell, and if given in the first layer of `model`.
+
+    The model reads the file `data`; without it, its own dev or training file.
 
     >>> found = run(40, hidden=4)
     >>> len(found.cells), all(one.bounded for one in found.cells)
@@ -185,6 +239,7 @@ def run(steps: int = 1000, *, hidden: int = 16, inputs: int = 8, model: Any = No
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
+        reading = None if model is None else read(model, data)  # a model that cannot be used is said first
         x = torch.randn(steps, 1, inputs, dtype=torch.float64)
         cells = []
         for kind in CELLS.values():
@@ -194,14 +249,14 @@ def run(steps: int = 1000, *, hidden: int = 16, inputs: int = 8, model: Any = No
         with torch.no_grad():
             wild.get_parameter("weight_hh_l0").mul_(8)
         large = fade(wild, x, "RNN, U × 8", "#1c2430", "dashdot")
-        trained = None if model is None else fade_model(model, steps)
+        trained, memory = (None, None) if reading is None else (fade_first(reading), remember(reading))
         rotation, _ = torch.linalg.qr(torch.randn(hidden, hidden, dtype=torch.float64))
         shear = 0.9 * torch.eye(hidden, dtype=torch.float64) + torch.ones(hidden, hidden, dtype=torch.float64).triu(1)
         counter = (
             fade(_linear(rotation), x, "a rotation", "#0072b2"),
             fade(_linear(shear), x, "eigenvalue 0.9 only", "#d55e00"),
         )
-    return Vanishing(tuple(cells), large, counter, trained, steps, hidden, seed, time.perf_counter() - start)
+    return Vanishing(tuple(cells), large, counter, trained, memory, steps, hidden, seed, time.perf_counter() - start)
 
 
 def fade(layer: Recurrent, x: Tensor, label: str, colour: str, dash: str = "solid") -> Fading:
@@ -241,24 +296,34 @@ def spread(most: int) -> list[int]:
     return sorted(k for k in found | {most} if k <= most)
 
 
-def fade_model(model: torch.nn.Module, steps: int) -> Fading:
-    """The same in the first layer, forward, of a trained model; its input are random tokens, or random numbers."""
-    from ...models.embedder import Embedder
+def fade_first(reading: Reading) -> Fading:
+    """The same in the first layer, forward, of a trained model, over the longest that it reads."""
+    layer, x = reading.first()
+    return fade(layer, x, f"{reading.name} of the model", "#b30000", "longdash")
 
-    layers = [(name, module) for name, module in model.named_modules() if isinstance(module, Recurrent)]
-    if not layers:
-        raise ValueError("the model has no recurrent layer")
-    name, layer = layers[0]
-    tables = [m.weight for m in model.modules() if isinstance(m, Embedder) and m.weight.shape[1] == layer.input_size]
-    if tables:
-        x = tables[0].detach()[torch.randint(4, len(tables[0]), (steps, 1))]  # the first four are no text
-    else:
-        x = torch.randn(steps, 1, layer.input_size)
-    alone = Recurrent(layer.cell, layer.input_size, layer.hidden_size, bias=layer.bias, proj_size=layer.proj_size)
-    own = alone.state_dict()
-    alone.load_state_dict({key: value for key, value in layer.state_dict().items() if key in own})
-    alone.double()
-    return fade(alone, x.double(), f"{name} of the model", "#b30000", "longdash")
+
+@torch.no_grad()
+def remember(reading: Reading) -> Memory:
+    """Change one input of each sequence, at some places, and see what is left of it in the output, step by step."""
+    layer, x, lengths = reading.layer.eval(), reading.x, reading.lengths
+    x, lengths = x[:, lengths > PLACES], lengths[lengths > PLACES]
+    if not len(lengths):
+        raise ValueError(f"{reading.source}: none has more than {PLACES} steps; give longer ones")
+    before, _ = layer(x, lengths=lengths)
+    every, found = torch.arange(len(lengths)), []
+    for place in range(PLACES):
+        at = place * lengths // (2 * PLACES) + 1  # in the first half, and not at its beginning, which may be a mark
+        changed = x.clone()
+        changed[at, every] = x[(at + lengths // 2) % lengths, every]
+        apart = (layer(changed, lengths=lengths)[0] - before).norm(dim=-1)  # (T, B)
+        for k, (first, length) in enumerate(zip(at.tolist(), lengths.tolist(), strict=True)):
+            if apart[first, k] > 0:  # else the two inputs were the same
+                found.append(apart[first:length, k] / apart[first, k])
+    if not found:
+        raise ValueError(f"{reading.source}: no input differs from the others; give something else to read")
+    most = max(map(len, found))
+    left = (torch.stack([part[k] for part in found if k < len(part)]).median() for k in range(most))
+    return Memory(tuple(float(share) for share in left), reading.source)
 
 
 def _linear(weight: Tensor) -> RNN:

@@ -1,0 +1,99 @@
+"""A small language model, trained by the engine on a corpus that the package makes: for labs that compare trainings.
+
+The corpus is dates as people write them, in six languages, character by character.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from ..data.dates import split_dates, write_dates
+from ..models.language import LanguageModel, LanguageSettings
+from ..training import Data, Loss
+from ..training.engine import train
+from ..training.journal import read_journal
+from ..training.module import Diverged
+
+MODEL: dict[str, Any] = {
+    "embedding": 16, "hidden": 32, "tied": False, "dropout": 0.0, "batch_size": 64, "epochs": 5, "log_steps": 5,
+    "lr": 0.01, "threads": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a training went. Where it ended early, a loss was no longer a number."""
+
+    steps: tuple[int, ...]
+    losses: tuple[float, ...]  # of a character, in nats: the mean over the steps since the one before
+    dev: tuple[float, ...]  # perplexity after each epoch
+    diverged: bool
+
+    @property
+    def perplexity(self) -> float:
+        """At the end."""
+        return float("inf") if self.diverged or not self.dev else self.dev[-1]
+
+
+class Corpus:
+    """Dates in a folder that is there while it is needed, and models that read them."""
+
+    def __init__(self, folder: Path, lines: int, seed: int) -> None:
+        self.folder, self.lines, self.runs = folder, lines, 0
+        learn, held_out = split_dates(500, seed)
+        for name, dates, count in (("train", learn, lines), ("dev", held_out, len(held_out))):
+            texts = [one.text for one in write_dates(dates, count, seed)]
+            (folder / f"{name}.txt").write_text("\n".join(texts) + "\n", "utf-8")
+
+    def train(
+        self,
+        start: Callable[[LanguageModel], None] = lambda model: None,
+        watch: Callable[[LanguageModel], None] = lambda model: None,
+        **settings: Any,
+    ) -> tuple[LanguageModel, Curve]:
+        """Train a model whose weights `start` may set; `watch` sees it before each update, and after the last."""
+        made: list[LanguageModel] = []
+
+        class Model(LanguageModel):
+            @classmethod
+            def prepare(cls, settings: LanguageSettings) -> tuple[Self, Data]:
+                model, data = super().prepare(settings)
+                with torch.no_grad():
+                    start(model)
+                made.append(model)
+                return model, data
+
+            def loss(self, batch: Any) -> Loss:
+                watch(self)
+                return super().loss(batch)
+
+        self.runs += 1
+        folder = self.folder / str(self.runs)
+        files = {"train": self.folder / "train.txt", "dev": self.folder / "dev.txt", "cache": self.folder / "cache"}
+        diverged = False
+        with torch.random.fork_rng(devices=[]):
+            try:
+                train(Model, LanguageSettings.read({**MODEL, **files, **settings}), folder, quiet=True, report=False)
+            except Diverged:
+                diverged = True
+        watch(made[0])
+        rows = read_journal(folder / "metrics.csv")
+        logged = [row for row in rows if "loss" in row]
+        return made[0], Curve(
+            tuple(int(row["step"]) for row in logged), tuple(row["loss"] for row in logged),
+            tuple(row["dev_perplexity"] for row in rows if "dev_perplexity" in row), diverged,
+        )  # fmt: skip
+
+
+@contextmanager
+def corpus(lines: int, seed: int) -> Iterator[Corpus]:
+    """`lines` dates to train on, and 500 others to measure on."""
+    with tempfile.TemporaryDirectory(prefix="carousel-lab-") as folder:
+        yield Corpus(Path(folder), lines, seed)

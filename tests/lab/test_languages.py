@@ -1,0 +1,165 @@
+"""Formal languages: against all strings of a language, a machine whose counter is known, and counts by hand."""
+
+import itertools
+import json
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carousel import lab
+from carousel.lab.automata import count_machine
+from carousel.lab.claims import languages
+from carousel.lab.claims.languages import Outcome, Reader, Setting, Unit
+from carousel.lab.grammars import END, GRAMMARS
+
+TINY = Setting(trained=4, tested=9, hidden=3, pool=10, batch=5, updates=2, rates=(0.05, 0.01))
+
+
+def belongs(name, text):
+    """Whether a string is of the language, by another way than the grammar's."""
+    match name:
+        case "anbn":
+            return text == "a" * (len(text) // 2) + "b" * (len(text) // 2) != ""
+        case "anbncn":
+            n = len(text) // 3
+            return text == "a" * n + "b" * n + "c" * n != ""
+        case "parity":
+            return text.count("1") % 2 == 0
+    while any(pair in text for pair in ("()", "[]")):
+        text = text.replace("()", "").replace("[]", "")
+    return text == ""
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_what_may_follow_is_what_some_string_of_the_language_goes_on_with(name):
+    grammar = GRAMMARS[name]
+    length = {"anbn": 10, "anbncn": 9, "dyck-1": 10, "dyck-2": 6, "parity": 6}[name]
+    every = ["".join(text) for k in range(length + 1) for text in itertools.product(grammar.alphabet, repeat=k)]
+    members = [text for text in every if belongs(name, text)]
+    beginnings = {text[:k] for text in members for k in range(len(text) + 1)}
+    short = [text for text in members if 0 < len(text) <= length // 2]  # so that what follows is among all
+    assert len(short) > 0
+    for text in short:
+        told = grammar.follow(text)
+        assert len(told) == len(text)
+        for k, legal in enumerate(told, 1):
+            after = {symbol for symbol in grammar.alphabet if text[:k] + symbol in beginnings}
+            assert set(legal) == after | ({END} if belongs(name, text[:k]) else set())
+
+
+@given(st.sampled_from(["anbn", "anbncn", "dyck-1", "dyck-2"]), st.integers(1, 40), st.integers(0, 10**6))
+def test_what_is_drawn_belongs_and_has_its_size(name, n, seed):
+    text = GRAMMARS[name].draw(n, random.Random(seed))
+    assert belongs(name, text)
+    assert len(text) == n * (3 if name == "anbncn" else 2)
+
+
+@given(st.sampled_from(list(GRAMMARS)), st.lists(st.integers(1, 8), min_size=1, max_size=4), st.integers(0, 100))
+def test_a_batch_says_what_the_strings_say(name, sizes, seed):
+    grammar, draw = GRAMMARS[name], random.Random(seed)
+    strings = [grammar.draw(n, draw) for n in sizes]
+    batch = grammar.encode(strings)
+    symbols = grammar.alphabet + END
+    for k, text in enumerate(strings):
+        assert batch.lengths[k] == len(text)
+        assert "".join(grammar.alphabet[int(i)] for i in batch.inputs[: len(text), k].argmax(-1)) == text
+        legal = [{symbols[i] for i in row.nonzero().flatten()} for row in batch.targets[: len(text), k]]
+        assert legal == [set(part) for part in grammar.follow(text)]
+        assert not batch.inputs[len(text) :, k].any()
+    rows = torch.tensor([len(strings) - 1, 0])
+    part, again = batch.take(rows), grammar.encode([strings[-1], strings[0]])
+    assert torch.equal(part.inputs, again.inputs)
+    assert torch.equal(part.targets, again.targets)
+
+
+def test_a_mistake_after_any_symbol_makes_a_string_wrong_and_padding_none():
+    grammar = GRAMMARS["dyck-1"]
+    strings = ["()", "(())()", "()()"]
+    batch = grammar.encode(strings)
+    said = torch.where(batch.targets > 0.5, 1.0, -1.0)
+
+    class Parrot(Reader):
+        def forward(self, strings):
+            return said
+
+    model = Parrot("rnn", 2, 1)
+    assert model.right(batch).tolist() == [True] * 3
+    said[3:, 0] *= -1  # past the end of the first
+    assert model.right(batch).tolist() == [True] * 3
+    said[2, 1, 0] *= -1
+    assert model.right(batch).tolist() == [True, False, True]
+
+
+def test_the_counting_unit_of_a_machine_whose_counter_is_known():
+    machine = count_machine()  # c of unit 0 is the a's less the b's
+    model = Reader("lstm", 2, 4)
+    model.layer = machine.layer
+    found = languages.counting_unit(model, GRAMMARS["anbn"], "a" * 30 + "b" * 30)
+    assert (found.state, found.number) == ("c", 0)
+    assert found.correlation == pytest.approx(1)
+    assert found.values == pytest.approx(found.count, abs=1e-4)
+    assert max(found.count) == 30
+
+
+def test_a_network_learns_and_the_same_seed_gives_the_same_numbers():
+    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, rates=(0.05,))
+    (taught,) = lab.languages(["anbn"], ["lstm"], s).outcomes
+    (fresh,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1)).outcomes
+    assert taught.losses[0] < 0.1 < 0.5 < fresh.losses[0]
+    assert taught.share(1, 6) > 0.8 > fresh.share(1, 6)
+    (both,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, rates=(0.05, 0.01))).outcomes
+    assert both.losses[0] == fresh.losses[0] != both.losses[1]
+
+
+def outcome(language, cell, right):
+    return Outcome(language, cell, (0.1,), tuple(right), Unit("h", 0, 0.5, [0.0, 1.0], [0, 1]), 0.0)
+
+
+def test_reach_and_verdict_by_hand():
+    one = outcome("anbn", "lstm", [1, 1, 0.5, 1])
+    assert one.reach == 2
+    assert one.share(2, 3) == 0.75
+    assert outcome("anbn", "lstm", [0] + [1] * 19 + [0, 0]).reach == 20  # 19 of 20
+    assert outcome("anbn", "lstm", [0] + [1] * 18).reach == 0
+    s = Setting(trained=2, tested=4)
+    counts, fails = [1, 1, 1, 1], [1, 1, 0, 0]
+    found = languages.Languages((outcome("anbn", "lstm", counts), outcome("anbn", "gru", fails)), s, 0.0)
+    assert found.beyond(found.of("anbn", "gru")) == 0
+    assert found.verdict().stands is False
+    assert "LSTM went on counting past n = 2, the LSTM to n = 4; GRU did not" in found.verdict().says
+    nobody = languages.Languages((outcome("anbn", "lstm", fails), outcome("anbn", "gru", fails)), s, 0.0)
+    assert nobody.verdict().stands is None
+
+
+def test_page_and_numbers(tmp_path):
+    found = lab.languages(["anbn", "dyck-2"], ["lstm", "rnn"], TINY)
+    page = found.write(tmp_path / "page").read_text("utf-8")
+    assert "Does it stand?" in page
+    assert "aⁿbⁿ" in str(found)
+    numbers = json.loads((tmp_path / "page" / "numbers.json").read_text("utf-8"))
+    assert [(one["language"], one["cell"]) for one in numbers["outcomes"]] == [
+        ("anbn", "lstm"), ("anbn", "rnn"), ("dyck-2", "lstm"), ("dyck-2", "rnn"),
+    ]  # fmt: skip
+    assert {p.stem for p in (tmp_path / "page").glob("*.png")} == {"right", "units"}
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ({"languages": ["dyck"]}, "languages must be some of anbn, .*; got dyck"),
+        ({"cells": []}, "cells must be some of rnn, .*; got none"),
+    ],
+)
+def test_what_is_none(given_, said):
+    with pytest.raises(ValueError, match=said):
+        lab.languages(**given_)
+    with pytest.raises(ValueError, match="tested must be more than trained"):
+        Setting(trained=9, tested=9)
+    with pytest.raises(ValueError, match="updates must be a whole number from 1"):
+        Setting(updates=0)
+    with pytest.raises(ValueError, match="rates must be some numbers above 0"):
+        Setting(rates=())
