@@ -55,13 +55,13 @@ def test_lengths_are_those_of_multi30k():
 
 
 def test_it_is_written_and_said(joey, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(translate, "SETUPS", {"small": {**SMALL, "feeding": False}})
+    monkeypatch.setattr(translate, "SETUPS", {"plain": {**SMALL, "feeding": False}})
     with pytest.raises(SystemExit) as stop:
         cli.main(["bench", "translate", "--out", str(tmp_path / "b"), "--seconds", "0.01"])
     assert not stop.value.code
     found = json.loads((tmp_path / "b" / "translate.json").read_text())
     assert [row["batch"] for row in found["training"]] == ["mixed", "alike"]
-    assert "beam of 5, small, ratio to Joey NMT" in capsys.readouterr().out
+    assert "beam of 5, ratio to Joey NMT" in capsys.readouterr().out
 
 
 def test_joey_is_missing(tmp_path, capsys, monkeypatch):

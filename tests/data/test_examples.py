@@ -12,6 +12,7 @@ from carousel.data import UNK, DataError, Vocabulary
 from carousel.data.examples import NO_LABEL, Column, ExampleBatches, ExampleStore, collate, keep_examples
 from carousel.data.labelled import LabelledTexts
 from carousel.data.ragged import Ragged
+from carousel.data.reading import Reading
 from carousel.data.tables import Table
 from carousel.data.vectors import read_vectors
 
@@ -102,7 +103,8 @@ def made(tmp_path):
     words = Vocabulary.from_tokens(["one", "two", "three", "four"], "word")
 
     def make(labels=("x", "y"), max_length=100, names=("a.tsv", "b.tsv"), words=words):
-        texts = LabelledTexts([Table(tmp_path / name) for name in names], words, labels, max_length)
+        tables = [Table(tmp_path / name) for name in names]
+        texts = LabelledTexts(tables, Reading(words, max_length), labels)
         return keep_examples(texts, tmp_path / "cache")
 
     make.folder = tmp_path

@@ -5,6 +5,7 @@ import json
 import math
 import random
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,6 @@ import carousel
 from carousel.cli import main as cli
 from carousel.data import UNK, DataError, Vocabulary
 from carousel.data.examples import collate
-from carousel.data.labelled import cut_off
 from carousel.models.classify import Classifier, ClassifySettings
 from carousel.models.encoder import CELLS
 from carousel.training import SettingsError, engine
@@ -64,8 +64,7 @@ def trained(reviews, tmp_path_factory):
 
 
 def batch_of(model, texts, labels=None):
-    columns = {"tokens": cut_off(*model.vocabulary.encode_many(texts), 1000)}
-    batch = collate(columns)
+    batch = collate(model.reading(texts)[0])
     if labels is None:
         return batch
     return type(batch)(batch.tokens, batch.lengths, torch.tensor(labels), batch.rows)
@@ -81,12 +80,12 @@ def test_texts_do_not_feel_their_neighbours(settings, cell, pooling):
     model.eval()
     texts = ["warm", "the film was rather dull is a plot", "unseen words here", "the plot"]
     together = batch_of(model, texts)
-    scores = model.scores(together.tokens, together.lengths)
+    scores = model.scores(together)
     longer = torch.cat((together.tokens, torch.full((3, len(texts)), 7)))  # rubbish past the end
-    torch.testing.assert_close(model.scores(longer, together.lengths), scores)
+    torch.testing.assert_close(model.scores(replace(together, tokens=longer)), scores)
     for k, text in enumerate(texts):
         alone = batch_of(model, [text])
-        torch.testing.assert_close(model.scores(alone.tokens, alone.lengths)[0], scores[k])
+        torch.testing.assert_close(model.scores(alone)[0], scores[k])
 
 
 def test_the_loss_by_hand(settings):
@@ -94,7 +93,7 @@ def test_the_loss_by_hand(settings):
     assert model.labels == ["bad", "good"]
     batch = batch_of(model, ["warm film", "dull"], [1, 0])
     model.eval()
-    scores = model.scores(batch.tokens, batch.lengths).tolist()
+    scores = model.scores(batch).tolist()
 
     def cross_entropy(row, label):
         total = math.log(sum(math.exp(score) for score in row))

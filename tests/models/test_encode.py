@@ -86,7 +86,7 @@ def test_the_pair_is_put_together_as_in_the_paper(settings):
     model, data = SentenceEncoder.prepare(settings())
     model.eval()
     batch = next(iter(data.dev))
-    u, v = model.encode(batch.first, batch.first_lengths), model.encode(batch.second, batch.second_lengths)
+    u, v = model.encode(batch.first), model.encode(batch.second)
     features = torch.stack([torch.cat((a, b, abs(a - b), a * b)) for a, b in zip(u, v, strict=True)])
     torch.testing.assert_close(model.scores(batch), model.head(features))
 

@@ -14,8 +14,9 @@ import carousel
 from carousel.cli import main as cli
 from carousel.data import DataError
 from carousel.data.examples import NO_LABEL, ExampleBatches
-from carousel.data.tagged import LONGEST, Lexicon, complaints
+from carousel.data.tagged import Lexicon, complaints
 from carousel.data.tags import convert, illegal, spans
+from carousel.data.wordbook import LONGEST
 from carousel.models.encoder import CELLS
 from carousel.models.tag import Tagger, TagSettings, _parts
 from carousel.training import SettingsError, engine

@@ -233,15 +233,14 @@ def measure(seconds: float) -> dict[str, list[dict[str, Any]]]:
 
 
 def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the project holds itself to, and what was found."""
-    made = []
-    for row in result["training"]:
-        made.append((f"training, {row['setup']}, lengths {row['batch']}", row["carousel"] / row["joey"]))
-    for row in result["translation"]:
-        made.append((f"beam of {BEAM}, {row['setup']}", row["carousel"] / row["joey"]))
+    """What the project holds itself to, of the network without input feeding and batches as they come."""
+    [trained] = (row for row in result["training"] if (row["setup"], row["batch"]) == ("plain", "mixed"))
+    [translated] = (row for row in result["translation"] if row["setup"] == "plain")
+    made = [("training", trained), (f"beam of {BEAM}", translated)]
+    found = [(what, row["carousel"] / row["joey"]) for what, row in made]
     return [
-        {"what": f"{what}, ratio to Joey NMT", "found": found, "must": f"≥ {LEAST:g}", "holds": found >= LEAST}
-        for what, found in made
+        {"what": f"{what}, ratio to Joey NMT", "found": ratio, "must": f"≥ {LEAST:g}", "holds": ratio >= LEAST}
+        for what, ratio in found
     ]
 
 

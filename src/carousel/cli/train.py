@@ -32,6 +32,14 @@ EXAMPLES = {
     carousel train lm --config run/config.yaml --seed 1 --out again
 
     Then: carousel eval run dev.txt, carousel generate run.""",
+    "bilm": """Train a two-way language model on text, for vectors of words in their context.
+
+    \b
+    carousel train bilm text.txt --dev dev.txt --out bilm          a sentence a line, spaces between words
+    carousel train bilm train.conllu --dev dev.conllu --out bilm   a word a line; its tags are not read
+    carousel train bilm text.txt --characters none --cell gru --out bilm
+
+    Then: carousel eval bilm dev.txt, carousel train tag names.conll --embedder bilm --out run.""",
     "classify": """Train a classifier on a table of texts and labels: TSV, CSV or JSONL.
 
     \b

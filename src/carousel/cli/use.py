@@ -15,13 +15,13 @@ TITLES = {"confusion": "confusion: a row for what it is, a column for what was s
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
-def load(folder: Path, task: str | None = None) -> Any:
-    """The model in a run directory; if `task` is given, it must be one of those."""
+def load(folder: Path, *tasks: str | None) -> Any:
+    """The model in a run directory; if tasks are named, it must be one of those."""
     from carousel.training import Run, RunError
 
     kind, _ = Run(folder).settings()
-    if task is not None and kind.name != task:
-        raise RunError(f"{folder}: a {kind.name} run; this command takes a {task} run")
+    if (named := list(filter(None, tasks))) and kind.name not in named:
+        raise RunError(f"{folder}: a {kind.name} run; this command takes a {' or '.join(named)} run")
     return Run(folder).load()
 
 

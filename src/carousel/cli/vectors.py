@@ -1,4 +1,4 @@
-"""What a sentence encoder makes of lines: `carousel embed`, `carousel similar`."""
+"""What a model makes of lines: `carousel embed`, `carousel similar`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ def embed(
     data: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Texts, one a line; without it, standard input.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts beside.")] = Path(
-        "vectors.npy"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts or words beside.")
+    ] = Path("vectors.npy"),
 ) -> None:
-    """Turn lines into vectors with a sentence encoder. A line's vector does not depend on the others.
+    """Turn lines into vectors: a sentence encoder gives one a line, a bilm one a word. Lines do not feel each other.
 
     \b
     carousel embed run texts.txt --out vectors.npy
     carousel embed run texts.txt --out vectors.parquet       columns text and vector
+    carousel embed bilm text.txt --out words.parquet         columns line, word and vector: all layers, end to end
     """
     import numpy as np
 
@@ -33,10 +34,10 @@ def embed(
 
     if out.suffix not in (".npy", ".parquet"):
         raise typer.BadParameter("give a name that ends in .npy or .parquet", param_hint="--out")
-    model = load(run, "encode")
+    model = load(run, "encode", "bilm")
     texts = list(lines_of(data, blank=True))
     with option("--out"), replacing_bytes(out) as file:
-        vectors = model.embed(texts)
+        beside, vectors = model.table(texts)
         if out.suffix == ".npy":
             np.save(file, vectors)
         else:
@@ -45,8 +46,8 @@ def embed(
 
             flat = pa.array(vectors.reshape(-1))
             column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-            pq.write_table(pa.table({"text": texts, "vector": column}), file)
-    typer.echo(f"{out}: {len(texts):,} vectors of {vectors.shape[1]} numbers")
+            pq.write_table(pa.table({**beside, "vector": column}), file)
+    typer.echo(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
 
 
 def similar(

@@ -5,6 +5,8 @@ vocabulary.py        text to ids and back (the three kinds are in kinds.py)
 store.py             ids of a whole file, made once and memory-mapped (the Arrow file is in ragged.py)
 line_batches.py      batches of whole lines (how lengths come together is in bucketed.py)
 examples.py          labelled examples, made once, and batches of them
+sentences.py         sentences without labels (words as integers: wordbook.py)
+reading.py           texts as integers, for a model and for its embedder
 tables.py            TSV, CSV and JSONL with a text and a label
 conll.py             tagged sentences in columns, CoNLL-U among them (as examples: tagged.py)
 tags.py              spans as tags: IOB1, IOB2, BIOES

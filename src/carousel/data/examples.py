@@ -8,6 +8,7 @@ labels       the id of its class, or one id for each token
 lines        the line of the file it begins on
 characters   the ids of the characters of all its words, end to end          (optional)
 spelling     how many characters each word has                               (with characters)
+context_…    the same columns once more, as an embedder reads the text       (optional)
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .kinds import PAD, UNK
 from .ragged import Ragged, RaggedWriter, read
 
 FORMAT = 1  # of the cache; another number makes every cache anew
+CONTEXT = "context_"  # before the names of columns that an embedder reads
 NO_LABEL = -100  # past the end of a sequence; torch's losses leave it out
 
 
@@ -166,6 +168,7 @@ class ExampleBatch:
     rows: Tensor  # (B,) int64: which examples of the store these are
     characters: Tensor | None = None  # (C, W) int64, [PAD] past the end of a word; W = lengths.sum()
     spelling: Tensor | None = None  # (W,) int64: how many characters each word has
+    context: ExampleBatch | None = None  # the same text as an embedder reads it
 
     @property
     def mask(self) -> Tensor:
@@ -174,13 +177,13 @@ class ExampleBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> ExampleBatch:
         """This batch on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> ExampleBatch:
         """This batch in page-locked memory, from where copies to a GPU are faster."""
-        return self._map(lambda tensor: tensor.pin_memory())
+        return self._map(lambda part: part.pin_memory())
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> ExampleBatch:
+    def _map(self, change: Callable[[Any], Any]) -> ExampleBatch:
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
 
@@ -235,7 +238,11 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
         counts = columns["spelling"].values.astype(np.int64)
         characters = tensor(pad(columns["characters"].values, counts)[:, by_step])
         spelling = tensor(counts[by_step])
-    return ExampleBatch(tensor(pad(values, lengths)), tensor(lengths), found, tensor(rows), characters, spelling)
+    others = {name.removeprefix(CONTEXT): column for name, column in columns.items() if name.startswith(CONTEXT)}
+    context = collate(others, rows) if others else None
+    return ExampleBatch(
+        tensor(pad(values, lengths)), tensor(lengths), found, tensor(rows), characters, spelling, context
+    )
 
 
 def pad(values: np.ndarray, lengths: np.ndarray, filling: int = PAD) -> np.ndarray:

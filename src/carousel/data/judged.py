@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,11 +14,13 @@ from torch import Tensor
 
 from .bucketed import Bucketed
 from .errors import DataError
-from .examples import Column, ExampleStore, pad, rows_of
-from .labelled import cut_off
+from .examples import Column, ExampleBatch, ExampleStore, collate, rows_of
 from .lines import chunks
+from .reading import Reading
 from .tables import PairTable, Row
-from .vocabulary import Vocabulary
+
+SECOND = "second_"  # before the names of columns of a pair's second text
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,15 @@ class Judgement:
 
 
 class JudgedPairs:
-    """The pairs of a table as integers, for an `ExampleStore`: tokens (of the first), seconds, labels, lines."""
+    """The pairs of a table as integers, for an `ExampleStore`: columns of the first texts, of the second (their names
+    begin with `second_`), labels, lines."""
 
     per_token = False
 
-    def __init__(
-        self, table: PairTable, vocabulary: Vocabulary, judgement: Judgement, max_length: int,
-        change: Callable[[str], str] = str, changed: str = "",
-    ) -> None:  # fmt: skip
-        self.table, self.vocabulary, self.judgement = table, vocabulary, judgement
-        self.max_length, self.change, self.changed = max_length, change, changed
-        kind = np.uint16 if len(vocabulary) <= 1 << 16 else np.uint32
-        self.dtypes = {"tokens": kind, "seconds": kind, "labels": np.float64, "lines": np.int64}
+    def __init__(self, table: PairTable, reading: Reading, judgement: Judgement) -> None:
+        self.table, self.reading, self.judgement = table, reading, judgement
+        own = {"labels": np.float64, "lines": np.int64}
+        self.dtypes: dict[str, Any] = {**reading.dtypes, **_second(reading.dtypes), **own}
         self.found: dict[str, Any] = {"cut": 0}
 
     @property
@@ -94,40 +93,35 @@ class JudgedPairs:
 
     @property
     def made_by(self) -> dict[str, Any]:
-        return {
-            "reader": "judged", "vocabulary": self.vocabulary.fingerprint, "classes": self.judgement.classes,
-            "columns": list(self.table.wanted.values()), "max_length": self.max_length, "changed": self.changed,
-        }  # fmt: skip
+        columns = list(self.table.wanted.values())
+        return {"reader": "pairs", "classes": self.judgement.classes, "columns": columns, **self.reading.made_by}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}
         for rows in chunks(self.table, lambda row: len(row.first) + len(row.second)):
-            sides = []
-            for texts in ([row.first for row in rows], [row.second for row in rows]):
-                values, lengths = self.vocabulary.encode_many([self.change(text) for text in texts])
-                side = cut_off(values, lengths, self.max_length)
-                self.found["cut"] += int((side.lengths != lengths).sum())
-                sides.append(side)
+            (first, cut), (second, cut_too) = (
+                self.reading([row.first for row in rows]),
+                self.reading([row.second for row in rows]),
+            )
+            self.found["cut"] += int(cut.sum() + cut_too.sum())
             one = np.ones(len(rows), np.int64)
             labels = np.array([self.judgement.number(self.table, row.line, row.label) for row in rows])
             lines = np.array([row.line for row in rows])
-            yield {"tokens": sides[0], "seconds": sides[1], "labels": Column(labels, one), "lines": Column(lines, one)}
+            yield {**first, **_second(second), "labels": Column(labels, one), "lines": Column(lines, one)}
 
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """Some pairs, time first; `[PAD]` (0) past each text's end."""
+    """Some pairs of texts, and what was said of them."""
 
-    first: Tensor  # (T, B) int64
-    first_lengths: Tensor  # (B,) int64
-    second: Tensor  # (S, B) int64
-    second_lengths: Tensor  # (B,) int64
+    first: ExampleBatch
+    second: ExampleBatch
     labels: Tensor  # (B,) float64: the number of a class, or a score
     rows: Tensor  # (B,) int64
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> JudgedBatch:
         """This batch on another device."""
-        names = ("first", "first_lengths", "second", "second_lengths", "labels", "rows")
+        names = ("first", "second", "labels", "rows")
         return replace(self, **{name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names})
 
     def __repr__(self) -> str:
@@ -141,17 +135,19 @@ class JudgedBatches(Bucketed):
         self, store: ExampleStore, *, tokens: int | None = None, sequences: int | None = None, shuffle: bool = True,
         seed: int = 0,
     ) -> None:  # fmt: skip
-        lengths = np.maximum(store.lengths, np.diff(store["seconds"].offsets))
+        lengths = np.maximum(store.lengths, np.diff(store["second_tokens"].offsets))
         super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
 
     def _of(self, chosen: np.ndarray) -> JudgedBatch:
-        first, second, labels = (rows_of(self.store[name], chosen) for name in ("tokens", "seconds", "labels"))
-        parts: Sequence[np.ndarray] = (
-            pad(first.values, first.lengths), first.lengths, pad(second.values, second.lengths), second.lengths,
-        )  # fmt: skip
-        one, one_lengths, two, two_lengths = (torch.from_numpy(np.ascontiguousarray(part, np.int64)) for part in parts)
+        columns = {name: rows_of(column, chosen) for name, column in self.store.columns.items()}
+        labels = torch.from_numpy(columns.pop("labels").values.copy())
+        second = {name.removeprefix(SECOND): column for name, column in columns.items() if name.startswith(SECOND)}
         rows = torch.from_numpy(chosen.astype(np.int64))
-        return JudgedBatch(one, one_lengths, two, two_lengths, torch.from_numpy(labels.values.copy()), rows)
+        return JudgedBatch(collate(columns, chosen), collate(second, chosen), labels, rows)
+
+
+def _second(parts: Mapping[str, T]) -> dict[str, T]:
+    return {SECOND + name: part for name, part in parts.items()}
 
 
 class Joined:

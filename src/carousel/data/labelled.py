@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 from .errors import DataError
 from .examples import Column
 from .lines import chunks
+from .reading import Reading
 from .tables import Table
-from .vocabulary import Vocabulary
 
 
 def count_labels(table: Table) -> Counter[str]:
@@ -30,31 +30,15 @@ def count_labels(table: Table) -> Counter[str]:
 
 
 class LabelledTexts:
-    """The texts of some tables, each cut off after `max_length` tokens, with the numbers of their labels."""
+    """The texts of some tables as integers, with the numbers of their labels."""
 
     per_token = False
 
-    def __init__(
-        self,
-        tables: Sequence[Table],
-        vocabulary: Vocabulary,
-        labels: Sequence[str],
-        max_length: int,
-        change: Callable[[str], str] = str,
-        changed: str = "",
-    ) -> None:
-        """`change` is done to every text first; `changed` says what it is, since the cache cannot see that."""
+    def __init__(self, tables: Sequence[Table], reading: Reading, labels: Sequence[str]) -> None:
         self.tables = tables
-        self.vocabulary = vocabulary
+        self.reading = reading
         self.labels = {label: k for k, label in enumerate(labels)}
-        self.max_length = max_length
-        self.change = change
-        self.changed = changed
-        self.dtypes = {
-            "tokens": np.uint16 if len(vocabulary) <= 1 << 16 else np.uint32,
-            "labels": np.uint32,
-            "lines": np.int64,
-        }
+        self.dtypes = {**reading.dtypes, "labels": np.uint32, "lines": np.int64}
         self.cut = 0  # texts that were longer than max_length
 
     @property
@@ -64,11 +48,7 @@ class LabelledTexts:
     @property
     def made_by(self) -> dict[str, Any]:
         columns = [list(table.wanted.values()) for table in self.tables]
-        labels = list(self.labels)
-        return {
-            "reader": "table", "vocabulary": self.vocabulary.fingerprint, "labels": labels, "columns": columns,
-            "max_length": self.max_length, "changed": self.changed,
-        }  # fmt: skip
+        return {"reader": "table", "labels": list(self.labels), "columns": columns, **self.reading.made_by}
 
     @property
     def found(self) -> dict[str, Any]:
@@ -78,13 +58,12 @@ class LabelledTexts:
         self.cut = 0
         for table in self.tables:
             for rows in chunks(table, lambda row: len(row.text)):
-                tokens = self.vocabulary.encode_many([self.change(row.text) for row in rows])
-                cut = cut_off(*tokens, self.max_length)
-                self.cut += int((cut.lengths != tokens[1]).sum())
+                columns, cut = self.reading([row.text for row in rows])
+                self.cut += int(cut.sum())
                 one = np.ones(len(rows), np.int64)
                 labels = np.array([self._number(table, row.line, row.label) for row in rows])
                 lines = np.array([row.line for row in rows])
-                yield {"tokens": cut, "labels": Column(labels, one), "lines": Column(lines, one)}
+                yield {**columns, "labels": Column(labels, one), "lines": Column(lines, one)}
 
     def _number(self, table: Table, line: int, label: str) -> int:
         if label not in self.labels:
@@ -92,17 +71,3 @@ class LabelledTexts:
             problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
             raise DataError(table.path, line, problem, "mend or remove the row, or train with such rows")
         return self.labels[label]
-
-
-def cut_off(values: np.ndarray, lengths: np.ndarray, most: int) -> Column:
-    """Rows given end to end, each cut off after `most` values.
-
-    >>> import numpy as np
-    >>> from carousel.data.labelled import cut_off
-    >>> [part.tolist() for part in cut_off(np.array([1, 2, 3, 4]), np.array([3, 1]), 2)]
-    [[1, 2, 4], [2, 1]]
-    """
-    if lengths.max(initial=0) <= most:
-        return Column(values, lengths)
-    place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return Column(values[place < most], np.minimum(lengths, most))

@@ -16,12 +16,11 @@ import numpy as np
 from .conll import Conll, Sentence
 from .errors import DataError
 from .examples import Column
-from .kinds import UNK
 from .lines import chunks, read_lines
 from .tags import Recognition, Scheme, all_tags, convert, illegal, part
 from .vocabulary import Vocabulary
+from .wordbook import Wordbook, in_context
 
-LONGEST = 40  # characters that are read of a word: of a longer one, half of them at each end
 SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
 
 
@@ -81,6 +80,7 @@ class Lexicon:
     written: Scheme | None  # that of the training file
     seen: frozenset[str]  # the words of the training file, as they stand there
     lower: bool = True  # whether `words` are in lower case
+    context: Wordbook | None = None  # that of an embedder, which reads the same words
 
     @classmethod
     def of(cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool) -> Lexicon:
@@ -93,39 +93,29 @@ class Lexicon:
         return cls(words, characters, tags, own, counts.scheme, frozenset(counts.words), lower)
 
     def encode(self, sentences: Sequence[Sequence[str]], characters: bool = True) -> dict[str, Column]:
-        """The columns of some sentences: tokens, whether each was unseen in training, and their characters."""
-        lengths = np.array([len(words) for words in sentences], np.int64)
+        """The columns of some sentences: tokens, whether each was unseen in training, their characters, and what an
+        embedder reads."""
+        columns = self._book.encode(sentences, characters)
         every = [word for words in sentences for word in words]
-        ids = self._ids
-        tokens = np.fromiter((ids.get(w.lower() if self.lower else w, UNK) for w in every), np.int64, len(every))
         unseen = np.fromiter((word not in self.seen for word in every), np.uint8, len(every))
-        columns = {"tokens": Column(tokens, lengths), "unseen": Column(unseen, lengths)}
-        if characters:
-            half = LONGEST // 2
-            short = [word if len(word) <= LONGEST else word[:half] + word[-half:] for word in every]
-            values, spelling = self.characters.encode_many(short)
-            owner = np.repeat(np.arange(len(sentences)), lengths)
-            counts = np.bincount(owner, spelling, minlength=len(sentences)).astype(np.int64)
-            columns |= {"characters": Column(values, counts), "spelling": Column(spelling, lengths)}
-        return columns
+        columns["unseen"] = Column(unseen, columns["tokens"].lengths)
+        return columns if self.context is None else columns | in_context(self.context.encode(sentences))
+
+    @cached_property
+    def _book(self) -> Wordbook:
+        return Wordbook(self.words, self.characters, self.lower)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The number of each tag."""
         return {tag: k for k, tag in enumerate(self.tags)}
 
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {word: i for word, i in self.words.tokenizer.get_vocab().items() if i > UNK}
-
     @property
     def fingerprint(self) -> dict[str, Any]:
         """All that the integers depend on, in JSON's terms."""
         seen = hashlib.blake2b("\n".join(sorted(self.seen)).encode(), digest_size=16).hexdigest()
-        return {
-            "words": self.words.fingerprint, "characters": self.characters.fingerprint, "tags": self.tags,
-            "lower": self.lower, "seen": seen,
-        }  # fmt: skip
+        made = {**self._book.fingerprint, "tags": self.tags, "seen": seen}
+        return made if self.context is None else {**made, "context": self.context.fingerprint}
 
     def save(self, folder: Path) -> None:
         """Write it to a run directory."""
@@ -160,15 +150,11 @@ class TaggedSentences:
         self.lexicon = lexicon
         self.max_length = max_length
         self.characters = characters
-        size = len(lexicon.words)
-        self.dtypes: dict[str, Any] = {
-            "tokens": np.uint16 if size <= 1 << 16 else np.uint32,
-            "labels": np.uint16,
-            "lines": np.int64,
-            "unseen": np.uint8,
-        }
-        if characters:
-            self.dtypes |= {"characters": np.uint32, "spelling": np.uint8}
+        own = {"labels": np.uint16, "lines": np.int64, "unseen": np.uint8}
+        book = Wordbook(lexicon.words, lexicon.characters if characters else None)
+        self.dtypes: dict[str, Any] = own | book.dtypes
+        if lexicon.context is not None:
+            self.dtypes |= in_context(lexicon.context.dtypes)
         self.found: dict[str, Any] = {}
 
     @property

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # name of the task → its class, imported when asked for
 TASKS = {
     "lm": "language.LanguageModel",
+    "bilm": "bilm.BiLanguageModel",
     "classify": "classify.Classifier",
     "tag": "tag.Tagger",
     "encode": "encode.SentenceEncoder",

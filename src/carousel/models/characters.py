@@ -11,8 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..data import Vocabulary
+from ..training import key
 from .embedder import Embedder
 from .encoder import CellName, encoder
+from .words import LayerSettings
 
 CharacterName = Literal["none", "rnn", "cnn"]
 
@@ -107,3 +110,21 @@ class WordShapes(nn.Module):
         places = torch.full(mask.shape, len(vectors), dtype=torch.int64, device=mask.device)
         places[mask] = which
         return F.embedding(places, torch.cat((vectors, vectors.new_zeros(1, self.size))))
+
+
+class CharacterSettings(LayerSettings):
+    """Keys of the tasks that read the characters of words."""
+
+    characters: CharacterName = key("rnn", "what reads a word's characters", "model")
+    character_embedding: int = key(50, "size of a character's vector", "model", ge=1)
+    character_hidden: int = key(100, "units in each direction over characters, or filters", "model", ge=1)
+    character_width: int = key(3, "characters that a filter sees", "model", ge=1)
+
+    def shapes(self, known: Vocabulary | None) -> WordShapes | None:
+        """What reads the characters of words, of which these are `known`."""
+        if self.characters == "none" or known is None:
+            return None
+        size, width = len(known), self.character_embedding
+        if self.characters == "rnn":
+            return WordShapes(CharacterRNN(size, width, self.character_hidden, self.cell))
+        return WordShapes(CharacterCNN(size, width, self.character_hidden, self.character_width))

@@ -17,13 +17,15 @@ from torch import Tensor, nn
 
 from ..data import Vocabulary
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
-from ..data.labelled import LabelledTexts, count_labels, cut_off
+from ..data.labelled import LabelledTexts, count_labels
+from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..training import Data, Loss, RunError, SettingsError, Task, key
 from ..training.files import write_whole
+from .context import ContextEmbedder, read_words
 from .encoder import SequenceDropout
 from .pooling import PoolingName, pooling
 from .words import WordSettings
@@ -54,10 +56,8 @@ class ClassifySettings(WordSettings):
     def training_tables(self) -> list[Table]:
         return [self.table(path) for path in (self.train, self.extra) if path is not None]
 
-    def store(self, tables: Sequence[Table], vocabulary: Vocabulary, labels: Sequence[str]) -> ExampleStore:
-        lower = "lower" if self.lower else ""
-        texts = LabelledTexts(tables, vocabulary, labels, self.max_length, self.read_text, lower)
-        return keep_examples(texts, self.cache_folder)
+    def store(self, tables: Sequence[Table], reading: Reading, labels: Sequence[str]) -> ExampleStore:
+        return keep_examples(LabelledTexts(tables, reading, labels), self.cache_folder)
 
     def weights(self, count: Counter[str]) -> Tensor | None:
         """What an example of each class counts, (classes,); None if all count the same."""
@@ -86,8 +86,6 @@ class Classifier(Task):
     >>> from carousel.data import Vocabulary
     >>> words = Vocabulary.train(["a fine film", "a dull film"], "word")
     >>> model = Classifier(ClassifySettings(train="reviews.tsv"), words, ["bad", "good"]).eval()
-    >>> model.scores(torch.tensor([[4], [7]]), torch.tensor([2])).shape
-    torch.Size([1, 2])
     >>> model.predict("a fine film").label in ("bad", "good")
     True
     """
@@ -101,14 +99,21 @@ class Classifier(Task):
     columns = ("label", "confidence", "text")
 
     def __init__(
-        self, settings: ClassifySettings, vocabulary: Vocabulary, labels: Sequence[str], weights: Tensor | None = None
+        self,
+        settings: ClassifySettings,
+        vocabulary: Vocabulary,
+        labels: Sequence[str],
+        weights: Tensor | None = None,
+        context: ContextEmbedder | None = None,
     ) -> None:
         super().__init__()
         self.settings = s = settings
         self.vocabulary = vocabulary
         self.labels = list(labels)
-        self.embedder = s.embedder(vocabulary, s.variational)
-        self.layers = s.encoder(s.embedding)
+        self.embedder = s.word_embedder(vocabulary, s.variational)
+        self.context = context
+        self.reading = s.reading(vocabulary, None if context is None else context.wordbook)
+        self.layers = s.encoder(s.embedding + (context.size if context is not None else 0))
         self.drop = SequenceDropout(s.dropout, s.variational)
         self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
         self.output = nn.Linear(s.encoded, len(self.labels))
@@ -117,16 +122,16 @@ class Classifier(Task):
 
     # ---------------------------------------------------------------- the network
 
-    def scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """tokens (T, B), lengths (B,) → log-probabilities of the classes before they are normalised, (B, classes)."""
-        y, _ = self.layers(self.embedder(tokens), lengths=lengths)
-        return self.output(self.pool(self.drop(y), lengths))
+    def scores(self, batch: ExampleBatch) -> Tensor:
+        """Log-probabilities of the classes before they are normalised, (B, classes)."""
+        y, _ = self.layers(read_words(self.embedder, self.context, batch), lengths=batch.lengths)
+        return self.output(self.pool(self.drop(y), batch.lengths))
 
     # ---------------------------------------------------------------- training
 
     def loss(self, batch: ExampleBatch) -> Loss:
         """The mean cross-entropy of a text's label."""
-        scores = self.scores(batch.tokens, batch.lengths)
+        scores = self.scores(batch)
         assert batch.labels is not None
         smooth = self.settings.label_smoothing
         losses = F.cross_entropy(scores, batch.labels, reduction="none", label_smoothing=smooth)
@@ -136,7 +141,7 @@ class Classifier(Task):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"tokens": self.vocabulary, "labels": self.labels}
+        return {"tokens": self.vocabulary, "labels": self.labels, "embedder": self.context or ""}
 
     def meter(self) -> Accuracy:
         return Accuracy(self)
@@ -155,12 +160,10 @@ class Classifier(Task):
         self.eval()
         waiting = iter(texts)
         while group := list(islice(waiting, batch)):
-            values, lengths = self.vocabulary.encode_many([self.settings.read_text(text) for text in group])
-            tokens = cut_off(values, lengths, self.settings.max_length)
-            made = collate({"tokens": tokens})
-            probabilities = self.scores(made.tokens, made.lengths).softmax(1)
-            cut = (tokens.lengths < lengths).tolist()
-            for text, length, row, short in zip(group, lengths, probabilities.tolist(), cut, strict=True):
+            columns, cut = self.reading(group)
+            made = collate(columns)
+            found = zip(group, made.lengths.tolist(), self.scores(made).softmax(1).tolist(), cut.tolist(), strict=True)
+            for text, length, row, short in found:
                 yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))), short)
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -180,13 +183,15 @@ class Classifier(Task):
         }
 
     def _measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
-        store = self.settings.store([self.settings.table(path)], self.vocabulary, self.labels)
+        store = self.settings.store([self.settings.table(path)], self.reading, self.labels)
         meter = self.meter()
         for batch in self.settings.reading_batches(store):
             meter.add(batch)
         return meter, store
 
     def show(self, page: Any) -> None:
+        if self.context is not None:
+            self.context.show(page)
         if self.settings.dev is None:
             return
         meter, _ = self._measure(self.settings.dev)
@@ -204,21 +209,24 @@ class Classifier(Task):
         weights = s.weights(count)
         texts = (s.read_text(row.text) for table in tables for row in table)
         vocabulary = s.make_vocabulary(texts, s.tokens)
-        store = s.store(tables, vocabulary, labels)
+        context = ContextEmbedder.find(s)
+        network = cls(settings, vocabulary, labels, weights, context)
+        store = s.store(tables, network.reading, labels)
         facts = {
             "training texts": _describe(s.train, store),
             "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
             "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / store.tokens:.2%} unknown",
         }
+        if context is not None:
+            facts["embedder"] = context.describe(store)
         dev = None
         if dev_table is not None:
-            held_out = s.store([dev_table], vocabulary, labels)
+            held_out = s.store([dev_table], network.reading, labels)
             dev = s.reading_batches(held_out)
             facts["dev texts"] = (
                 f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
             )
         vectors = s.given_vectors(vocabulary)
-        network = cls(settings, vocabulary, labels, weights)
         if vectors is not None:
             network.embedder.set_vectors(vectors)
             facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
@@ -239,6 +247,8 @@ class Classifier(Task):
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
         write_whole(folder / "labels.json", json.dumps(self.labels, ensure_ascii=False, indent=0) + "\n")
+        if self.context is not None:
+            self.context.keep(folder)
 
     @classmethod
     def restore(cls, settings: ClassifySettings, folder: Path) -> Self:
@@ -247,7 +257,8 @@ class Classifier(Task):
             labels = json.loads(path.read_text("utf-8"))
         except ValueError as error:
             raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
-        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), labels)
+        context = ContextEmbedder.restore(settings, folder)
+        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), labels, context=context)
 
 
 @dataclass(frozen=True)
@@ -299,7 +310,7 @@ class Accuracy:
 
     @torch.no_grad()
     def add(self, batch: ExampleBatch) -> None:
-        scores = self.model.scores(batch.tokens, batch.lengths)
+        scores = self.model.scores(batch)
         assert batch.labels is not None
         self.total += float(F.cross_entropy(scores, batch.labels, reduction="sum"))
         self.confusion.add(batch.labels, scores.argmax(1))

@@ -17,9 +17,9 @@ from pydantic import field_validator
 from torch import Tensor, nn
 
 from ..data import DataError, Vocabulary
-from ..data.examples import Column, ExampleStore, collate, keep_examples
+from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.judged import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judgement
-from ..data.labelled import cut_off
+from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import PairTable
 from ..metrics import Confusion, pearson, spearman
@@ -27,6 +27,7 @@ from ..metrics.picture import show_confusion
 from ..report import figure
 from ..training import Data, Loss, RunError, Task, key
 from ..training.files import write_whole
+from .context import ContextEmbedder, read_words
 from .pooling import PoolingName, pooling
 from .words import WordSettings
 
@@ -54,10 +55,8 @@ class EncodeSettings(WordSettings):
     def table(self, path: str | Path) -> PairTable:
         return PairTable(path, self.first_column, self.second_column, self.label_column)
 
-    def keep(self, table: PairTable, vocabulary: Vocabulary, judgement: Judgement) -> ExampleStore:
-        lower = "lower" if self.lower else ""
-        pairs = JudgedPairs(table, vocabulary, judgement, self.max_length, self.read_text, lower)
-        return keep_examples(pairs, self.cache_folder)
+    def keep(self, table: PairTable, reading: Reading, judgement: Judgement) -> ExampleStore:
+        return keep_examples(JudgedPairs(table, reading, judgement), self.cache_folder)
 
 
 class SentenceEncoder(Task):
@@ -74,14 +73,24 @@ class SentenceEncoder(Task):
     endings = ()
     columns = ("label", "first", "second")
 
-    def __init__(self, settings: EncodeSettings, vocabulary: Vocabulary, judgement: Judgement) -> None:
+    def __init__(
+        self,
+        settings: EncodeSettings,
+        vocabulary: Vocabulary,
+        judgement: Judgement,
+        context: ContextEmbedder | None = None,
+    ) -> None:
         super().__init__()
         self.settings = s = settings
         self.vocabulary = vocabulary
         self.judgement = judgement
-        self.embedder = s.embedder(vocabulary, s.variational)
+        self.embedder = s.word_embedder(vocabulary, s.variational)
         self.embedder.drop.rate = 0.0  # two masks would make the vectors of equal texts differ: |u − v| must be clean
-        self.layers = s.encoder(s.embedding)
+        self.context = context
+        if context is not None:
+            context.drop.rate = s.embedder_dropout or 0.0
+        self.reading = s.reading(vocabulary, None if context is None else context.wordbook)
+        self.layers = s.encoder(s.embedding + (context.size if context is not None else 0))
         self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
         self.levels: Tensor | None
         levels = None
@@ -99,15 +108,14 @@ class SentenceEncoder(Task):
 
     # ---------------------------------------------------------------- the network
 
-    def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """tokens (T, B), lengths (B,) → the texts' vectors, (B, size)."""
-        y, _ = self.layers(self.embedder(tokens), lengths=lengths)
-        return self.pool(y, lengths)
+    def encode(self, batch: ExampleBatch) -> Tensor:
+        """The texts' vectors, (B, size)."""
+        y, _ = self.layers(read_words(self.embedder, self.context, batch), lengths=batch.lengths)
+        return self.pool(y, batch.lengths)
 
     def scores(self, batch: JudgedBatch) -> Tensor:
         """Log-probabilities before they are normalised: of the classes, or of the levels of a score, (B, K)."""
-        u = self.encode(batch.first, batch.first_lengths)
-        v = self.encode(batch.second, batch.second_lengths)
+        u, v = self.encode(batch.first), self.encode(batch.second)
         return self.head(torch.cat((u, v, (u - v).abs(), u * v), 1))
 
     def expected(self, scores: Tensor) -> Tensor:
@@ -140,7 +148,7 @@ class SentenceEncoder(Task):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"tokens": self.vocabulary, "classes": self.judgement.classes}
+        return {"tokens": self.vocabulary, "classes": self.judgement.classes, "embedder": self.context or ""}
 
     def meter(self) -> Judged:
         return Judged(self)
@@ -160,8 +168,11 @@ class SentenceEncoder(Task):
         self.eval()
         waiting = iter(texts)
         while group := list(islice(waiting, batch)):
-            made = collate({"tokens": self._ids(group)[0]})
-            yield self.encode(made.tokens, made.lengths).numpy()
+            yield self.encode(collate(self.reading(group)[0])).numpy()
+
+    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray]:
+        """A row for each text: what stands beside its vector, and the vectors."""
+        return {"text": texts}, self.embed(texts)
 
     def similar(self, query: str, texts: Sequence[str], most: int = 10) -> list[tuple[float, str]]:
         """The texts nearest to `query` by the cosine of their vectors, the nearest first."""
@@ -180,12 +191,10 @@ class SentenceEncoder(Task):
         self.eval()
         waiting = iter(pairs)
         while group := list(islice(waiting, batch)):
-            ids = [self._ids([pair[k] for pair in group]) for k in (0, 1)]
-            cut = (ids[0][1] | ids[1][1]).tolist()
-            sides = [collate({"tokens": tokens}) for tokens, _ in ids]
+            (first, cut_first), (second, cut_second) = (self.reading([pair[k] for pair in group]) for k in (0, 1))
+            cut = (cut_first | cut_second).tolist()
             nothing = torch.zeros(len(group), dtype=torch.float64)
-            made = JudgedBatch(sides[0].tokens, sides[0].lengths, sides[1].tokens, sides[1].lengths, nothing, nothing)
-            scores = self.scores(made)
+            scores = self.scores(JudgedBatch(collate(first), collate(second), nothing, nothing))
             if self.judgement.is_score:
                 for pair, value, short in zip(group, self.expected(scores).tolist(), cut, strict=True):
                     yield Said(*pair, round(value, 6), {}, short)
@@ -197,12 +206,6 @@ class SentenceEncoder(Task):
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         return (asdict(found) for found in self.predictions(_pairs(lines)))
 
-    def _ids(self, texts: list[str]) -> tuple[Column, np.ndarray]:
-        """The tokens of texts, each cut off after `max_length`, and which were."""
-        values, lengths = self.vocabulary.encode_many([self.settings.read_text(text) for text in texts])
-        tokens = cut_off(values, lengths, self.settings.max_length)
-        return tokens, tokens.lengths < lengths
-
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1 and confusions."""
         meter, store = self._measure(path)
@@ -212,13 +215,15 @@ class SentenceEncoder(Task):
         return found
 
     def _measure(self, path: str | Path) -> tuple[Judged, ExampleStore]:
-        store = self.settings.keep(self.settings.table(path), self.vocabulary, self.judgement)
+        store = self.settings.keep(self.settings.table(path), self.reading, self.judgement)
         meter = self.meter()
         for batch in JudgedBatches(store, tokens=16_384, sequences=256, shuffle=False):
             meter.add(batch)
         return meter, store
 
     def show(self, page: Any) -> None:
+        if self.context is not None:
+            self.context.show(page)
         if self.settings.dev is None:
             return
         meter, _ = self._measure(self.settings.dev)
@@ -240,7 +245,8 @@ class SentenceEncoder(Task):
         judgement = Judgement.of(table, s.target)
         texts = (s.read_text(text) for row in table for text in (row.first, row.second))
         vocabulary = s.make_vocabulary(texts, s.tokens)
-        store = s.keep(table, vocabulary, judgement)
+        network = cls(settings, vocabulary, judgement, ContextEmbedder.find(s))
+        store = s.keep(table, network.reading, judgement)
         said = (
             f"scores from {judgement.least:g} to {judgement.most:g}"
             if judgement.is_score
@@ -251,14 +257,15 @@ class SentenceEncoder(Task):
             "what is said": said,
             "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens",
         }
+        if network.context is not None:
+            facts["embedder"] = network.context.describe(store)
         dev = None
         if dev_table is not None:
-            held_out = s.keep(dev_table, vocabulary, judgement)
+            held_out = s.keep(dev_table, network.reading, judgement)
             dev = JudgedBatches(held_out, tokens=16_384, sequences=256, shuffle=False)
             rate = held_out.unknown / held_out.tokens
             facts["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
         vectors = s.given_vectors(vocabulary)
-        network = cls(settings, vocabulary, judgement)
         if vectors is not None:
             network.embedder.set_vectors(vectors)
             facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
@@ -280,6 +287,8 @@ class SentenceEncoder(Task):
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
         write_whole(folder / "labels.json", json.dumps(asdict(self.judgement), ensure_ascii=False, indent=1) + "\n")
+        if self.context is not None:
+            self.context.keep(folder)
 
     @classmethod
     def restore(cls, settings: EncodeSettings, folder: Path) -> Self:
@@ -288,7 +297,8 @@ class SentenceEncoder(Task):
             judgement = Judgement(**json.loads(path.read_text("utf-8")))
         except (ValueError, TypeError) as error:
             raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
-        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), judgement)
+        context = ContextEmbedder.restore(settings, folder)
+        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), judgement, context)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -23,7 +24,8 @@ from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..metrics.spans import SpanScore
 from ..training import Data, Loss, Task, key
-from .characters import CharacterCNN, CharacterName, CharacterRNN, WordShapes
+from .characters import CharacterSettings
+from .context import ContextEmbedder
 from .encoder import SequenceDropout
 from .tagging import Tagged, TaggedList
 from .words import WordSettings
@@ -31,7 +33,7 @@ from .words import WordSettings
 PLACES = 1 << 15  # words, padding included, that are tagged at once
 
 
-class TagSettings(WordSettings):
+class TagSettings(CharacterSettings, WordSettings):
     """Keys of the tagger."""
 
     task: Literal["tag"] = key("tag", "the task", "data")
@@ -46,10 +48,6 @@ class TagSettings(WordSettings):
     min_frequency: int = key(2, "how often a word must occur to have a vector of its own", "data", ge=1)
     max_length: int = key(1000, "longer sentences are cut into parts of so many words for training", "data", ge=1)
 
-    characters: CharacterName = key("rnn", "what reads a word's characters", "model")
-    character_embedding: int = key(50, "size of a character's vector", "model", ge=1)
-    character_hidden: int = key(100, "units in each direction over characters, or filters", "model", ge=1)
-    character_width: int = key(3, "characters that a filter sees", "model", ge=1)
     output: Literal["auto", "softmax", "crf"] = key(
         "auto", "each tag by itself (softmax), or all tags of a sentence together (crf); auto: crf for spans", "model"
     )
@@ -80,16 +78,6 @@ class TagSettings(WordSettings):
         sentences = TaggedSentences(source, lexicon, max_length, self.characters != "none")
         return keep_examples(sentences, self.cache_folder)
 
-    def shapes(self, lexicon: Lexicon) -> WordShapes | None:
-        """What reads the characters of words."""
-        size, width = len(lexicon.characters), self.character_embedding
-        match self.characters:
-            case "rnn":
-                return WordShapes(CharacterRNN(size, width, self.character_hidden, self.cell))
-            case "cnn":
-                return WordShapes(CharacterCNN(size, width, self.character_hidden, self.character_width))
-        return None
-
 
 class Tagger(Task):
     """words and their characters → layers → a score for each tag → the best tags.
@@ -113,14 +101,15 @@ class Tagger(Task):
     endings = (".conll", ".conllu", ".bio", ".iob")
     own_files = (".conll", ".conllu")
 
-    def __init__(self, settings: TagSettings, lexicon: Lexicon) -> None:
+    def __init__(self, settings: TagSettings, lexicon: Lexicon, context: ContextEmbedder | None = None) -> None:
         super().__init__()
         self.settings = s = settings
-        self.lexicon = lexicon
-        self.embedder = s.embedder(lexicon.words, s.variational)
-        self.shapes = s.shapes(lexicon)
+        self.lexicon = replace(lexicon, context=None if context is None else context.wordbook)
+        self.context = context
+        self.embedder = s.word_embedder(lexicon.words, s.variational)
+        self.shapes = s.shapes(lexicon.characters)
         self.drop_shapes = SequenceDropout(s.dropout, s.variational)
-        self.layers = s.encoder(s.embedding + (self.shapes.size if self.shapes else 0))
+        self.layers = s.encoder(s.embedding + sum(part.size for part in (self.shapes, context) if part is not None))
         self.drop = SequenceDropout(s.dropout, s.variational)
         self.output = nn.Linear(s.encoded, len(lexicon.tags))
         spans = lexicon.scheme is not None
@@ -140,6 +129,8 @@ class Tagger(Task):
             assert batch.characters is not None and batch.spelling is not None
             shapes = self.shapes(batch.characters, batch.spelling, batch.mask)
             x = torch.cat((x, self.drop_shapes(shapes)), 2)
+        if self.context is not None:
+            x = torch.cat((x, self.context(batch.context)), 2)
         y, _ = self.layers(x, lengths=batch.lengths)
         return self.drop(y)
 
@@ -164,7 +155,7 @@ class Tagger(Task):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"words": self.lexicon.words, "tags": self.lexicon.tags}
+        return {"words": self.lexicon.words, "tags": self.lexicon.tags, "embedder": self.context or ""}
 
     def meter(self) -> TagMeter:
         return TagMeter(self)
@@ -256,6 +247,8 @@ class Tagger(Task):
         return meter, store
 
     def show(self, page: Any) -> None:
+        if self.context is not None:
+            self.context.show(page)
         if self.settings.dev is None:
             return
         meter, _ = self._measure(self.settings.dev)
@@ -276,7 +269,10 @@ class Tagger(Task):
     def prepare(cls, settings: TagSettings) -> tuple[Self, Data]:
         s = settings
         source, dev_source = s.source(s.train), None if s.dev is None else s.source(s.dev)  # a missing file first
+        context = ContextEmbedder.find(s)
         lexicon, counts = cls._lexicon(s, source)
+        if context is not None:
+            lexicon.context = context.wordbook
         store = s.store(source, lexicon, s.max_length)
         facts = {
             "training sentences": f"{s.train}: {counts.sentences:,} sentences, {store.tokens:,} words",
@@ -284,6 +280,8 @@ class Tagger(Task):
             "tags": f"{len(lexicon.tags):,}" + (f", in {counts.scheme} in the file" if counts.scheme else ""),
         }
         notes = complaints(s.train, store.facts, lexicon.written)
+        if context is not None:
+            facts["embedder"] = context.describe(store)
         dev = None
         if dev_source is not None:
             held_out = s.store(dev_source, lexicon)
@@ -292,7 +290,7 @@ class Tagger(Task):
             facts["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
             notes += complaints(dev_source.path, held_out.facts, lexicon.written)
         vectors = s.given_vectors(lexicon.words)
-        network = cls(settings, lexicon)
+        network = cls(settings, lexicon, context)
         if vectors is not None:
             network.embedder.set_vectors(vectors)
             facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(lexicon.words):,} words"
@@ -314,10 +312,12 @@ class Tagger(Task):
 
     def keep(self, folder: Path) -> None:
         self.lexicon.save(folder)
+        if self.context is not None:
+            self.context.keep(folder)
 
     @classmethod
     def restore(cls, settings: TagSettings, folder: Path) -> Self:
-        return cls(settings, Lexicon.load(folder))
+        return cls(settings, Lexicon.load(folder), ContextEmbedder.restore(settings, folder))
 
 
 class TagMeter:

@@ -85,7 +85,7 @@ class TreeModel(Task):
         super().__init__()
         self.settings = s = settings
         self.vocabulary, self.classes, self.known, self.children_at_most = vocabulary, classes, known, children
-        self.embedder = s.embedder(vocabulary)
+        self.embedder = s.word_embedder(vocabulary)
         self.layer = s.layer(children)
         self.drop = nn.Dropout(s.dropout)
         self.output = nn.Linear(s.hidden, len(classes))

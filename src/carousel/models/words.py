@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from ..data import PAD, UNK, DataError, Vocabulary
 from ..data.examples import ExampleBatches, ExampleStore
+from ..data.reading import Reading
 from ..data.vectors import Vectors, read_vectors
+from ..data.wordbook import Wordbook
+from ..layers import Recurrent
 from ..training import Settings, key
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
@@ -65,21 +69,20 @@ class VectorSettings(Settings):
             raise DataError(self.vectors, None, problem, f"set embedding to {width}")
         return found
 
-    def embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
+    def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
         return WordEmbedder(
             len(vocabulary), self.embedding, word_dropout=self.word_dropout, dropout=self.dropout,
             variational=variational, frozen=self.freeze_vectors and self.vectors is not None,
         )  # fmt: skip
 
 
-class WordSettings(VectorSettings):
-    """Keys of the tasks that read labelled sentences with recurrent layers."""
+class LayerSettings(VectorSettings):
+    """Keys of the tasks that read sentences with recurrent layers."""
 
     max_length: int = key(1000, "longer examples are cut off after so many tokens", "data", ge=1)
     batch_tokens: int | None = key(None, "the most tokens in a batch", "data", ge=1)
 
     cell: CellName = key("lstm", "the recurrent cell", "model")
-    bidirectional: bool = key(True, "read in both directions", "model")
     hidden: int = key(128, "units in a layer and direction", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1)
     variational: bool = key(True, "one dropout mask for a whole sentence", "model")
@@ -95,20 +98,53 @@ class WordSettings(VectorSettings):
         """All examples once, in an order that does not change."""
         return ExampleBatches(store, tokens=16_384, sequences=256, shuffle=False)
 
-    def encoder(self, input_size: int) -> nn.Module:
-        """(T, B, input_size) → (T, B, directions · hidden)."""
+    def recurrent(self, input_size: int, **options: Any) -> Recurrent:
+        """Layers of these settings' cell, units and noise; `options` are the layer's own."""
         return encoder(
             self.cell,
             input_size,
             self.hidden,
-            num_layers=self.layers,
-            bidirectional=self.bidirectional,
-            dropout=self.dropout,
-            variational=self.variational,
             recurrent_dropout=self.recurrent_dropout,
             weight_drop=self.weight_drop,
             zoneout=self.zoneout,
             forget_bias=self.forget_bias,
+            **options,
+        )
+
+
+class WordSettings(LayerSettings):
+    """Keys of the tasks that read labelled sentences."""
+
+    bidirectional: bool = key(True, "read in both directions", "model")
+    embedder: Path | None = key(
+        None, "a bilm run, whose vectors of words in context are read beside the task's own", "model"
+    )
+    embedder_tuned: bool = key(False, "train the embedder's weights too; else they stay as they are", "model")
+    embedder_dropout: float | None = key(
+        None, "dropout of the embedder's vectors; null: as dropout", "model", ge=0, lt=1
+    )
+
+    @model_validator(mode="after")
+    def _embedder_fits(self) -> Self:
+        for name in ("embedder_tuned", "embedder_dropout"):
+            if self.embedder is None and getattr(self, name) not in (False, None):
+                raise ValueError(f"{name}: there is no embedder; give one, or leave {name} away")
+        if self.embedder is not None and (tokens := getattr(self, "tokens", "word")) != "word":
+            raise ValueError(f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it away")
+        return self
+
+    def reading(self, vocabulary: Vocabulary, context: Wordbook | None = None) -> Reading:
+        """How texts are read; `context` is an embedder's."""
+        return Reading(vocabulary, self.max_length, lower=self.lower, context=context)
+
+    def encoder(self, input_size: int) -> Recurrent:
+        """(T, B, input_size) → (T, B, directions · hidden)."""
+        return self.recurrent(
+            input_size,
+            num_layers=self.layers,
+            bidirectional=self.bidirectional,
+            dropout=self.dropout,
+            variational=self.variational,
         )
 
     @property
@@ -153,7 +189,7 @@ class WordEmbedder(nn.Module):
         if not len(words):
             words = words.new_full((1, words.shape[1]), PAD)
         if self.training and self.word_dropout:
-            hidden = (torch.rand(words.shape, device=words.device) < self.word_dropout) & (words != PAD)
+            hidden = (torch.rand(words.shape, device=words.device) < self.word_dropout) & (words >= UNK)
             words = words.masked_fill(hidden, UNK)
         return self.drop(self.embedder(words))
 
