@@ -16,6 +16,7 @@ from scipy import stats
 
 import carousel
 from carousel.cli import main as cli
+from carousel.data import DataError
 from carousel.metrics import pearson, spearman
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.training import engine
@@ -228,6 +229,42 @@ def test_bad_training_data_leaves_nothing_behind(command, tmp_path, kind):
     assert said in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("wrong", ["abc", "nan", "1.5x"])
+def test_one_bad_score_does_not_make_classes(settings, files, tmp_path, wrong):
+    head, first, *rows = (files / "score.tsv").read_text().splitlines()
+    path = tmp_path / "train.tsv"
+    path.write_text("\n".join([head, first, first.rpartition("\t")[0] + f"\t{wrong}", *rows]))
+    with pytest.raises(DataError, match=f"train.tsv:3: the score '{wrong}' is not a number; .* target to class"):
+        SentenceEncoder.prepare(settings(train=path))
+    model, _ = SentenceEncoder.prepare(settings(train=path, target="class"))
+    assert wrong in model.judgement.classes
+    half = [row.rpartition("\t")[0] + "\tother" for row in rows]
+    path.write_text("\n".join([head, first, *half]))
+    assert SentenceEncoder.prepare(settings(train=path, dev=None))[0].judgement.classes[1] == "other"
+
+
+def test_scores_out_of_range(settings, files, tmp_path):
+    """Trained on 1.5 to 4.5, a model knows the levels 1 to 5."""
+    model, _ = SentenceEncoder.prepare(settings())
+    head, row, *_ = (files / "score.tsv").read_text().splitlines()
+    path = tmp_path / "dev.tsv"
+    for score in ("99", "5.01", "0.9"):
+        rows = [row.rpartition("\t")[0] + f"\t{other}" for other in ("1", "5.0", score)]
+        path.write_text("\n".join([head, *rows]))
+        said = f"dev.tsv:4: the score {score} is not from 1 to 5, as those trained on are; "
+        with pytest.raises(DataError, match=said):
+            model.evaluate(path)
+        with pytest.raises(DataError, match=said):
+            SentenceEncoder.prepare(settings(dev=path))
+    wide, narrow = (files / "score.tsv").read_text() + "\n".join(rows), path.read_text()
+    (tmp_path / "wide.tsv").write_text(wide.replace("0.9", "-3.5"))
+    path.write_text(narrow.replace("0.9", "-2"))
+    cached, _ = SentenceEncoder.prepare(settings(train=tmp_path / "wide.tsv"))
+    assert cached.evaluate(path)["pairs"] == 3
+    with pytest.raises(DataError, match="dev.tsv:4: the score -2 is not from 1 to 5"):  # what another keeps is not used
+        model.evaluate(path)
 
 
 def test_scores_that_are_none(command, trained, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,16 +34,22 @@ class Judgement:
 
     @classmethod
     def of(cls, table: PairTable, kind: str | None) -> Judgement:
-        """As the file to train on has it: `kind` is class or score; None: scores if there are numbers with points."""
+        """As the file to train on has it: `kind` is class or score; None: scores if there are numbers with points.
+
+        Among those a few that are no numbers are mistakes, not a sign of classes.
+        """
         labels: dict[str, int] = {}
-        rows = 0
+        count: Counter[str] = Counter()
         for row in table:
-            rows += 1
+            count[row.label] += 1
             labels.setdefault(row.label, row.line)
+        rows = count.total()
         numbers = {label: _number(label) for label in labels}
         wrong = next((label for label, number in numbers.items() if number is None), None)
         if kind is None:
-            kind = "score" if wrong is None and any("." in label for label in labels) else "class"
+            odd = sum(count[label] for label, number in numbers.items() if number is None)
+            points = any("." in label for label, number in numbers.items() if number is not None)
+            kind = "score" if points and odd < 0.1 * rows else "class"
         if len(labels) == 1:
             problem = f"every pair has the label {next(iter(labels))!r}"
             raise DataError(table.path, None, problem, "give pairs of which different things are said")
@@ -61,12 +68,21 @@ class Judgement:
     def is_score(self) -> bool:
         return not self.classes
 
+    @property
+    def levels(self) -> range:
+        """The whole numbers that scores lie between."""
+        return range(math.floor(self.least), math.ceil(self.most) + 1)
+
     def number(self, table: PairTable, line: int, label: str) -> float:
-        """The number of a class, or the score; a DataError if it is neither."""
+        """The number of a class, or the score; a DataError if it is neither, or out of range."""
         if self.is_score:
             found = _number(label)
             if found is None:
                 raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "mend it")
+            low, high = self.levels[0], self.levels[-1]
+            if not low <= found <= high:
+                problem = f"the score {label[:40]} is not from {low} to {high}, as those trained on are"
+                raise DataError(table.path, line, problem, "mend or remove the row, or train with such scores")
             return found
         if label not in self.classes:
             known = ", ".join(self.classes[:20])
@@ -94,7 +110,8 @@ class JudgedPairs:
     @property
     def made_by(self) -> dict[str, Any]:
         columns = list(self.table.wanted.values())
-        return {"reader": "pairs", "classes": self.judgement.classes, "columns": columns, **self.reading.made_by}
+        judged = {"classes": self.judgement.classes, "range": [self.judgement.least, self.judgement.most]}
+        return {"reader": "pairs", **judged, "columns": columns, **self.reading.made_by}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}

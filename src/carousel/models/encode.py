@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -95,7 +94,7 @@ class SentenceEncoder(Task):
         self.levels: Tensor | None
         levels = None
         if judgement.is_score:
-            levels = torch.arange(math.floor(judgement.least), math.ceil(judgement.most) + 1, dtype=torch.float32)
+            levels = torch.tensor(judgement.levels, dtype=torch.float32)
         self.register_buffer("levels", levels, persistent=False)
         outputs = len(judgement.classes) if levels is None else len(levels)
         self.head = nn.Sequential(
