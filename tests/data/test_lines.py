@@ -137,3 +137,4 @@ def test_errors_survive_pickling():
     error = pickle.loads(pickle.dumps(DataError("a.txt", 3, "bad", "mend it")))
     assert str(error) == "a.txt:3: bad; mend it" and error.line == 3
     assert str(DataError(None, None, "bad", "mend it")) == "bad; mend it"
+    assert str(DataError(None, 7, "bad", "mend it")) == "line 7: bad; mend it"

@@ -44,6 +44,23 @@ def pairs(table):
 )
 def test_the_same_rows_in_every_form(table, name, text, columns):
     assert pairs(table(text, name, **columns)) == [("fine", "good"), ("dull", "bad")]
+    assert pairs(table(text, name, **columns, labelled=False)) == [("fine", ""), ("dull", "")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns"),
+    [
+        ("t.tsv", "fine\ndull\n", {}),
+        ("t.tsv", "Text\nfine\ndull\n", {"label": "stars"}),
+        ("t.tsv", "stars\twords\n\tfine\n\tdull\n", {"text": "2", "label": "stars"}),
+        ("t.csv", "id,words\n7,fine\n8,dull\n", {"text": "words", "label": "stars"}),
+        ("t.jsonl", '{"text": "fine"}\n{"text": "dull", "label": null}\n', {}),
+    ],
+)
+def test_labels_that_are_not_needed(table, name, text, columns):
+    assert pairs(table(text, name, **columns, labelled=False)) == [("fine", ""), ("dull", "")]
+    with pytest.raises(DataError):
+        list(table(text, name, **columns))
 
 
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1).filter(str.strip)

@@ -14,6 +14,7 @@ import carousel
 from carousel.cli import main as cli
 from carousel.data import UNK, DataError, Vocabulary
 from carousel.data.examples import collate
+from carousel.data.tables import Table
 from carousel.models.classify import Classifier, ClassifySettings
 from carousel.models.encoder import CELLS
 from carousel.training import SettingsError, engine
@@ -253,6 +254,39 @@ def test_predict_says_what_it_cuts_off(command, trained, tmp_path):
     code, _, err = command("predict", trained, given=f"{long}warm\n".encode())
     assert (code, err) == (0, "standard input:1: cut off after 1,000 tokens (max_length of the run)\n")
     assert command("predict", trained, given=long.encode())[2] == ""
+
+
+def test_predict_reads_tables_as_training_does(command, trained, reviews, tmp_path):
+    """With header and labels, in another format, without labels, without header: the same texts, the same labels."""
+    rows = [(row.text, row.label) for row in Table(reviews / "dev.tsv")]
+    expected = command("predict", trained, given="".join(f"{text}\n" for text, _ in rows).encode())[1]
+    assert len(expected.splitlines()) == len(rows) + 1
+    assert command("predict", trained, reviews / "dev.tsv") == (0, expected, "")
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in rows))
+    (tmp_path / "a.CSV").write_text("id,label,text\n" + "".join(f'1,{label},"{text}"\n' for text, label in rows))
+    (tmp_path / "a.tsv").write_text("".join(f"{text}\n" for text, _ in rows))
+    (tmp_path / "b.tsv").write_text("text\n" + "".join(f"{text}\n" for text, _ in rows))
+    (tmp_path / "c.tsv").write_text("".join(f"{text}\t\n" for text, _ in rows))
+    for name in ("a.jsonl", "a.CSV", "a.tsv", "b.tsv", "c.tsv"):
+        assert command("predict", trained, tmp_path / name) == (0, expected, ""), name
+    (tmp_path / "long.tsv").write_text("text\nfilm\n" + "film " * 1001 + "\n")
+    _, _, err = command("predict", trained, tmp_path / "long.tsv")
+    assert err == f"{tmp_path / 'long.tsv'}: row 2: cut off after 1,000 tokens (max_length of the run)\n"
+    (tmp_path / "wide.tsv").write_text("a\tb\tc\n")
+    code, _, err = command("predict", trained, tmp_path / "wide.tsv")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "wide.tsv:1: 3 columns, and nothing says which is the text" in err
+
+
+def test_predict_does_not_replace_what_it_reads(command, trained, tmp_path):
+    raw, link = tmp_path / "raw.txt", tmp_path / "link.txt"
+    raw.write_text("a warm film\n")
+    link.symlink_to(raw)
+    for out in (raw, link, tmp_path / "." / "raw.txt"):
+        code, _, err = command("predict", trained, raw, "--out", out)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert f"--out: {out} is read from; give another name" in err
+    assert raw.read_text() == "a warm film\n"
 
 
 def test_eval(command, trained, reviews):

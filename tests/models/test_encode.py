@@ -17,6 +17,7 @@ from scipy import stats
 import carousel
 from carousel.cli import main as cli
 from carousel.data import DataError
+from carousel.data.judged import Judgement
 from carousel.metrics import pearson, spearman
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.training import engine
@@ -207,9 +208,46 @@ def test_predict_and_check(command, trained, files):
     assert (code, [json.loads(line)["cut"] for line in out.splitlines()]) == (0, [False, True, True])
     assert err == "standard input:2: cut off after 1,000 tokens (max_length of the run); 2 lines in all\n"
     code, _, err = command("predict", trained, given=b"the dog runs\n")
-    assert (code, "line 1 is one text only; put a tab between" in err) == (1, True)
+    assert (code, "standard input:1: one text only; put a tab between" in err) == (1, True)
+    code, _, err = command("predict", trained, given=b"a\tb\na\tb\t3.5\n")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "standard input:2: 3 texts with tabs between, where a pair has two; put one tab" in err
     code, out, _ = command("check", files / "score.tsv", "--task", "encode", "--json")
     assert (code, json.loads(out)["train"]["texts"]) == (0, 160)
+
+
+def test_predict_reads_tables_as_training_does(command, trained, files, tmp_path):
+    """With header and labels, in another format, without labels, without header: the same pairs, the same scores."""
+    rows = [line.split("\t") for line in (files / f"{trained.name}-dev.tsv").read_text().splitlines()[1:]]
+    plain = "".join(f"{first}\t{second}\n" for _, first, second, _ in rows)
+    expected = command("predict", trained, given=plain.encode())[1]
+    assert len(expected.splitlines()) == 41
+    assert command("predict", trained, files / f"{trained.name}-dev.tsv") == (0, expected, "")
+    told = [{"hypothesis": second, "premise": first} for _, first, second, _ in rows]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    (tmp_path / "p.CSV").write_text("sentence_B,sentence_A\n" + "".join(f"{b},{a}\n" for _, a, b, _ in rows))
+    (tmp_path / "p.tsv").write_text(plain)
+    for name in ("p.jsonl", "p.CSV", "p.tsv"):
+        assert command("predict", trained, tmp_path / name) == (0, expected, "")
+
+
+def test_embed_says_what_it_cuts_off_and_overwrites_nothing_unasked(command, trained, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a dog\n" + "dog " * 1000 + "\n" + "dog " * 1001 + "\n\n" + "dog " * 1002)
+    code, _, err = command("embed", trained, texts, "--out", tmp_path / "v.npy")
+    assert (code, err) == (0, f"{texts}:3: cut off after 1,000 tokens (max_length of the run); 2 lines in all\n")
+    vectors = np.load(tmp_path / "v.npy")
+    np.testing.assert_array_equal(vectors[1], vectors[2])
+    code, out, err = command("embed", trained, texts)
+    assert (code, out, "--out" in err, len(err.splitlines())) == (2, "", True, 1)
+    assert command("embed", trained, "--out", tmp_path / "v.npy", given=b"a dog\n")[2] == ""
+
+
+@pytest.mark.parametrize("to", ["", " "])
+def test_similar_to_nothing(command, trained, to):
+    code, out, err = command("similar", trained, "--to", to, given=b"a dog\n")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "--to: there is nothing in it; give a text" in err
 
 
 BAD = {
@@ -258,12 +296,9 @@ def test_scores_out_of_range(settings, files, tmp_path):
             model.evaluate(path)
         with pytest.raises(DataError, match=said):
             SentenceEncoder.prepare(settings(dev=path))
-    wide, narrow = (files / "score.tsv").read_text() + "\n".join(rows), path.read_text()
-    (tmp_path / "wide.tsv").write_text(wide.replace("0.9", "-3.5"))
-    path.write_text(narrow.replace("0.9", "-2"))
-    cached, _ = SentenceEncoder.prepare(settings(train=tmp_path / "wide.tsv"))
-    assert cached.evaluate(path)["pairs"] == 3
-    with pytest.raises(DataError, match="dev.tsv:4: the score -2 is not from 1 to 5"):  # what another keeps is not used
+    wider = SentenceEncoder(model.settings, model.vocabulary, Judgement([], 0.5, 4.5))
+    assert wider.evaluate(path)["pairs"] == 3
+    with pytest.raises(DataError, match=said):  # what the other kept in the cache is not for this one
         model.evaluate(path)
 
 

@@ -212,11 +212,17 @@ def command(capsys, monkeypatch):
     return run
 
 
-def test_commands(command, trained, flights):
+def test_commands(command, trained, flights, tmp_path):
     code, out, _ = command("predict", trained, flights / "one.csv")
     assert code == 0
     assert out.splitlines()[0] == "time\tvariable\tforecast\tlow\thigh"
     assert len(out.splitlines()) == 7
+    upper = tmp_path / "ONE.CSV"
+    upper.write_bytes((flights / "one.csv").read_bytes())
+    assert command("predict", trained, upper) == (0, out, "")
+    code, out, err = command("predict", trained)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "give it as a file whose name ends in .csv, .tsv or .txt" in err
     code, out, _ = command("eval", trained, flights / "one.csv")
     assert (code, "seasonal naive" in out, "steps ahead" in out) == (0, True, True)
     code, out, _ = command("check", flights / "two.csv", "--task", "forecast", "--json")

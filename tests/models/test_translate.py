@@ -514,6 +514,16 @@ def test_wishes_that_cannot_be_said(command, run, texts, tmp_path, options, said
     assert out.read_text() == "kept"
 
 
+@pytest.mark.parametrize("option", ["--out", "--alignment"])
+def test_what_is_read_is_not_replaced(command, run, texts, option):
+    before = texts.read_bytes()
+    code, shown, err = command("translate", run, texts, option, texts)
+    assert (code, shown) == (2, "")
+    assert f"{option}: {texts} is read from; give another name" in " ".join(err.split())
+    assert command("translate", run, "--prefixes", texts, option, texts, given="a")[0] == 2
+    assert texts.read_bytes() == before
+
+
 def test_a_source_that_is_too_long_is_cut_off(command, run):
     code, out, err = command("translate", run, given="a " * 5000)
     assert code == 0 and out.strip() and "1: cut off after 200 of 5,000 tokens" in err

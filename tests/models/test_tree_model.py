@@ -166,6 +166,16 @@ def test_predict(command, trained, tmp_path):
     assert json.loads(out)["tree"].count("(") == 2
 
 
+def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):
+    """The drawing of so many nested nodes would take 600 million characters."""
+    deep = b"(_ " * 20_000 + b"good" + b")" * 20_000
+    code, out, _ = command("predict", trained, "--json", given=deep)
+    said = json.loads(out)
+    assert (code, len(said["nodes"]), "drawing" in said) == (0, 20_000, False)
+    _, out, _ = command("predict", trained, "--json", "--draw", given=b"(_ (_ not) (_ good))\n")
+    assert len(json.loads(out)["drawing"].splitlines()) == 3
+
+
 def test_check(command, woods):
     code, out, _ = command("check", woods / "train.txt", "--dev", woods / "dev.txt", "--task", "tree", "--json")
     found = json.loads(out)
@@ -201,4 +211,8 @@ def test_bad_data_to_use_a_model_on(command, trained, tmp_path):
     assert "dev.txt:2: the label '7' is not in the training data, whose labels are 0, 1" in err
     code, _, err = command("predict", trained, given=b"(1 (1 a) (1 b) (1 c))\n")
     assert code == 1
-    assert "a node has 3 children, and the model takes at most 2" in err
+    assert "standard input:1: a node has 3 children, and the model takes at most 2" in err
+    path.write_text("(1 good)\n\n(1 (1 good)\n")
+    code, _, err = command("predict", trained, path)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert f"{path}:3: a bracket of the tree that begins here never closed" in err

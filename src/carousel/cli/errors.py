@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -21,6 +22,21 @@ def fail(message: str, code: int) -> NoReturn:
 def warn(message: str) -> None:
     """Print `message` as one yellow line on stderr."""
     Console(stderr=True, highlight=False).print(message, style="yellow", markup=False, soft_wrap=True)
+
+
+def warn_cut(data: Path | None, cut: Sequence[int], most: int, thing: str = "line") -> None:
+    """Say which lines (or other things, counted from 1) of `data` were cut off after `most` tokens."""
+    source = data or "standard input"
+    where = f"{source}:{cut[0]}" if thing == "line" else f"{source}: {thing} {cut[0]}"
+    several = f"; {len(cut):,} {thing}s in all" if len(cut) > 1 else ""
+    warn(f"{where}: cut off after {most:,} tokens (max_length of the run){several}")
+
+
+def keep_input(name: str, out: Path | None, *inputs: Path | None) -> None:
+    """Refuse to write where something is read from; `name` is the option that says `out`."""
+    for path in inputs:
+        if out is not None and path is not None and out.exists() and path.exists() and out.samefile(path):
+            raise typer.BadParameter(f"{out} is read from; give another name", param_hint=name)
 
 
 def usage(error: typer.TyperException) -> str:

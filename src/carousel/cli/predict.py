@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .errors import warn
+from .errors import keep_input, warn_cut
 from .pairs import PairCommand
 from .use import JsonOption, RunArgument, lines_of, load
 
@@ -17,7 +18,8 @@ from .use import JsonOption, RunArgument, lines_of, load
 def predict(
     run: RunArgument,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Raw text, an item a line; without it, standard input.")
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Text, an item a line, or a table; without it, standard input."),
     ] = None,
     n_best: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Also the next best taggings; for tag runs.")
@@ -38,6 +40,7 @@ def predict(
     carousel predict run texts.txt > labels.tsv
     echo "a warm , funny film" | carousel predict run
     carousel predict run texts.txt --out labels.jsonl
+    carousel predict run reviews.csv                         the texts of a table, as in training; labels not needed
     carousel predict run untagged.conll --n-best 3           a tagger's three best taggings
     carousel predict run trees.txt --draw                    every node of a tree with its label
     """
@@ -45,24 +48,35 @@ def predict(
 
     if conll and data is None:
         raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
+    keep_input("--out", out, data)
     model = load(run, "tag" if conll or n_best is not None else "tree" if draw else None)
-    options = {} if n_best is None else {"n_best": n_best}
-    own = conll or (data is not None and data.suffix in model.own_files)
+    options = ({} if n_best is None else {"n_best": n_best}) | ({"draw": True} if draw else {})
+    own = conll or (data is not None and data.suffix.lower() in model.own_files)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
     with replacing(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         cut = []
-        for number, found in enumerate(items, 1):
+        for number, found in enumerate(_located(items, data), 1):
             if found.get("cut"):
                 cut.append(number)
             text = found["drawing"] + "\n" if draw else model.written(found)
             typer.echo(json.dumps(found, ensure_ascii=False) if as_json else text, file)
     if cut:
-        several = f"; {len(cut):,} lines in all" if len(cut) > 1 else ""
-        limit = f"{model.settings.max_length:,} tokens (max_length of the run)"
-        warn(f"{data or 'standard input'}:{cut[0]}: cut off after {limit}{several}")
+        warn_cut(data, cut, model.settings.max_length, "row" if own else "line")
+
+
+def _located(items: Iterator[dict[str, Any]], data: Path | None) -> Iterator[dict[str, Any]]:
+    """`items`; what is wrong with a line is said with its file, which a model that is given lines does not know."""
+    from carousel.data import DataError
+
+    try:
+        yield from items
+    except DataError as error:
+        if error.file is not None:
+            raise
+        raise DataError(data or "standard input", error.line, error.problem, error.remedy) from error
 
 
 def check(

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .errors import keep_input
 from .use import RunArgument, lines_of, load
 
 DRAWING, SEARCH, OUTPUT = "Drawing", "Beam search", "Output"
@@ -123,6 +124,8 @@ def translate(
         "completed": completed, "max_length": max_length, "unknown": unknown, "seed": seed, "tree": tree is not None,
         "prefix": prefix if prefixes is None else list(lines_of(prefixes, blank=True)),
     } | ({} if alpha is None else {"alpha": alpha})  # fmt: skip
+    keep_input("--out", out, data, prefixes)
+    keep_input("--alignment", alignment, data, prefixes)
     looks, trees = Drawings("--attention", attention), Drawings("--tree", None if str(tree) == "-" else tree)
     model, *others = [load(folder, "translate") for folder in (run, *(ensemble or []))]
     found = model.translations(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .errors import option
+from .errors import keep_input, option, warn_cut
 from .use import RunArgument, lines_of, load
 
 
@@ -19,7 +19,7 @@ def embed(
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts or words beside.")
-    ] = Path("vectors.npy"),
+    ] = ...,  # type: ignore[assignment]
 ) -> None:
     """Turn lines into vectors: a sentence encoder gives one a line, a bilm one a word. Lines do not feel each other.
 
@@ -34,10 +34,11 @@ def embed(
 
     if out.suffix not in (".npy", ".parquet"):
         raise typer.BadParameter("give a name that ends in .npy or .parquet", param_hint="--out")
+    keep_input("--out", out, data)
     model = load(run, "encode", "bilm")
     texts = list(lines_of(data, blank=True))
     with option("--out"), replacing_bytes(out) as file:
-        beside, vectors = model.table(texts)
+        beside, vectors, cut = model.table(texts)
         if out.suffix == ".npy":
             np.save(file, vectors)
         else:
@@ -48,6 +49,8 @@ def embed(
             column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             pq.write_table(pa.table({**beside, "vector": column}), file)
     typer.echo(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+    if cut:
+        warn_cut(data, cut, model.settings.max_length)
 
 
 def similar(
@@ -64,6 +67,8 @@ def similar(
     \b
     carousel similar run texts.txt --to "a man plays a guitar"
     """
+    if not to.strip():
+        raise typer.BadParameter("there is nothing in it; give a text", param_hint="--to")
     model = load(run, "encode")
     texts = list(lines_of(data))
     if not texts:

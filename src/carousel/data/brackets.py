@@ -108,7 +108,7 @@ class Trees:
 
     def __init__(self, path: str | Path) -> None:
         self.path = check_file(path)
-        self.dependencies = self.path.suffix == ".conllu"
+        self.dependencies = self.path.suffix.lower() == ".conllu"
 
     def __iter__(self) -> Iterator[Tree]:
         read = read_dependencies if self.dependencies else read_brackets

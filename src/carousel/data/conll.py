@@ -51,7 +51,7 @@ class Conll:
         self.column = check_column(column)
         self.word_column = word_column
         self.tagged = tagged
-        self.conllu = column in CONLLU or (column is None and self.path.suffix == ".conllu")
+        self.conllu = column in CONLLU or (column is None and self.path.suffix.lower() == ".conllu")
 
     def __iter__(self) -> Iterator[Sentence]:
         reader: _ConlluLines | _ColumnLines

@@ -23,7 +23,10 @@ class DataError(ValueError):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        where = "" if self.file is None else f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
+        if self.file is None:
+            where = "" if self.line is None else f"line {self.line}: "
+        else:
+            where = f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
         return f"{where}{self.problem}; {self.remedy}"
 
 

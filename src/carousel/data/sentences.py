@@ -33,7 +33,7 @@ class Sentences:
     layout = "lines"
 
     def __init__(self, path: str | Path, *, word_column: int = 1, lower: bool = False) -> None:
-        in_columns = Path(path).suffix in COLUMNS
+        in_columns = Path(path).suffix.lower() in COLUMNS
         self.source = Conll(path, word_column=word_column, tagged=False) if in_columns else Lines(path)
         self.path = self.source.path
         self.word_column = word_column

@@ -35,19 +35,29 @@ class Row(NamedTuple):
 
     line: int
     text: str
-    label: str
+    label: str = ""
 
 
 class Columns:
     """Some columns of a file, checked as they stream past: a value for each role, the label last.
 
     `wanted` says for each role which column, by name or by position from 1; None: the one with a usual name, or, in a
-    file of as many columns as there are roles, the one in its place.
+    file of as many columns as there are roles, the one in its place. Unless `labelled`, labels are not looked at, and
+    the file need not have any.
     """
 
-    def __init__(self, path: str | Path, wanted: dict[str, str | None], usual: dict[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        wanted: dict[str, str | None],
+        usual: dict[str, tuple[str, ...]],
+        labelled: bool = True,
+    ) -> None:
         self.path = check_file(path)
-        self.wanted, self.usual = wanted, usual
+        self.widths = {len(wanted), len(wanted) - (not labelled)}  # of files whose columns are told by their places
+        self.label = wanted["label"]
+        self.wanted = {role: name for role, name in wanted.items() if labelled or role != "label"}
+        self.usual = usual
         kind = KINDS.get(self.path.suffix.lower())
         if kind is None:
             remedy = "give its name the ending .tsv, .csv or .jsonl"
@@ -124,8 +134,10 @@ class Columns:
         """Whether the first row names the columns."""
         if any(name is not None and not name.isdecimal() for name in self.wanted.values()):
             return True
-        names = {cell.strip().lower() for cell in first}
-        return all(names & set(usual) for usual in self.usual.values())
+        names = [cell.strip() for cell in first]
+        if self.label is not None and not self.label.isdecimal() and self.label in names:
+            return True
+        return all({name.lower() for name in names} & set(self.usual[role]) for role in self.wanted)
 
     def _place(self, role: str, line: int, first: Sequence[str], header: bool) -> int:
         """Where in a row a role stands, counted from 0."""
@@ -137,7 +149,7 @@ class Columns:
             if place is not None:
                 return place
         elif wanted is None:
-            if len(first) == len(self.wanted):
+            if len(first) in self.widths:
                 return list(self.wanted).index(role)
         elif wanted.isdecimal():
             if 1 <= int(wanted) <= len(first):
@@ -205,8 +217,10 @@ class Table(Columns):
     [Row(line=2, text='warm, funny', label='good'), Row(line=3, text='dull', label='bad')]
     """
 
-    def __init__(self, path: str | Path, text: str | None = None, label: str | None = None) -> None:
-        super().__init__(path, {"text": text, "label": label}, {"text": TEXTS, "label": LABELS})
+    def __init__(
+        self, path: str | Path, text: str | None = None, label: str | None = None, *, labelled: bool = True
+    ) -> None:
+        super().__init__(path, {"text": text, "label": label}, {"text": TEXTS, "label": LABELS}, labelled)
 
     def __iter__(self) -> Iterator[Row]:
         return (Row(line, *values) for line, values in self.rows())
@@ -218,7 +232,7 @@ class PairRow(NamedTuple):
     line: int
     first: str
     second: str
-    label: str
+    label: str = ""
 
 
 class PairTable(Columns):
@@ -234,10 +248,16 @@ class PairTable(Columns):
     """
 
     def __init__(
-        self, path: str | Path, first: str | None = None, second: str | None = None, label: str | None = None
+        self,
+        path: str | Path,
+        first: str | None = None,
+        second: str | None = None,
+        label: str | None = None,
+        *,
+        labelled: bool = True,
     ) -> None:
         wanted = {"first": first, "second": second, "label": label}
-        super().__init__(path, wanted, {"first": FIRSTS, "second": SECONDS, "label": SCORES})
+        super().__init__(path, wanted, {"first": FIRSTS, "second": SECONDS, "label": SCORES}, labelled)
 
     def __iter__(self) -> Iterator[PairRow]:
         return (PairRow(line, *values) for line, values in self.rows())

@@ -206,13 +206,13 @@ class BiLanguageModel(Task):
             found = torch.stack(self.contexts(collate(self.wordbook.encode(group))))
             yield from (found[:, : len(words), b].numpy() for b, words in enumerate(group))
 
-    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray]:
-        """A row for each word: its line and itself, and beside them the vectors, all layers end to end."""
+    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+        """A row for each word: its line and itself, and beside them the vectors, all layers end to end; none is cut."""
         words = [(line, word) for line, text in enumerate(texts, 1) for word in text.split()]
         size = (self.settings.layers + 1) * 2 * self.settings.embedding
         rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(texts)]
         beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
-        return beside, np.concatenate([np.zeros((0, size), np.float32), *rows])
+        return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
 
     def evaluate(self, path: str | Path) -> dict[str, float]:
         """The perplexity of both directions together and of each; how much was read, and how much of it unknown."""

@@ -49,8 +49,8 @@ class ClassifySettings(WordSettings):
     def _column(cls, given: Any) -> Any:
         return str(given) if isinstance(given, int) and not isinstance(given, bool) else given  # YAML reads 2 so
 
-    def table(self, path: str | Path) -> Table:
-        return Table(path, self.text_column, self.label_column)
+    def table(self, path: str | Path, labelled: bool = True) -> Table:
+        return Table(path, self.text_column, self.label_column, labelled=labelled)
 
     @property
     def training_tables(self) -> list[Table]:
@@ -95,7 +95,7 @@ class Classifier(Task):
     metric = "accuracy"
     lower_is_better = False
     unit = "texts"
-    endings = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
+    endings = own_files = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
     columns = ("label", "confidence", "text")
 
     def __init__(
@@ -168,6 +168,10 @@ class Classifier(Task):
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         return (found.as_dict() for found in self.predictions(lines))
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """As `predict_lines`, for the texts of a table, whose labels, if there are any, are not looked at."""
+        return self.predict_lines(row.text for row in self.settings.table(path, labelled=False))
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; what is taken for what."""

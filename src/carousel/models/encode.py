@@ -51,8 +51,8 @@ class EncodeSettings(WordSettings):
     def _column(cls, given: Any) -> Any:
         return str(given) if isinstance(given, int) and not isinstance(given, bool) else given  # YAML reads 2 so
 
-    def table(self, path: str | Path) -> PairTable:
-        return PairTable(path, self.first_column, self.second_column, self.label_column)
+    def table(self, path: str | Path, labelled: bool = True) -> PairTable:
+        return PairTable(path, self.first_column, self.second_column, self.label_column, labelled=labelled)
 
     def keep(self, table: PairTable, reading: Reading, judgement: Judgement) -> ExampleStore:
         return keep_examples(JudgedPairs(table, reading, judgement), self.cache_folder)
@@ -70,6 +70,7 @@ class SentenceEncoder(Task):
     lower_is_better = False
     unit = "pairs"
     endings = ()
+    own_files = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
     columns = ("label", "first", "second")
 
     def __init__(
@@ -169,9 +170,10 @@ class SentenceEncoder(Task):
         while group := list(islice(waiting, batch)):
             yield self.encode(collate(self.reading(group)[0])).numpy()
 
-    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray]:
-        """A row for each text: what stands beside its vector, and the vectors."""
-        return {"text": texts}, self.embed(texts)
+    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+        """A row for each text: what stands beside its vector, and the vectors; and the lines that were cut off."""
+        cut = [number for number, short in enumerate(self.reading(texts)[1].tolist(), 1) if short]
+        return {"text": texts}, self.embed(texts), cut
 
     def similar(self, query: str, texts: Sequence[str], most: int = 10) -> list[tuple[float, str]]:
         """The texts nearest to `query` by the cosine of their vectors, the nearest first."""
@@ -204,6 +206,11 @@ class SentenceEncoder(Task):
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         return (asdict(found) for found in self.predictions(_pairs(lines)))
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """As `predict_lines`, for the pairs of a table, whose labels, if there are any, are not looked at."""
+        rows = self.settings.table(path, labelled=False)
+        return (asdict(found) for found in self.predictions((row.first, row.second) for row in rows))
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1 and confusions."""
@@ -355,7 +362,10 @@ class Judged:
 
 def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
-        first, tab, second = line.partition("\t")
-        if not tab:
-            raise DataError(None, None, f"line {number} is one text only", "put a tab between the two texts of a pair")
-        yield first, second
+        texts = line.split("\t")
+        if len(texts) == 1:
+            raise DataError(None, number, "one text only", "put a tab between the two texts of a pair")
+        if len(texts) > 2:
+            remedy = "put one tab between two texts, or give a table as a file named .tsv"
+            raise DataError(None, number, f"{len(texts)} texts with tabs between, where a pair has two", remedy)
+        yield texts[0], texts[1]

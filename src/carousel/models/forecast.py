@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
@@ -293,6 +293,10 @@ class Forecaster(Task):
         bounds = self.frame.plain(bounds[:, 0].movedim(-1, 0))  # (3, h, V)
         ahead = series.ticks[-1] + series.step * np.arange(1, self.settings.horizon + 1)
         return Forecast(series, [series.time(int(tick)) for tick in ahead], *bounds.numpy())
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        endings = f"{', '.join(self.own_files[:-1])} or {self.own_files[-1]}"
+        raise ValueError(f"a forecast model reads a whole series; give it as a file whose name ends in {endings}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         return iter(self.predict(path).rows())

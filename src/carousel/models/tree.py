@@ -143,13 +143,13 @@ class TreeModel(Task):
             for tree, rows in zip(group, probabilities.split(made.lengths.tolist()), strict=True):
                 yield LabelledTree(tree, self.classes.names, rows)
 
-    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def predict_lines(self, lines: Iterable[str], draw: bool = False) -> Iterator[dict[str, Any]]:
         trees = read_brackets(enumerate(lines, 1), None)
-        return (found.as_dict() for found in self.predictions(trees))
+        return (found.as_dict(draw) for found in self.predictions(trees))
 
-    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: Path, draw: bool = False) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for a file of brackets or of CoNLL-U."""
-        return (found.as_dict() for found in self.predictions(Trees(path), path=path))
+        return (found.as_dict(draw) for found in self.predictions(Trees(path), path=path))
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy at the roots and at all nodes; precision, recall and F1 of each class of a root."""
@@ -276,13 +276,14 @@ class LabelledTree:
     def __repr__(self) -> str:
         return f"{self.label} {self.confidence:.3f}  {self}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, draw: bool = False) -> dict[str, Any]:
+        """In JSON's terms; with its drawing only if asked, for that of a deep tree is as wide as it is long."""
         rounded = {name: round(p, 6) for name, p in zip(self.classes, self.probabilities[-1].tolist(), strict=True)}
         sure = [round(p, 6) for p in self.probabilities.max(1).values.tolist()]
         return {
             "label": self.label, "confidence": round(self.confidence, 6), "tree": str(self), "probabilities": rounded,
-            "drawing": self.drawing(), "nodes": [list(pair) for pair in zip(self.labels, sure, strict=True)],
-        }  # fmt: skip
+            "nodes": [list(pair) for pair in zip(self.labels, sure, strict=True)],
+        } | ({"drawing": self.drawing()} if draw else {})  # fmt: skip
 
 
 class NodeAccuracy:
