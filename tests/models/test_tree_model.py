@@ -167,13 +167,15 @@ def test_predict(command, trained, tmp_path):
 
 
 def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):
-    """The drawing of so many nested nodes would take 600 million characters."""
-    deep = b"(_ " * 20_000 + b"good" + b")" * 20_000
+    """The drawing of so many nested nodes would take 6 million characters."""
+    deep = b"(_ " * 2_000 + b"good" + b")" * 2_000
     code, out, _ = command("predict", trained, "--json", given=deep)
     said = json.loads(out)
-    assert (code, len(said["nodes"]), "drawing" in said) == (0, 20_000, False)
+    assert (code, len(said["nodes"]), "drawing" in said) == (0, 2_000, False)
     _, out, _ = command("predict", trained, "--json", "--draw", given=b"(_ (_ not) (_ good))\n")
     assert len(json.loads(out)["drawing"].splitlines()) == 3
+    code, _, err = command("predict", trained, "--draw", "--n-best", 2, given=b"(_ good)\n")
+    assert (code, "--draw: --n-best is for taggers" in err) == (2, True)
 
 
 def test_check(command, woods):
