@@ -201,6 +201,8 @@ def test_forms_rhymes_and_acrostics(works, run, tmp_path):
         (["--greedy", "--temperature", 1], 2, "--greedy"),
         (["--greedy", "--beam", 2], 2, "--greedy"),
         (["-n", 0], 2, "-n"),
+        (["-n", 2, "--greedy"], 2, "every text would be the same"),
+        (["-n", 2, "--beam", 3], 2, "every text would be the same"),
         (["--length", 0], 2, "--length"),
         (["--temperature", "hot"], 2, "--temperature"),
         (["--temperature", 0], 1, "temperature must be above 0"),

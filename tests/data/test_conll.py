@@ -84,7 +84,7 @@ def test_blank_lines_and_white_space_part_sentences(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "line"),
     [
-        ("a\tX\nb\n", {}, "data.conll:2: no tabs between columns, where line 1 has tabs; use one of them throughout"),
+        ("a\tX\nb\n", {}, "data.conll:2: 1 column, where line 1 has 2; give each word all of its columns"),
         ("a\tX\nb\tY\tZ\n", {}, "data.conll:2: 3 columns, where line 1 has 2; give each word all of its columns"),
         ("a X\nb\n", {}, "data.conll:2: 1 column, where line 1 has 2; give each word all of its columns"),
         ("a X\nb\tY\n", {}, "data.conll:2: tabs between columns, where line 1 has spaces; use one of them throughout"),

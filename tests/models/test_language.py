@@ -140,6 +140,7 @@ def test_scoring_sentences_of_running_text(make):
     found = next(model.score(["abba"]))
     assert found.log_probs == pytest.approx(plain_log_probs(model, ids_of(model, "abba")), abs=1e-5)
     assert [score.tokens for score in model.score([""])] == [[]]
+    assert [found.line for found in model.score("abba")] == ["abba"]
 
 
 def test_long_lines_are_read_in_windows(make, monkeypatch):

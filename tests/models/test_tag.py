@@ -240,6 +240,13 @@ def test_resuming_gives_the_same_weights(settings, tmp_path, monkeypatch, output
     assert weights(cut) == weights(whole)
 
 
+def test_a_file_read_by_another_scheme_is_not_taken_from_the_cache(settings, tmp_path):
+    (tmp_path / "names.conll").write_text("Ada I-per\nsaw O\n\nBob I-per\n")
+    said = [Tagger.prepare(settings(train=tmp_path / "names.conll", dev=None, column="2", scheme=scheme))[1].notes
+            for scheme in ("iob1", "iob2")]  # fmt: skip
+    assert not said[0] and "2 tags break the rules of iob2" in said[1][0]
+
+
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes"])
 def test_every_scheme_is_recognised_and_given_back(settings, tmp_path, scheme):
     path = tmp_path / "train.conll"
@@ -304,7 +311,7 @@ def test_parts_of_similar_length():
 @pytest.mark.parametrize(
     ("train", "dev", "line"),
     [
-        ("a\tX\nb\n", None, "train.conll:2: no tabs between columns, where line 1 has tabs"),
+        ("a\tX\nb\n", None, "train.conll:2: 1 column, where line 1 has 2"),
         ("a\tX\nb\tX\n", None, "train.conll: every word has the tag 'X'; give examples of at least two tags"),
         ("a\tO\nb\tB-P\nc\tBP\n", None, "train.conll:3: the tag 'BP' is not O, B-TYPE, I-TYPE and so on"),
         ("a\tX\nb\tY\n", "a\tX\n\nb\tZ\n", "dev.conll:3: the tag 'Z' is not in the training data"),

@@ -39,9 +39,9 @@ def layers(
     are listed with what was found; those that do not hold are red.
 
     \b
-    carousel bench layers                  all shapes, some minutes
-    carousel bench layers --quick          a first impression
-    carousel bench layers --seconds 3      on a busy machine
+    carousel bench layers                # all shapes, some minutes
+    carousel bench layers --quick        # a first impression
+    carousel bench layers --seconds 3    # on a busy machine
     """
     from carousel.bench import layers
 
@@ -57,8 +57,8 @@ def lm(
     """Training and generation of language models against plain PyTorch, and the engine against a bare loop.
 
     \b
-    carousel bench lm                      two minutes
-    carousel bench lm --seconds 20         on a busy machine
+    carousel bench lm                    # two minutes
+    carousel bench lm --seconds 20       # on a busy machine
     """
     from carousel.bench import lm
 
@@ -82,9 +82,9 @@ def output(
     ratio is theirs / ours; claims that do not hold are red.
 
     \b
-    carousel bench output                  all shapes, a minute
-    carousel bench output --quick          a first impression
-    carousel bench output --seconds 15     on a busy machine
+    carousel bench output                # all shapes, a minute
+    carousel bench output --quick        # a first impression
+    carousel bench output --seconds 15   # on a busy machine
     """
     from carousel.bench import output
 
@@ -100,8 +100,8 @@ def tag(
     """Training of taggers, softmax and CRF, with characters, against the same networks in plain PyTorch.
 
     \b
-    carousel bench tag                     half a minute
-    carousel bench tag --seconds 20        on a busy machine
+    carousel bench tag                   # half a minute
+    carousel bench tag --seconds 20      # on a busy machine
     """
     from carousel.bench import tag
 
@@ -119,8 +119,8 @@ def tree(
     """Training on trees by levels against the same network node by node in plain PyTorch.
 
     \b
-    carousel bench tree                    some seconds
-    carousel bench tree --seconds 20       on a busy machine
+    carousel bench tree                  # some seconds
+    carousel bench tree --seconds 20     # on a busy machine
     """
     from carousel.bench import tree
 
@@ -141,8 +141,8 @@ def translate(
     taking turns, best of several.
 
     \b
-    carousel bench translate               some minutes
-    carousel bench translate --seconds 60  on a busy machine
+    carousel bench translate             # some minutes
+    carousel bench translate --seconds 60  # on a busy machine
     """
     from carousel.bench import translate
 

@@ -36,8 +36,8 @@ def list_corpora(
     """Which corpora there are, where each comes from and under which licence.
 
     \b
-    carousel data list                     a table
-    carousel data list --json              for scripts
+    carousel data list                   # a table
+    carousel data list --json            # for scripts
     """
     from rich.table import Table
 
@@ -84,9 +84,9 @@ def get(
     they come from, what was done to them and what was left out.
 
     \b
-    carousel data get tang                          into data/tang
+    carousel data get tang                        # into data/tang
     carousel data get quran --pair en-fr --out fr   English and French
-    carousel data get ptb --force                   once more
+    carousel data get ptb --force                 # once more
     """
     from rich.console import Console
 

@@ -112,8 +112,8 @@ def beam(
     """Greedy, beam and exhaustive search: how often each finds the best sequence, and what it costs.
 
     \b
-    carousel lab beam                      a table, in ten seconds
-    carousel lab beam --out beam           and a page with the tree of a search
+    carousel lab beam                    # a table, in ten seconds
+    carousel lab beam --out beam         # and a page with the tree of a search
     carousel lab beam --vocabulary 8 --longest 4
     """
     from carousel import lab
@@ -139,7 +139,7 @@ def bleu(
     \b
     carousel lab bleu
     carousel lab bleu "ein mann geht" "ein mann läuft" "ein mann geht dort"
-    carousel lab bleu --out bleu           and a page
+    carousel lab bleu --out bleu         # and a page
     """
     from carousel import lab
 
@@ -206,7 +206,7 @@ def compile_dfa(
     \b
     carousel lab compile-dfa
     carousel lab compile-dfa "(ab|c)*" "a*b*c*" --shortest 7
-    carousel lab compile-dfa --out automata     and a page
+    carousel lab compile-dfa --out automata   # and a page
     """
     from carousel import lab
     from carousel.lab.claims.compile_dfa import PATTERNS
@@ -232,7 +232,7 @@ def forget_argmax(
 
     \b
     carousel lab forget-argmax
-    carousel lab forget-argmax --run demo-dates/run --out gates      and what the gates of a model do
+    carousel lab forget-argmax --run demo-dates/run --out gates    # and what the gates of a model do
     """
     from carousel import lab
 
@@ -300,7 +300,7 @@ def jacobian(
     \b
     carousel lab jacobian
     carousel lab jacobian --hidden 20 --out jacobian
-    carousel lab jacobian --run demo-dates/run --out spectrum       and the eigenvalues of a trained model
+    carousel lab jacobian --run demo-dates/run --out spectrum     # and the eigenvalues of a trained model
     """
     from carousel import lab
 
@@ -435,7 +435,7 @@ def sentiment(
 
     \b
     carousel lab sentiment
-    carousel lab sentiment --out sentiment      and a page
+    carousel lab sentiment --out sentiment    # and a page
     """
     from carousel import lab
 
@@ -457,7 +457,7 @@ def vanishing(
 
     \b
     carousel lab vanishing
-    carousel lab vanishing --run demo-dates/run --out vanishing      and in a trained model
+    carousel lab vanishing --run demo-dates/run --out vanishing    # and in a trained model
     """
     from carousel import lab
 

@@ -67,9 +67,9 @@ def root(
     """Recurrent networks for PyTorch, at fused speed, with glass walls.
 
     \b
-    carousel demo                see it work: a translator of dates, in two minutes
-    carousel bench layers        measure it here, against torch.nn
-    carousel demo --help         what a command does, with examples
+    carousel demo              # see it work: a translator of dates, in two minutes
+    carousel bench layers      # measure it here, against torch.nn
+    carousel demo --help       # what a command does, with examples
     """
 
 

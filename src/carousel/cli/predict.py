@@ -38,14 +38,16 @@ def predict(
     carousel predict run texts.txt > labels.tsv
     echo "a warm , funny film" | carousel predict run
     carousel predict run texts.txt --out labels.jsonl
-    carousel predict run untagged.conll --n-best 3           a tagger's three best taggings
-    carousel predict run trees.txt --draw                    every node of a tree with its label
+    carousel predict run untagged.conll --n-best 3         # a tagger's three best taggings
+    carousel predict run trees.txt --draw                  # every node of a tree with its label
     """
     from carousel.report import replacing
 
     if conll and data is None:
         raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
-    model = load(run, "tag" if conll or n_best is not None else "tree" if draw else None)
+    tagging = conll or n_best is not None
+    what = "--draw" if not tagging else "--n-best" if n_best is not None else "--conll"
+    model = load(run, "tag" if tagging else "tree" if draw else None, what=what)
     options = {} if n_best is None else {"n_best": n_best}
     own = conll or (data is not None and data.suffix in model.own_files)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
@@ -82,7 +84,7 @@ def check(
     carousel check reviews.tsv --dev dev.tsv
     carousel check tweets.csv --set text_column=tweet --set label_column=topic
     carousel check poems.txt --dev dev.txt --json | jq .warnings
-    carousel check train.en train.de --dev dev.en dev.de         two files: a text and its translation
+    carousel check train.en train.de --dev dev.en dev.de       # two files: a text and its translation
     carousel check pairs.tsv --task translate
     """
     from rich.console import Console

@@ -25,25 +25,25 @@ EXAMPLES = {
     "lm": """Train a language model on a text file; afterwards it can be evaluated and can write.
 
     \b
-    carousel train lm poems.txt --dev dev.txt --out run      each line is one item
-    carousel train lm play.txt --layout running --out run    one stream of characters
+    carousel train lm poems.txt --dev dev.txt --out run    # each line is one item
+    carousel train lm play.txt --layout running --out run  # one stream of characters
     carousel train lm ptb.txt --layout sentences --tokens word --layers 2 --out run
-    carousel train lm --out run --resume                     go on after a stop
+    carousel train lm --out run --resume                   # go on after a stop
     carousel train lm --config run/config.yaml --seed 1 --out again
 
     Then: carousel eval run dev.txt, carousel generate run.""",
     "bilm": """Train a two-way language model on text, for vectors of words in their context.
 
     \b
-    carousel train bilm text.txt --dev dev.txt --out bilm          a sentence a line, spaces between words
-    carousel train bilm train.conllu --dev dev.conllu --out bilm   a word a line; its tags are not read
+    carousel train bilm text.txt --dev dev.txt --out bilm        # a sentence a line, spaces between words
+    carousel train bilm train.conllu --dev dev.conllu --out bilm   # a word a line; its tags are not read
     carousel train bilm text.txt --characters none --cell gru --out bilm
 
     Then: carousel eval bilm dev.txt, carousel train tag names.conll --embedder bilm --out run.""",
     "classify": """Train a classifier on a table of texts and labels: TSV, CSV or JSONL.
 
     \b
-    carousel train classify reviews.tsv --dev dev.tsv --out run       two columns: text, label
+    carousel train classify reviews.tsv --dev dev.tsv --out run     # two columns: text, label
     carousel train classify tweets.csv --text-column tweet --label-column topic --out run
     carousel train classify log.tsv --text-column 3 --label-column 1 --class-weights balanced --out run
     carousel train classify reviews.tsv --vectors glove.txt --embedding 300 --lower --out run
@@ -54,7 +54,7 @@ EXAMPLES = {
 
     \b
     carousel train tag train.conllu --dev dev.conllu --column upos --out run
-    carousel train tag names.conll --dev dev.conll --out run           the last column has the tags
+    carousel train tag names.conll --dev dev.conll --out run         # the last column has the tags
     carousel train tag chunks.txt --column 3 --output crf --train-scheme iob2 --out run
     carousel train tag train.conllu --characters cnn --cell gru --layers 2 --out run
 
@@ -64,7 +64,7 @@ EXAMPLES = {
 
     \b
     carousel train encode pairs.tsv --dev dev.tsv --label-column relatedness_score --out run
-    carousel train encode snli.tsv --target class --hidden 300 --out run      entailment: a class
+    carousel train encode snli.tsv --target class --hidden 300 --out run    # entailment: a class
     carousel train encode pairs.tsv --pooling attention --cell gru --out run
 
     Then: carousel embed run texts.txt --out vectors.npy, carousel similar run texts.txt --to "a dog runs".""",
@@ -80,7 +80,7 @@ EXAMPLES = {
     "forecast": """Train a forecaster on a series in CSV: a time and some numbers in every row.
 
     \b
-    carousel train forecast flights.csv --horizon 12 --out run         the last fifth is held out
+    carousel train forecast flights.csv --horizon 12 --out run       # the last fifth is held out
     carousel train forecast load.csv --columns OT --season 24 --horizon 24 --out run
     carousel train forecast sales.csv --logarithm --decoding autoregressive --out run
 
@@ -90,7 +90,7 @@ EXAMPLES = {
     \b
     carousel train translate train.en train.de --dev dev.en dev.de --out run
     carousel train translate pairs.tsv --dev dev.tsv --shared --vocabulary-size 10000 --out run
-    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run    the other way
+    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run  # the other way
     carousel train translate train.en train.de --attention dot --cell gru --input-feeding --out run
 
     Then: carousel translate run texts.txt, carousel eval run dev.en dev.de.""",

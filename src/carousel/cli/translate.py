@@ -101,7 +101,7 @@ def translate(
     carousel translate run texts.txt > translated.txt
     echo "a man is sleeping ." | carousel translate run
     carousel translate run texts.txt --beam 10 --length gnmt --alpha 1 -n 3
-    carousel translate run texts.txt --with run2 --with run3          an ensemble
+    carousel translate run texts.txt --with run2 --with run3        # an ensemble
     carousel translate run texts.txt --temperature 0.8 --top-k 20 --seed 7
     carousel translate run texts.txt --unknown replace --alignment links.txt
     echo "a man is sleeping ." | carousel translate run --attention a.png --tree -
@@ -130,7 +130,7 @@ def translate(
         attention=alignment is not None or attention is not None or as_json,
         window=1 if data is None and sys.stdin.isatty() else 1024, **wish,
     )  # fmt: skip
-    if attention is not None and model.decoder.attention is None:
+    if (attention or alignment) is not None and model.decoder.attention is None:
         raise ValueError(f"{run}: the model has no attention to show; train one with attention: additive")
     with ExitStack() as files:
         file = files.enter_context(replacing(out)) if out is not None else None

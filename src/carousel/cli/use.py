@@ -15,13 +15,13 @@ TITLES = {"confusion": "confusion: a row for what it is, a column for what was s
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
-def load(folder: Path, *tasks: str | None) -> Any:
-    """The model in a run directory; if tasks are named, it must be one of those."""
+def load(folder: Path, *tasks: str | None, what: str = "this command") -> Any:
+    """The model in a run directory; if tasks are named, it must be one of those, for which `what` is."""
     from carousel.training import Run, RunError
 
     kind, _ = Run(folder).settings()
     if (named := list(filter(None, tasks))) and kind.name not in named:
-        raise RunError(f"{folder}: a {kind.name} run; this command takes a {' or '.join(named)} run")
+        raise RunError(f"{folder}: {what} is for runs of {' or '.join(named)}; this is one of {kind.name}")
     return Run(folder).load()
 
 
@@ -46,7 +46,7 @@ def evaluate(
     carousel eval run dev.en dev.de --worst 10
     """
     options = {name: value for name, value in (("beam", beam), ("worst", worst)) if value is not None}
-    model = load(run, "translate" if options else None)
+    model = load(run, "translate" if options else None, what=" and ".join(f"--{name}" for name in options))
     if len(data) > model.files:
         raise typer.BadParameter(f"a {model.name} model is evaluated on one file, got {len(data)}", param_hint="DATA")
     found = model.evaluate(*data, **options)
@@ -163,7 +163,7 @@ def generate(
     """Let a language model write. What is drawn depends on the seed alone, not on the batch.
 
     \b
-    carousel generate run                                    one text, drawn
+    carousel generate run                                  # one text, drawn
     carousel generate run --prompt 明月 --greedy
     carousel generate run -n 5 --top-k 10 --temperature 0.8 --seed 7
     carousel generate run --form 五言律詩 --acrostic 春眠不覺 --top-k 20
@@ -176,6 +176,8 @@ def generate(
         raise typer.BadParameter(
             "greedy neither draws nor searches; leave the other options away", param_hint="--greedy"
         )
+    if n > 1 and (greedy or beam is not None) and not drawn:
+        raise typer.BadParameter("without drawing, every text would be the same; leave it away", param_hint="--n")
     if not (greedy or drawn or beam is not None):
         temperature = 1.0
     model = load(run, "lm")

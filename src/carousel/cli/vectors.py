@@ -25,8 +25,8 @@ def embed(
 
     \b
     carousel embed run texts.txt --out vectors.npy
-    carousel embed run texts.txt --out vectors.parquet       columns text and vector
-    carousel embed bilm text.txt --out words.parquet         columns line, word and vector: all layers, end to end
+    carousel embed run texts.txt --out vectors.parquet     # columns text and vector
+    carousel embed bilm text.txt --out words.parquet       # columns line, word and vector: all layers, end to end
     """
     import numpy as np
 

@@ -52,7 +52,8 @@ class TextCheck:
         for facts in filter(None, (self.train, self.dev)):
             name = facts.file
             if facts.unknown_rate > 0.1:
-                found.append(f"{name}: {facts.unknown_rate:.1%} of the tokens are unknown; enlarge the vocabulary")
+                said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
+                found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
             if self.kind == "word" and facts.median == 1 and facts.repeated is not None:
                 found.append(f"{name}: most lines are one word: the text has no spaces; use characters")
             if facts.repeated and facts.repeated > 0.01 * facts.lines:

@@ -58,6 +58,7 @@ class TableCheck:
     dev: TableFacts | None
     shared: int | None  # texts of dev that are trained on too; None without dev
     extra: TableFacts | None = None  # more to train on
+    weighted: bool = True  # whether classes can be given weights
 
     @property
     def files(self) -> list[TableFacts]:
@@ -74,13 +75,14 @@ class TableCheck:
             found.append(f"{train.file}: {len(train.labels):,} labels in {train.texts:,} rows; is it the right column?")
         else:
             (rare, least), often = min(train.labels.items(), key=lambda item: item[1]), max(train.labels.values())
-            if often >= 10 * least:
+            if often >= 10 * least and self.weighted:
                 said = f"{rare!r} is {least:,} of {train.texts:,} texts"
                 found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
         for facts in self.files:
             name = facts.file
             if facts.unknown_rate > 0.1:
-                found.append(f"{name}: {facts.unknown_rate:.1%} of the tokens are unknown; enlarge the vocabulary")
+                said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
+                found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
             if facts.contradictory:
                 found.append(f"{name}: {facts.contradictory:,} texts stand there before with another label")
             elif facts.repeated > 0.01 * facts.texts:
@@ -139,6 +141,7 @@ def check_tables(
     change: Callable[[str], str] = str,
     *,
     extra: Rows | None = None,
+    weighted: bool = True,
 ) -> TableCheck:
     """Read `train`, `dev` and `extra` (more to train on) once each and say what is in them, as `vocabulary` sees it.
 
@@ -160,7 +163,7 @@ def check_tables(
     if dev is not None:
         dev_facts, texts = _read(dev, vocabulary, max_length, change)
         shared = sum(count for text, count in texts.items() if text in known)
-    return TableCheck(len(vocabulary), max_length, train_facts, dev_facts, shared, extra_facts)
+    return TableCheck(len(vocabulary), max_length, train_facts, dev_facts, shared, extra_facts, weighted)
 
 
 def _read(

@@ -165,7 +165,8 @@ class TaggedSentences:
     def made_by(self) -> dict[str, Any]:
         return {
             "reader": "conll", "column": self.source.column, "word_column": self.source.word_column,
-            "max_length": self.max_length, "with_characters": self.characters, **self.lexicon.fingerprint,
+            "max_length": self.max_length, "with_characters": self.characters, "written": self.lexicon.written,
+            **self.lexicon.fingerprint,
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:

@@ -89,7 +89,7 @@ class Temperature:
 
     def __init__(self, t: float):
         if not 0 < t < float("inf"):
-            raise ValueError(f"temperature must be above 0 and finite, got {t}; Greedy() is what 0 would mean")
+            raise ValueError(f"temperature must be above 0 and finite, got {t}; 0 would be greedy search")
         self.t = t
 
     def check(self, vocab_size: int) -> None:
@@ -119,7 +119,9 @@ class TopK:
 
     def check(self, vocab_size: int) -> None:
         if self.k > vocab_size:
-            raise ValueError(f"{self!r}: k is larger than the vocabulary, which has {vocab_size} tokens")
+            raise ValueError(
+                f"{self!r}: k is larger than the vocabulary, which has {vocab_size} tokens; take a smaller one"
+            )
 
     def __call__(self, candidates: Candidates) -> Candidates:
         return candidates.narrow(self.k)

@@ -282,7 +282,7 @@ class SentenceEncoder(Task):
         judgement = Judgement.of(table, s.target)
         vocabulary = s.make_vocabulary((s.read_text(t) for row in table for t in (row.first, row.second)), s.tokens)
         dev = None if s.dev is None else Joined(s.table(s.dev), judgement)
-        return check_tables(Joined(table, judgement), dev, vocabulary, 2 * s.max_length, s.read_text)
+        return check_tables(Joined(table, judgement), dev, vocabulary, 2 * s.max_length, s.read_text, weighted=False)
 
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")

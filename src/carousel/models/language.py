@@ -168,9 +168,9 @@ class LanguageModel(Task):
         return list(write(self, [p for p in prompts for _ in range(n)], Writing(**wish), seed=seed))
 
     @torch.no_grad()
-    def score(self, lines: Iterable[str]) -> Iterator[Scored]:
+    def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
         """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
-        for line in lines:
+        for line in [lines] if isinstance(lines, str) else lines:
             ids = [int(i) for i in self.vocabulary.encode(line)]
             ends = self.settings.layout != "running"
             targets = torch.tensor([*ids, END] if ends else ids).unsqueeze(1)

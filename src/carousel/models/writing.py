@@ -174,7 +174,8 @@ def _read_prompt(prompt: str, number: int, vocabulary: Vocabulary, unknown: bool
         parts = prompt if vocabulary.kind == "character" else prompt.split()
         strange = next(part for part, i in zip(parts, ids, strict=True) if i == UNK)
         raise ValueError(
-            f"prompt {number + 1}: the model does not know {strange!r}; choose another, or allow unknown ones"
+            f"prompt {number + 1}: the model does not know {strange!r}; choose another, or allow unknown ones "
+            "(--unknown)"
         )
     return ids
 

@@ -172,7 +172,7 @@ class Jacobian(Finding):
 
     @staticmethod
     def spectrum_figure(spectrum: Spectrum) -> Any:
-        drawn = figure(620, hovermode="closest", width=680)
+        drawn = figure(700, hovermode="closest", width=680)
         angles = [2 * math.pi * k / 200 for k in range(201)]
         drawn.add_scatter(
             x=[math.cos(a) for a in angles], y=[math.sin(a) for a in angles], name="|λ| = 1",

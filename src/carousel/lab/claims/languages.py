@@ -189,6 +189,7 @@ class Languages(Finding):
             f"{listing(f'{rate:g}' for rate in s.rates)}, the one counts that reads most strings of size "
             f"{s.trained + 1} to {s.further}. The size n is that of aⁿbⁿ, the number of pairs of brackets, and the "
             "length of a string of zeros and ones, which may end where its ones are even.",
+            "The training was settled by trying what lets an LSTM count far; another may suit another cell better.",
             f"Then they read strings up to n = {s.tested}. A string is right if there is no mistake after any of its "
             "symbols.",
             "The counting unit is the one whose state (c, or h in a cell without one) correlates most, in either "

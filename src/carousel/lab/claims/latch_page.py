@@ -159,7 +159,7 @@ def plot_unit() -> Any:
 def fixed_points(w: float, x: float) -> list[tuple[float, bool]]:
     """All h with h = tanh(w h + x), and whether each is stable: what is near it comes nearer.
 
-    >>> [(round(h, 3), stable) for h, stable in fixed_points(2.0, 0.0)]
+    >>> [(round(h, 3) + 0.0, stable) for h, stable in fixed_points(2.0, 0.0)]
     [(-0.958, True), (0.0, False), (0.958, True)]
     """
 
