@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny import fit, language, outcome
 
@@ -218,6 +218,7 @@ def test_a_pair_that_is_not_yaml():
 paths = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).map(Path)
 
 
+@example(train=Path("\xa0@"), dev=None, lr=1.0, clip=0.0, seed=0, tied=False)  # a space that is not YAML's
 @given(
     train=paths,
     dev=st.none() | paths,

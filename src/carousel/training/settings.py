@@ -140,7 +140,7 @@ class Settings(BaseModel):
             value = yaml.safe_dump(
                 _plain(getattr(self, name)), allow_unicode=True, default_flow_style=True, width=10**6
             )
-            line = f"{name}: {value.removesuffix('...' + chr(10)).strip()}  # {field.description}\n"
+            line = f"{name}: {value.removesuffix('...' + chr(10)).strip(chr(10))}  # {field.description}\n"
             groups.setdefault(group_of(field), []).append(line)
         return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items())
 
