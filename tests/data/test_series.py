@@ -63,6 +63,7 @@ def test_a_gap_at_the_beginning_takes_the_first_value(tmp_path):
 
 BAD = {
     "t,x\n2020-01-01,1\n2020-01-02,two\n": "s.csv:3: 'two' in column x is not a number; mend it, or leave it empty",
+    "t,x\n31/01/2020,1\n01/02/2020,2\n": "neither a number nor a time as it is read here; write 2020-01-31, or",
     't;x\n2020-01-01;1\n2020-01-02;"1,5"\n': "write 1.5 rather than 1,5",
     "t,x\n2020-01-01,1\n2020-01-01,2\n": "s.csv:3: the time 2020-01-01 is that of line 2 too",
     "t,x\n2020-01-02,1\n2020-01-01,2\n": "s.csv:3: the time 2020-01-01 comes before that of line 2; sort",

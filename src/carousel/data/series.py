@@ -198,6 +198,9 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
         return math.nan
     found = _plain(cell)
     if found is None or math.isinf(found):
+        if re.fullmatch(r"\d+[./-]\d+[./-]\d+.*", cell):
+            problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
+            raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00")
         remedy = "write 1.5 rather than 1,5" if re.fullmatch(r"[-+]?\d+,\d+", cell) else "mend it, or leave it empty"
         raise DataError(path, line, f"{cell[:40]!r} in column {name} is not a number", remedy)
     return found
