@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import collate
 from carousel.data.wordbook import Wordbook
@@ -22,7 +21,6 @@ from carousel.models.bilm import BiLanguageModel, BilmSettings, mark, turned
 from carousel.models.embedder import Embedder
 from carousel.models.encoder import CELLS
 from carousel.training import SettingsError, engine
-from carousel.training.module import Module
 
 SENTENCES = ["the cat sat", "a dog", "dog", "the old dog saw the cat", "Zoe sat", "the cat saw a dog and sat down"]
 SMALL = {"embedding": 6, "hidden": 6, "character_embedding": 4, "character_hidden": 5, "batch_size": 3, "lr": 0.02,
@@ -296,27 +294,9 @@ def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path):
     assert f"{found['perplexity_backward']:.2f}" in page
 
 
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, average=0.9, recurrent_dropout=0.1)
-    whole = engine.train(BiLanguageModel, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    real = Module.training_step
-
-    def killed(self, batch, index):
-        if (self.current_epoch, index) == (1, 3):
-            raise Killed
-        return real(self, batch, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Module, "training_step", killed)
-        with pytest.raises(Killed):
-            engine.train(BiLanguageModel, noisy, tmp_path / "part", quiet=True, report=False)
-    part = engine.train(BiLanguageModel, noisy, tmp_path / "part", quiet=True, report=False, resume=True)
-    assert part.weights.read_bytes() == whole.weights.read_bytes()
-    assert part.metrics.read_text() == whole.metrics.read_text()
+    goes_on(BiLanguageModel, noisy, index=3)
 
 
 def test_long_sentences_are_cut_for_training_alone(settings, tmp_path):
@@ -341,43 +321,36 @@ def test_given_vectors(settings, tmp_path):
 # ---------------------------------------------------------------- the command line
 
 
-def command(capsys, *args):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(arg) for arg in args])
-    told = capsys.readouterr()
-    return stopped.value.code, told.out, told.err
-
-
 def options(given):
     return [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
 
 
-def test_from_a_file_of_columns_on_the_command_line(tmp_path, capsys, monkeypatch):
+def test_from_a_file_of_columns_on_the_command_line(tmp_path, command, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     file = tmp_path / "ud.conllu"
     rows = ["# a comment", "1-2\tdon't" + "\t_" * 8, "1\tDo" + "\t_" * 8, "2\tn't" + "\t_" * 8, ""]
     file.write_text("\n".join(rows * 5) + "\n")
     plain = tmp_path / "plain.txt"
     plain.write_text("Do n't\n" * 5)
-    code, out, err = command(capsys, "check", file, "--task", "bilm", "--json")
+    code, out, err = command("check", file, "--task", "bilm", "--json")
     assert (code, err) == (0, "")
     assert (json.loads(out)["train"]["lines"], json.loads(out)["train"]["tokens"]) == (5, 10)
     run = tmp_path / "run"
-    code, _, err = command(capsys, "train", "bilm", file, "--dev", plain, "--out", run, "--quiet", *options(SMALL))
+    code, _, err = command("train", "bilm", file, "--dev", plain, "--out", run, "--quiet", *options(SMALL))
     assert (code, err) == (0, "")
-    found = [json.loads(command(capsys, "eval", run, path, "--json")[1]) for path in (file, plain)]
+    found = [json.loads(command("eval", run, path, "--json")[1]) for path in (file, plain)]
     assert found[0]["perplexity"] == pytest.approx(found[1]["perplexity"])
     assert found[0]["words"] == 10
-    code, out, err = command(capsys, "embed", run, plain, "--out", tmp_path / "words.parquet")
+    code, out, err = command("embed", run, plain, "--out", tmp_path / "words.parquet")
     assert (code, err) == (0, "")
     assert out == f"{tmp_path / 'words.parquet'}: 10 vectors of 36 numbers\n"
     rows = pq.read_table(tmp_path / "words.parquet").to_pylist()
     assert [(row["line"], row["word"]) for row in rows[:3]] == [(1, "Do"), (1, "n't"), (2, "Do")]
     layers = carousel.load(run).embed("Do n't")
     np.testing.assert_allclose(rows[1]["vector"], np.concatenate([layer[1] for layer in layers]), rtol=1e-4, atol=1e-6)
-    code, _, err = command(capsys, "similar", run, plain, "--to", "Do")
+    code, _, err = command("similar", run, plain, "--to", "Do")
     assert code == 1 and "this command is for runs of encode; this is one of bilm" in err
-    code, _, err = command(capsys, "predict", run, plain)
+    code, _, err = command("predict", run, plain)
     assert code == 1 and "does not predict" in err
 
 
@@ -397,7 +370,7 @@ def test_settings_that_cannot_be(settings, given, told):
     assert str(error.value).startswith(told)
 
 
-def test_bad_files_leave_nothing(tmp_path, capsys):
+def test_bad_files_leave_nothing(tmp_path, command):
     run = tmp_path / "run"
     for name, content, told in (
         ("blank.txt", b"\n \n", "all 2 lines are blank"),
@@ -406,7 +379,7 @@ def test_bad_files_leave_nothing(tmp_path, capsys):
         ("rare.txt", b"one two\n", "no word occurs 2 times or more"),
     ):
         (tmp_path / name).write_bytes(content)
-        code, out, err = command(capsys, "train", "bilm", tmp_path / name, "--out", run)
+        code, out, err = command("train", "bilm", tmp_path / name, "--out", run)
         assert (code, out, len(err.splitlines())) == (1, "", 1)
         assert name in err and told in err
         assert not run.exists()

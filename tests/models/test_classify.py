@@ -1,24 +1,20 @@
 """The classifier: its loss by hand, texts that do not feel their neighbours, runs end to end, and bad files."""
 
-import io
 import json
 import math
 import random
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import UNK, DataError, Vocabulary
 from carousel.data.examples import collate
 from carousel.data.tables import Table
 from carousel.models.classify import Classifier, ClassifySettings
 from carousel.models.encoder import CELLS
 from carousel.training import SettingsError, engine
-from carousel.training.module import Module
 
 WORDS = ["the", "a", "film", "scene", "plot", "actor", "was", "is", "rather", "quite"]
 TELLING = {"good": ["warm", "funny", "fine"], "bad": ["dull", "flat", "endless"]}
@@ -186,42 +182,12 @@ def test_it_learns_and_says_so(trained, reviews, capsys):
     assert "heatmap" in page
 
 
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, recurrent_dropout=0.2, average=0.9, schedule="cosine", pooling="attention")
-    whole = engine.train(Classifier, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    step = Module.training_step
-
-    def dying(self, batch, index):
-        if self.current_epoch == 1 and index == 5:
-            raise Killed
-        return step(self, batch, index)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Module, "training_step", dying)
-        engine.train(Classifier, noisy, tmp_path / "stopped", quiet=True, report=False)
-    resumed = engine.train(Classifier, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
-    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
-    assert resumed.metrics.read_text() == whole.metrics.read_text()
+    goes_on(Classifier, noisy)
 
 
 # ---------------------------------------------------------------- the command line
-
-
-@pytest.fixture
-def command(capsys, monkeypatch):
-    """Run `carousel …`: exit code, standard output, standard error."""
-
-    def run(*args, given=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        with pytest.raises(SystemExit) as stop:
-            cli.main([str(arg) for arg in args])
-        return stop.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 def test_predict(command, trained, tmp_path):

@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import load_file
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import UNK, Vocabulary
 from carousel.data.reading import Reading
 from carousel.data.wordbook import Wordbook
@@ -20,7 +19,6 @@ from carousel.models.context import ContextEmbedder, ScalarMix
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.models.tag import Tagger, TagSettings
 from carousel.training import RunError, SettingsError, engine
-from carousel.training.module import Module
 
 NAMES, OTHER = ["Ada", "Alan", "Grace"], ["saw", "the", "moon", "slowly", "near"]
 SMALL = {"embedding": 5, "hidden": 5, "batch_size": 8, "threads": 1, "epochs": 2, "lr": 0.02, "min_frequency": 1}
@@ -58,13 +56,6 @@ def settings(folder, tmp_path):
         return TASKS[task][1].read({**files, **known, **given})
 
     return make
-
-
-def command(capsys, *args):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(arg) for arg in args])
-    told = capsys.readouterr()
-    return stopped.value.code, told.out, told.err
 
 
 # ---------------------------------------------------------------- the mix
@@ -169,33 +160,16 @@ def test_a_frozen_bilm_has_no_dropout_inside(settings):
     assert 0.3 < (made == 0).float().mean() < 0.9
 
 
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings("tag", embedder_tuned=True, word_dropout=0.2, average=0.9)
-    whole = engine.train(Tagger, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    real = Module.training_step
-
-    def killed(self, batch, index):
-        if (self.current_epoch, index) == (1, 2):
-            raise Killed
-        return real(self, batch, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Module, "training_step", killed)
-        with pytest.raises(Killed):
-            engine.train(Tagger, noisy, tmp_path / "part", quiet=True, report=False)
-    part = engine.train(Tagger, noisy, tmp_path / "part", quiet=True, report=False, resume=True)
-    assert part.weights.read_bytes() == whole.weights.read_bytes()
+    goes_on(Tagger, noisy, index=2)
 
 
 # ---------------------------------------------------------------- use
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_run_needs_no_other_run(settings, folder, tmp_path, task, capsys):
+def test_a_run_needs_no_other_run(settings, folder, tmp_path, task, command):
     """Train on a copy of the bilm, remove the copy, and everything still works, in any batch."""
     shutil.copytree(folder / "bilm", tmp_path / "copy")
     run = engine.train(TASKS[task][0], settings(task, embedder=tmp_path / "copy"), tmp_path / "run", quiet=True)
@@ -213,7 +187,7 @@ def test_a_run_needs_no_other_run(settings, folder, tmp_path, task, capsys):
     texts = ["Ada saw the moon", "", "Grace", "the slowly moon near Zoe the moon"]
     file = tmp_path / "lines.txt"
     file.write_text("".join(f"{text}\t{text} too\n" if task == "encode" else f"{text}\n" for text in texts))
-    code, out, err = command(capsys, "predict", run.folder, file, "--json")
+    code, out, err = command("predict", run.folder, file, "--json")
     assert (code, err) == (0, "")
     assert len(out.splitlines()) == 4
     for line, text in zip(out.splitlines(), texts, strict=True):
@@ -268,17 +242,15 @@ def test_options_of_an_embedder_need_one(settings, given):
     assert str(error.value) == f"{name}: there is no embedder; give one, or leave {name} away"
 
 
-def test_on_the_command_line(folder, tmp_path, capsys, monkeypatch):
+def test_on_the_command_line(folder, tmp_path, command, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     given = [part for name, value in SMALL.items() for part in (f"--{name.replace('_', '-')}", value)]
     run = tmp_path / "run"
     asked = ("train", "tag", folder / "tag.conll", "--embedder", folder / "bilm", "--embedder-tuned", "--out", run)
-    code, _, err = command(capsys, *asked, "--quiet", *given)
+    code, _, err = command(*asked, "--quiet", *given)
     assert (code, err) == (0, "")
     assert ContextEmbedder.restore(carousel.load(run).settings, run).tuned
-    code, out, err = command(
-        capsys, "train", "tag", folder / "tag.conll", "--embedder", folder, "--out", tmp_path / "no"
-    )
+    code, out, err = command("train", "tag", folder / "tag.conll", "--embedder", folder, "--out", tmp_path / "no")
     assert (code, out) == (1, "")
     assert err == f"error: {folder}: not a run, it has no config.yaml; give a directory that carousel train made\n"
     assert not (tmp_path / "no").exists()

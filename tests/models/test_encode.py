@@ -1,10 +1,8 @@
 """Sentence encoders: the loss by hand, vectors that do not feel their neighbours, runs end to end, and bad files."""
 
-import io
 import json
 import math
 import random
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,13 +13,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import DataError
 from carousel.data.judged import Judgement
 from carousel.metrics import pearson, spearman
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.training import engine
-from carousel.training.module import Module
 
 NOUNS, VERBS = ["dog", "cat", "man", "girl"], ["runs", "sleeps", "sings"]
 
@@ -137,25 +133,9 @@ def test_it_learns(trained):
     assert len(nearest) == 2
 
 
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, average=0.9)
-    whole = engine.train(SentenceEncoder, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    step = Module.training_step
-
-    def dying(self, batch, index):
-        if self.current_epoch == 1 and index == 5:
-            raise Killed
-        return step(self, batch, index)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Module, "training_step", dying)
-        engine.train(SentenceEncoder, noisy, tmp_path / "stopped", quiet=True, report=False)
-    resumed = engine.train(SentenceEncoder, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
-    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+    goes_on(SentenceEncoder, noisy)
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=3, max_size=12))
@@ -169,19 +149,6 @@ def test_correlations(pairs):
 
 
 # ---------------------------------------------------------------- the command line
-
-
-@pytest.fixture
-def command(capsys, monkeypatch):
-    """Run `carousel …`: exit code, standard output, standard error."""
-
-    def run(*args, given=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        with pytest.raises(SystemExit) as stop:
-            cli.main([str(arg) for arg in args])
-        return stop.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 def test_embed_and_similar(command, trained, tmp_path):

@@ -1,21 +1,17 @@
 """The forecaster: its loss and its errors by hand, no look ahead, runs end to end, and bad files."""
 
-import io
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
 import torch
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import DataError
 from carousel.data.series import read_series
 from carousel.models.forecast import Forecaster, ForecastSettings, Frame
 from carousel.training import engine
-from carousel.training.module import Module
 
 
 def write_series(path, rows=120, variables=("x",), noise=0.05, seed=0):
@@ -174,42 +170,12 @@ def test_it_learns(trained, flights):
     assert said[0].startswith("2000-01  x  ")
 
 
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(dropout=0.2, decoding="autoregressive", average=0.9)
-    whole = engine.train(Forecaster, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    step = Module.training_step
-
-    def dying(self, batch, index):
-        if self.current_epoch == 1 and index == 2:
-            raise Killed
-        return step(self, batch, index)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Module, "training_step", dying)
-        engine.train(Forecaster, noisy, tmp_path / "stopped", quiet=True, report=False)
-    resumed = engine.train(Forecaster, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
-    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
-    assert resumed.metrics.read_text() == whole.metrics.read_text()
+    goes_on(Forecaster, noisy, index=2)
 
 
 # ---------------------------------------------------------------- the command line
-
-
-@pytest.fixture
-def command(capsys, monkeypatch):
-    """Run `carousel …`: exit code, standard output, standard error."""
-
-    def run(*args):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-        with pytest.raises(SystemExit) as stop:
-            cli.main([str(arg) for arg in args])
-        return stop.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 def test_commands(command, trained, flights, tmp_path):

@@ -20,7 +20,6 @@ from carousel.data.wordbook import LONGEST
 from carousel.models.encoder import CELLS
 from carousel.models.tag import Tagger, TagSettings, _parts
 from carousel.training import SettingsError, engine
-from carousel.training.module import Module
 
 NAMES, PLACES, OTHER = ["Ada", "Alan", "Grace"], ["Paris", "Rome"], ["saw", "the", "a", "met", "in", "near", "slowly"]
 
@@ -219,25 +218,8 @@ def test_what_is_predicted_can_be_read_again(trained, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("output", ["softmax", "crf"])
-def test_resuming_gives_the_same_weights(settings, tmp_path, monkeypatch, output):
-    def weights(folder):
-        return (folder / "model.safetensors").read_bytes()
-
-    s = settings(output=output)
-    whole = engine.train(Tagger, s, tmp_path / "whole", quiet=True, report=False).folder
-    step = Module.training_step
-
-    def dies(self, batch, index):
-        if self.global_step == 14:
-            raise SystemExit("killed")
-        return step(self, batch, index)
-
-    monkeypatch.setattr(Module, "training_step", dies)
-    with pytest.raises(SystemExit):
-        engine.train(Tagger, s, tmp_path / "cut", quiet=True, report=False)
-    monkeypatch.undo()
-    cut = engine.train(Tagger, s, tmp_path / "cut", resume=True, quiet=True, report=False).folder
-    assert weights(cut) == weights(whole)
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on, output):
+    goes_on(Tagger, settings(output=output))
 
 
 def test_a_file_read_by_another_scheme_is_not_taken_from_the_cache(settings, tmp_path):

@@ -1,9 +1,7 @@
 """The translator: its network step by step, searches against one another, use, runs end to end, and bad input."""
 
-import io
 import json
 import random
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import Column
 from carousel.data.pairs import collate_pairs
@@ -23,7 +20,6 @@ from carousel.models.encoder import CELLS
 from carousel.models.translate import TranslateSettings, Translator
 from carousel.models.translation import Wish
 from carousel.training import SettingsError, engine
-from carousel.training.module import Module
 
 LETTERS = "abcdef"
 ATTENTIONS = ["additive", "dot", "scaled-dot", "general", "content", "location", "none"]
@@ -385,45 +381,15 @@ def test_settings_that_cannot_be(settings, given, said):
 
 
 @pytest.mark.parametrize("feeding", [False, True])
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch, feeding):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on, feeding):
     noisy = settings(
         dropout=0.3, average=0.9, schedule="cosine", epochs=2, batch_size=64, input_feeding=feeding,
         teacher_forcing=1.0, teacher_forcing_end=0.5 if feeding else 1.0,
     )  # fmt: skip
-    whole = engine.train(Translator, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    step = Module.training_step
-
-    def dying(self, batch, index):
-        if self.current_epoch == 1 and index == 5:
-            raise Killed
-        return step(self, batch, index)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Module, "training_step", dying)
-        engine.train(Translator, noisy, tmp_path / "stopped", quiet=True, report=False)
-    resumed = engine.train(Translator, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
-    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
-    assert resumed.metrics.read_text() == whole.metrics.read_text()
+    goes_on(Translator, noisy)
 
 
 # ---------------------------------------------------------------- the command line
-
-
-@pytest.fixture
-def command(capsys, monkeypatch):
-    """Run `carousel …`: exit code, standard output, standard error."""
-
-    def run(*args, given=""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-        with pytest.raises(SystemExit) as stop:
-            cli.main([str(arg) for arg in args])
-        return stop.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

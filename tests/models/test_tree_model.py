@@ -1,20 +1,16 @@
 """The task on trees: its loss by hand, trees that do not feel their neighbours, runs end to end, and bad files."""
 
-import io
 import json
 import math
 import random
-import sys
 
 import pytest
 import torch
 
 import carousel
-from carousel.cli import main as cli
 from carousel.data.brackets import Tree
 from carousel.models.tree import TreeModel, TreeSettings
 from carousel.training import SettingsError, engine
-from carousel.training.module import Module
 
 SIGNS = {"good": 1, "fine": 1, "bad": 0, "dull": 0}
 
@@ -114,42 +110,12 @@ def test_it_learns_what_not_does(trained, woods):
     assert "Some trees" in (trained / "report.html").read_text("utf-8")
 
 
-def test_a_run_goes_on_where_it_was_killed(settings, tmp_path, monkeypatch):
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, average=0.9, schedule="cosine")
-    whole = engine.train(TreeModel, noisy, tmp_path / "whole", quiet=True, report=False)
-
-    class Killed(BaseException):
-        pass
-
-    step = Module.training_step
-
-    def dying(self, batch, index):
-        if self.current_epoch == 1 and index == 5:
-            raise Killed
-        return step(self, batch, index)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Module, "training_step", dying)
-        engine.train(TreeModel, noisy, tmp_path / "stopped", quiet=True, report=False)
-    resumed = engine.train(TreeModel, noisy, tmp_path / "stopped", quiet=True, report=False, resume=True)
-    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
-    assert resumed.metrics.read_text() == whole.metrics.read_text()
+    goes_on(TreeModel, noisy)
 
 
 # ---------------------------------------------------------------- the command line
-
-
-@pytest.fixture
-def command(capsys, monkeypatch):
-    """Run `carousel …`: exit code, standard output, standard error."""
-
-    def run(*args, given=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        with pytest.raises(SystemExit) as stop:
-            cli.main([str(arg) for arg in args])
-        return stop.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 def test_predict(command, trained, tmp_path):
