@@ -7,7 +7,6 @@ tokens, since speed does not depend on what they say. The plain side is what a t
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +21,9 @@ from torch import Tensor, nn
 from .. import kernels
 from ..data import TextBatch, Vocabulary
 from ..models.language import LanguageModel, LanguageSettings
-from ..report import replacing
 from ..training import Data
 from ..training.optimizers import make_optimizer
+from .claims import measured, print_claims
 from .layers import race
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -181,19 +180,15 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     if not kernels.available():
         raise ValueError(f"bench lm: {kernels.why_not()}")
     console = Console()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with replacing(out / "lm.json") as file:
-            result: dict[str, Any] = {
-                "training": training(seconds),
-                "engine": engine(),
-                "generation": compare_generation(seconds=2 * seconds),
-            }
-            result["claims"] = claims(result)
-            file.write(json.dumps(result, indent=1))
-    finally:
-        torch.set_num_threads(threads)
+
+    def measure() -> dict[str, Any]:
+        return {
+            "training": training(seconds),
+            "engine": engine(),
+            "generation": compare_generation(seconds=2 * seconds),
+        }
+
+    result = measured(out / "lm.json", measure, claims)
     table = Table(title="language models against plain PyTorch, 2 threads")
     for column in ("", "plain", "carousel", "ratio"):
         table.add_column(column, justify="left" if not column else "right")
@@ -204,11 +199,7 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
         rates = [f"{row['poems'] / row[side]:,.1f}" for side in ("torch", "carousel")]
         table.add_row(f"generating, batch {row['batch']}, poems/s", *rates, f"{row['ratio']:.2f}")
     console.print(table)
-    for claim in result["claims"]:
-        mark = "" if claim["holds"] else "  missed"
-        console.print(
-            f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=None if claim["holds"] else "red"
-        )
+    print_claims(console, result["claims"])
     return result
 
 

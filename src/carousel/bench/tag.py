@@ -14,7 +14,6 @@ apart, plain PyTorch is also measured with that trick; this too is a figure with
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,8 @@ from ..data.examples import NO_LABEL, Column, ExampleBatch, collate
 from ..data.tagged import Lexicon
 from ..data.tags import Scheme, all_tags
 from ..models.tag import Tagger, TagSettings
-from ..report import replacing
 from ..training.optimizers import make_optimizer
+from .claims import measured, print_claims
 from .layers import race
 
 WORDS = 8000  # in the vocabulary
@@ -157,15 +156,9 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
 
     if not kernels.available():
         raise ValueError(f"bench tag: {kernels.why_not()}")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with replacing(out / "tag.json") as file:
-            rows = measure(seconds)
-            result = {"training": rows, "claims": claims(rows)}
-            file.write(json.dumps(result, indent=1))
-    finally:
-        torch.set_num_threads(threads)
+
+    result = measured(out / "tag.json", lambda: {"training": measure(seconds)}, lambda found: claims(found["training"]))
+    rows = result["training"]
     table = Table(title="training a tagger, words a second, 2 threads")
     for column in ("", "sentences", "plain", "plain, distinct words", "carousel", "ratios"):
         table.add_column(column, justify="left" if not column else "right")
@@ -175,10 +168,7 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
         table.add_row(row["setup"], row["sentences"], *rates, f"{ratios[0]:.2f} {ratios[1]:.2f}")
     console = Console()
     console.print(table)
-    for claim in result["claims"]:
-        mark = "" if claim["holds"] else "  missed"
-        style = None if claim["holds"] else "red"
-        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=style)
+    print_claims(console, result["claims"])
     return result
 
 

@@ -10,7 +10,6 @@ its own code, called as its trainer calls them.
 from __future__ import annotations
 
 import importlib.util
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +26,8 @@ from ..data.examples import Column
 from ..data.pairs import PairBatch, collate_pairs
 from ..decoding import Ban, Beam, Mean, search
 from ..models.translate import TranslateSettings, Translator
-from ..report import replacing
 from ..training.optimizers import make_optimizer
+from .claims import measured, print_claims
 from .layers import race
 
 SIZE: dict[str, Any] = {"vocabulary": 7400, "embedding": 256, "hidden": 256, "decoder": 512, "feeding": False,
@@ -252,15 +251,7 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     if not kernels.available():
         raise ValueError(f"bench translate: {kernels.why_not()}")
     need_joey()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with replacing(out / "translate.json") as file:
-            result: dict[str, Any] = measure(seconds)
-            result["claims"] = claims(result)
-            file.write(json.dumps(result, indent=1))
-    finally:
-        torch.set_num_threads(threads)
+    result = measured(out / "translate.json", lambda: measure(seconds), claims)
     table = Table(title=f"translation, batches of {PAIRS}, 2 threads")
     for column in ("", "Joey NMT", "carousel", "ratio"):
         table.add_column(column, justify="left" if not column else "right")
@@ -274,8 +265,5 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
                       f"{row['carousel'] / row['joey']:.2f}")  # fmt: skip
     console = Console()
     console.print(table)
-    for claim in result["claims"]:
-        mark = "" if claim["holds"] else "  missed"
-        style = None if claim["holds"] else "red"
-        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=style)
+    print_claims(console, result["claims"])
     return result

@@ -7,7 +7,6 @@ have the same weights. How our time grows with the number of nodes is measured t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..report import replacing
 from ..trees import Forest, NaryTreeLSTM
+from .claims import measured, print_claims
 from .layers import race
 
 TREES, WORDS, INPUT, HIDDEN, CLASSES = 32, 19, 150, 150, 5  # the sizes of docs/trees.md; 19 words have 37 nodes
@@ -127,23 +126,12 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     """Measure, print what was found, write tree.json."""
     from rich.console import Console
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with replacing(out / "tree.json") as file:
-            found = measure(seconds, TREES)
-            result = {**found, "claims": claims(found)}
-            file.write(json.dumps(result, indent=1))
-    finally:
-        torch.set_num_threads(threads)
+    result = measured(out / "tree.json", lambda: measure(seconds, TREES), claims)
     console = Console(highlight=False)
-    rates = found["nodes a second"]
+    rates = result["nodes a second"]
     console.print(f"{TREES} trees of {2 * WORDS - 1} nodes, nodes a second: node by node {rates['torch']:,.0f}, "
                   f"carousel {rates['carousel']:,.0f}")  # fmt: skip
-    for row in found["growth"]:
+    for row in result["growth"]:
         console.print(f"{row['nodes']:>7,} nodes: {row['microseconds a node']:.2f} µs a node")
-    for claim in result["claims"]:
-        mark = "" if claim["holds"] else "  missed"
-        style = None if claim["holds"] else "red"
-        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=style)
+    print_claims(console, result["claims"])
     return result

@@ -1,0 +1,36 @@
+"""What benches of whole models share: two threads while measuring, a file of figures, claims that hold or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from ..report import replacing
+
+
+def measured(
+    file: Path, measure: Callable[[], dict[str, Any]], claims: Callable[[dict[str, Any]], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """What `measure` finds on two threads, with its `claims`, written to `file`; that it can be is tried first."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with replacing(file) as to:
+            found = measure()
+            result = {**found, "claims": claims(found)}
+            to.write(json.dumps(result, indent=1))
+    finally:
+        torch.set_num_threads(threads)
+    return result
+
+
+def print_claims(console: Console, claims: list[dict[str, Any]]) -> None:
+    """A line for each; what is missed in red."""
+    for claim in claims:
+        mark, style = ("", None) if claim["holds"] else ("  missed", "red")
+        console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=style)
