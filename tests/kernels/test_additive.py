@@ -24,14 +24,22 @@ def tensors(B, T, S, D, time_first=False, dtype=torch.float64):
     return [t.requires_grad_() for t in (query, torch.randn(B, S, D, dtype=dtype), torch.randn(D, dtype=dtype))]
 
 
-@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(1, 11), st.booleans(), st.data())
-def test_scores_and_gradients(B, T, S, D, time_first, data):
+@given(
+    st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(1, 19), st.booleans(),
+    st.sampled_from([1, 80, 400]), st.data(),
+)  # fmt: skip
+def test_scores_and_gradients(B, T, S, D, time_first, spread, data):
+    """With a spread of hundreds, exponentials of queries and keys would leave the range of numbers."""
+
     def counts(most):
         drawn = st.lists(st.integers(0, most), min_size=B, max_size=B).map(torch.tensor)
         return data.draw(st.none() | drawn)
 
     torch.manual_seed(D)
     given = tensors(B, T, S, D, time_first)
+    with torch.no_grad():
+        given[0][0, 0, 0] *= spread
+        given[1][0, -1, 0] -= spread
     lengths = counts(T), counts(S)
     found, expected = additive_scores(*given, *lengths), in_torch(*given, *lengths)
     assert found.grad_fn.name() == "FusedBackward"
@@ -107,3 +115,10 @@ def test_a_look_is_scores_softmax_context_and_tanh(B, each, S, D, data):
             scores = torch.tanh(query @ y[n] + keys[n // each, :real]) @ v
             context = scores.softmax(0) @ values[n // each, :real]
             torch.testing.assert_close(found[n], torch.tanh(of_state @ y[n] + context + bias))
+
+
+def test_nan_is_seen_where_it_is_looked_at():
+    query, key, v = (t.detach() for t in tensors(2, 4, 5, 20))
+    query[1, 2, 3] = torch.nan
+    scores = additive_scores(query, key, v)
+    assert scores[1, 2].isnan().all() and scores.isnan().sum() == 5

@@ -47,48 +47,127 @@ void score(const T* q, const T* k, const T* v, long D, T* out) {
   for (int j = 0; j < n; j++) out[j] = total<T>(sum[j]);
 }
 
+// tanh(q + k) = 1 − 2 / (1 + e^{2q} e^{2k}). So the exponentials of queries and keys, each made once, spare every pair
+// its own. `e` has them, and says whether they may be used: not where a product of two pairs could be too large.
 template <class T>
-void scores(const T* q, const T* keys, long count, const T* v, long D, T* out) {
-  long s = 0;
-  for (; s + 4 <= count; s += 4) score<4>(q, keys + s * D, v, D, out + s);
-  for (; s < count; s++) score<1>(q, keys + s * D, v, D, out + s);
+struct Exponentials {
+  Buffer<T> e;  // (rows, D)
+  long D = 0;
+  bool fit = false;
+
+  void make(const T* from, long stride, long rows, long size) {
+    constexpr T limit = Exponential<T>::limit / 8;
+    D = size, fit = true;
+    for (long r = 0; r < rows; r++)
+      for (long i = 0; i < D; i += lanes<T>) {
+        const int n = int(std::min<long>(lanes<T>, D - i));
+        const Vec<T> x = load_some<T>(from + r * stride + i, n);
+        Vec<T> scale, q;
+        exponential<T>(clamp<T>(x + x, Exponential<T>::limit), scale, q);
+        store_some<T>(e + r * D + i, scale + scale * q, n);
+        fit &= !lanes_where<T>(~(x <= limit & x >= -limit));  // NaN does not fit
+      }
+  }
+  const T* operator[](long r) const { return e + r * D; }
+};
+
+// As `score`, from exponentials; `all` is the sum of v. Two vectors share a division: a/p + b/q = (aq + bp) / pq.
+template <int n, class T>
+void score_exponentials(const T* q, const T* k, const T* v, long D, T all, T* out) {
+  constexpr long two = 2 * lanes<T>;
+  const long whole = D / two * two;
+  Vec<T> sum[n] = {};
+  for (long i = 0; i < whole; i += two) {
+    const Vec<T> q0 = load<T>(q + i), q1 = load<T>(q + i + lanes<T>), v0 = load<T>(v + i), v1 = load<T>(v + i + lanes<T>);
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) {
+      const Vec<T> p0 = q0 * load<T>(k + j * D + i) + T(1), p1 = q1 * load<T>(k + j * D + i + lanes<T>) + T(1);
+      sum[j] += (v0 * p1 + v1 * p0) / (p0 * p1);
+    }
+  }
+  for (long i = whole; i < D; i += lanes<T>) {
+    const int rest = int(std::min<long>(lanes<T>, D - i));
+    const Vec<T> a = load_some<T>(q + i, rest), w = load_some<T>(v + i, rest);
+    for (int j = 0; j < n; j++) sum[j] += w / (a * load_some<T>(k + j * D + i, rest) + T(1));
+  }
+  for (int j = 0; j < n; j++) out[j] = all - 2 * total<T>(sum[j]);
 }
+
+// The scores of queries before the keys of a sequence. Few queries are quicker without the keys' exponentials.
+template <class T>
+class Scoring {
+ public:
+  Exponentials<T> queries, keys;
+
+  // At most `asked` queries before `places` keys of D numbers.
+  Scoring(const T* v, long D, long asked, long places) : v(v), D(D), many(asked >= 3) {
+    for (long i = 0; i < D; i++) all += v[i];
+    queries.e.reserve(asked * D), keys.e.reserve(places * D);
+  }
+
+  void begin(const T* query, long stride, long asked, const T* key, long places) {
+    this->query = query, this->stride = stride, this->key = key;
+    if (many) queries.make(query, stride, asked, D), keys.make(key, D, places, D);
+    quick = many && queries.fit && keys.fit;
+  }
+
+  // Whether the exponentials stand for the numbers.
+  bool exponential() const { return quick; }
+
+  void score(long t, long places, T* out) const {
+    long s = 0;
+    for (; s + 4 <= places; s += 4) some<4>(t, s, out + s);
+    for (; s < places; s++) some<1>(t, s, out + s);
+  }
+
+ private:
+  const T *v, *query = nullptr, *key = nullptr;
+  const long D;
+  const bool many;
+  long stride = 0;
+  T all = 0;
+  bool quick = false;
+
+  template <int n>
+  void some(long t, long s, T* out) const {
+    if (quick) score_exponentials<n>(queries[t], keys[s], v, D, all, out);
+    else carousel::score<n>(query + t * stride, key + s * D, v, D, out);
+  }
+};
 
 template <class T>
 class Additive {
  public:
-  explicit Additive(const Scores<T>& call) : call(call), whole(call.size / lanes<T> * lanes<T>) {}
+  explicit Additive(const Scores<T>& call)
+      : call(call), scoring(call.v, call.size, call.queries, call.keys), whole(call.size / lanes<T> * lanes<T>) {}
 
   // Sequence b, both ways.
-  void forward(long b) const {
+  void forward(long b) {
     const long T_ = count(call.query_count, b, call.queries), S_ = count(call.key_count, b, call.keys);
     T* row = call.scores + b * call.queries * call.keys;
     std::fill_n(row, call.queries * call.keys, T(0));
-    for (long t = 0; t < T_; t++, row += call.keys) {
-      scores(call.query + place(b, t), key(b, 0), S_, call.v, call.size, row);
-    }
+    scoring.begin(call.query + place(b, 0), call.query_stride[1], T_, key(b, 0), S_);
+    for (long t = 0; t < T_; t++) scoring.score(t, S_, row + t * call.keys);
   }
 
-  void backward(long b) const {
+  void backward(long b) {
     const long D = call.size, T_ = count(call.query_count, b, call.queries), S_ = count(call.key_count, b, call.keys);
     for (long t = 0; t < call.queries; t++) std::fill_n(call.d_query + place(b, t), D, T(0));
     std::fill_n(call.d_key + b * call.keys * D, call.keys * D, T(0));
     std::fill_n(call.d_v + b * D, D, T(0));
+    scoring.begin(call.query + place(b, 0), call.query_stride[1], T_, key(b, 0), S_);
     for (long s = 0; s < S_; s++)
       for (long t = 0; t < T_; t++) {
         const T d = call.d_scores[(b * call.queries + t) * call.keys + s];
         if (d == 0) continue;
-        T *dq = call.d_query + place(b, t), *dk = call.d_key + (b * call.keys + s) * D;
-        T* dv = call.d_v + b * D;
-        const T *q = call.query + place(b, t), *k = key(b, s);
-        for (long i = 0; i < whole; i += lanes<T>) derive<false>(d, q + i, k + i, call.v + i, dq + i, dk + i, dv + i, 0);
-        if (whole < D)
-          derive<true>(d, q + whole, k + whole, call.v + whole, dq + whole, dk + whole, dv + whole, int(D - whole));
+        if (scoring.exponential()) derive<true>(d, b, t, s, scoring.queries[t], scoring.keys[s]);
+        else derive<false>(d, b, t, s, call.query + place(b, t), key(b, s));
       }
   }
 
  private:
   const Scores<T>& call;
+  Scoring<T> scoring;
   const long whole;
 
   static long count(const std::int64_t* counts, long b, long most) {
@@ -97,10 +176,27 @@ class Additive {
   long place(long b, long t) const { return b * call.query_stride[0] + t * call.query_stride[1]; }
   const T* key(long b, long s) const { return call.key + (b * call.keys + s) * call.size; }
 
-  template <bool tail>
+  template <bool exponential>
+  void derive(T d, long b, long t, long s, const T* q, const T* k) const {
+    const long D = call.size;
+    T *dq = call.d_query + place(b, t), *dk = call.d_key + (b * call.keys + s) * D, *dv = call.d_v + b * D;
+    for (long i = 0; i < whole; i += lanes<T>)
+      derive<exponential, false>(d, q + i, k + i, call.v + i, dq + i, dk + i, dv + i, 0);
+    if (whole < D)
+      derive<exponential, true>(d, q + whole, k + whole, call.v + whole, dq + whole, dk + whole, dv + whole,
+                                int(D - whole));
+  }
+
+  template <bool exponential, bool tail>
   static void derive(T d, const T* q, const T* k, const T* v, T* dq, T* dk, T* dv, int n) {
-    const Vec<T> y = tanh<T>(load_n<tail>(q, n) + load_n<tail>(k, n));
-    const Vec<T> inner = d * load_n<tail>(v, n) * d_tanh(y);
+    Vec<T> y, slope;
+    if constexpr (exponential) {
+      const Vec<T> r = T(1) / (load_n<tail>(q, n) * load_n<tail>(k, n) + T(1));
+      y = 1 - 2 * r, slope = 4 * r * (1 - r);
+    } else {
+      y = tanh<T>(load_n<tail>(q, n) + load_n<tail>(k, n)), slope = d_tanh(y);
+    }
+    const Vec<T> inner = d * load_n<tail>(v, n) * slope;
     store_n<tail>(dq, load_n<tail>(dq, n) + inner, n);
     store_n<tail>(dk, load_n<tail>(dk, n) + inner, n);
     store_n<tail>(dv, load_n<tail>(dv, n) + d * y, n);
@@ -139,7 +235,15 @@ class Looking {
     multiply<T>(call.rows, y.data(), 0, W, p0, p1, to.data(), Into::store);
     team.sync();
     std::vector<T> weights(call.keys);
-    for (long n = team.rank; n < call.rows; n += team.size) look(n, weights.data());
+    Scoring<T> scoring(call.v, call.size, call.each, call.keys);
+    for (long b = team.rank; b < call.rows / call.each; b += team.size) {
+      const long S = call.count ? std::clamp<long>(call.count[b], 0, call.keys) : call.keys;
+      scoring.begin(to[b * call.each], width, call.each, call.key + b * call.keys * call.size, S);
+      for (long t = 0; t < call.each; t++) {
+        scoring.score(t, S, weights.data());
+        look(b, b * call.each + t, S, weights.data());
+      }
+    }
   }
 
  private:
@@ -150,10 +254,9 @@ class Looking {
   std::vector<const T*> y;
   std::vector<T*> to;
 
-  void look(long n, T* weight) const {
-    const long b = n / call.each, D = call.size, O = call.out;
-    const long S = call.count ? std::clamp<long>(call.count[b], 0, call.keys) : call.keys;
-    scores(to[n], call.key + b * call.keys * D, S, call.v, D, weight);
+  // Row n before the S places of sequence b, given their scores.
+  void look(long b, long n, long S, T* weight) const {
+    const long D = call.size, O = call.out;
     T top = -std::numeric_limits<T>::infinity(), sum = 0;
     for (long s = 0; s < S; s++) top = weight[s] > top ? weight[s] : top;
     for (long s = 0; s < S; s++) sum += weight[s] = std::exp(weight[s] - top);
@@ -193,7 +296,7 @@ void additive(const Scores<T>& call, int threads) {
   const double pairs = double(call.batch) * double(call.queries) * double(call.keys);
   if (pairs * double(call.size) < double(1 << 14)) threads = 1;
   parallel(threads, [&](int rank, int size) {
-    const Additive<T> my(call);
+    Additive<T> my(call);
     for (long b = rank; b < call.batch; b += size) call.scores ? my.forward(b) : my.backward(b);
   });
 }

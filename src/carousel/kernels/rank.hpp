@@ -25,7 +25,7 @@ struct Ranking {
 template <class T>
 class Ranker {
   static constexpr long wide = 8 * panel<T>, most_rows = 54 * tile_rows;  // logits at a time: in the second-level cache
-  static constexpr T nothing = -std::numeric_limits<T>::infinity();
+  static constexpr T nothing = -std::numeric_limits<T>::infinity(), far = Exponential<T>::limit / 2;
 
  public:
   Ranker(const Ranking<T>& call, OutputPanels<T>& panels, int threads)
@@ -58,8 +58,15 @@ class Ranker {
   }
 
  private:
+  // Σ e^{x − base} of what was seen. The base is a logit near the greatest: no other is `far` above it.
   struct Seen {
-    T top = std::numeric_limits<T>::lowest(), sum = 0;  // the greatest logit; Σ e^{x − top}
+    T base = std::numeric_limits<T>::lowest(), sum = 0;
+    bool fresh = true;
+
+    void raise(T to) {
+      fresh = false;
+      if (to > base) sum *= std::exp(base - to), base = to;
+    }
   };
   struct Item {
     T value = nothing;
@@ -92,13 +99,23 @@ class Ranker {
     Seen& my = seen[at];
     Item* items = best.data() + at * call.k;
     Vec<T> most = splat<T>(nothing), part = {};
-    for (long j = 0; j < count; j += lanes<T>) {
-      const Vec<T> a = load<T>(x + j);
-      most = a > most ? a : most;
+    auto add = [&] {
+      for (long j = 0; j < count; j += lanes<T>) {
+        const Vec<T> a = load<T>(x + j);
+        most = a > most ? a : most;
+        part += decay<T>(a - my.base);
+      }
+    };
+    if (my.fresh) {
+      for (long j = 0; j < count; j += lanes<T>) {
+        const Vec<T> a = load<T>(x + j);
+        most = a > most ? a : most;
+      }
+      my.raise(greatest<T>(most));
     }
+    add();
     const T top = greatest<T>(most);
-    if (top > my.top) my.sum *= std::exp(my.top - top), my.top = top;
-    for (long j = 0; j < count; j += lanes<T>) part += decay<T>(load<T>(x + j) - my.top);
+    if (top > my.base + far) my.raise(top), part = Vec<T>{}, add();
     my.sum += total<T>(part);
     if (!(top > items[call.k - 1].value)) return;
     for (long j = 0; j < count; j += lanes<T>)
@@ -118,9 +135,10 @@ class Ranker {
 
   void conclude(long n, int parts) const {
     Seen whole;
-    for (int k = 0; k < parts; k++) whole.top = std::max(whole.top, seen[n * threads + k].top);
-    for (int k = 0; k < parts; k++) whole.sum += seen[n * threads + k].sum * std::exp(seen[n * threads + k].top - whole.top);
-    const T total = whole.top + std::log(whole.sum);
+    for (int k = 0; k < parts; k++) whole.base = std::max(whole.base, seen[n * threads + k].base);
+    for (int k = 0; k < parts; k++)
+      whole.sum += seen[n * threads + k].sum * std::exp(seen[n * threads + k].base - whole.base);
+    const T total = whole.base + std::log(whole.sum);
     std::vector<long> next(parts, 0);  // of each thread's list
     for (long j = 0; j < call.k; j++) {
       int from = 0;
