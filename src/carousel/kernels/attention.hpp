@@ -56,19 +56,25 @@ struct Exponentials {
   bool fit = false;
 
   void make(const T* from, long stride, long rows, long size) {
-    constexpr T limit = Exponential<T>::limit / 8;
     D = size, fit = true;
-    for (long r = 0; r < rows; r++)
-      for (long i = 0; i < D; i += lanes<T>) {
-        const int n = int(std::min<long>(lanes<T>, D - i));
-        const Vec<T> x = load_some<T>(from + r * stride + i, n);
-        Vec<T> scale, q;
-        exponential<T>(clamp<T>(x + x, Exponential<T>::limit), scale, q);
-        store_some<T>(e + r * D + i, scale + scale * q, n);
-        fit &= !lanes_where<T>(~(x <= limit & x >= -limit));  // NaN does not fit
-      }
+    const long whole = D / lanes<T> * lanes<T>;
+    for (long r = 0; r < rows; r++) {
+      for (long i = 0; i < whole; i += lanes<T>) some<false>(from + r * stride + i, e + r * D + i, 0);
+      if (whole < D) some<true>(from + r * stride + whole, e + r * D + whole, int(D - whole));
+    }
   }
   const T* operator[](long r) const { return e + r * D; }
+
+ private:
+  template <bool tail>
+  CAROUSEL_INLINE void some(const T* from, T* to, int n) {
+    constexpr T limit = Exponential<T>::limit / 8;
+    const Vec<T> x = load_n<tail>(from, n);
+    Vec<T> scale, q;
+    exponential<T>(clamp<T>(x + x, Exponential<T>::limit), scale, q);
+    store_n<tail>(to, scale + scale * q, n);
+    fit &= !lanes_where<T>(~(x <= limit & x >= -limit));  // NaN does not fit
+  }
 };
 
 // As `score`, from exponentials; `all` is the sum of v. Two vectors share a division: a/p + b/q = (aq + bp) / pq.
