@@ -1,5 +1,7 @@
 """Steps of a search, where rows share parents and words, against the layer on rows of their own."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -97,3 +99,33 @@ def test_without_kernels(monkeypatch):
         monkeypatch.setattr("carousel.layers.fused.keep", lambda _: None)
         slow, _ = Steps(layer).step(words, rows, tokens)
     torch.testing.assert_close(fast, slow)
+
+
+def test_more_words_than_there_was_room_for():
+    torch.manual_seed(0)
+    theirs, layer, words = torch.nn.GRU(I, 24), carousel.GRU(I, 24), torch.randn(900, I)
+    layer.load_state_dict(theirs.state_dict())
+    with torch.no_grad():
+        steps, rows, state = Steps(layer), Branches(), None
+        for _ in range(4):
+            tokens = torch.randint(900, (300,))
+            y, rows = steps.step(words, rows, tokens)
+            want, state = theirs(words[tokens].unsqueeze(0), state)
+            torch.testing.assert_close(y, want[0])
+        other = torch.randn(900, I)
+        y, _ = steps.step(other, Branches(), tokens)
+        torch.testing.assert_close(y, theirs(other[tokens].unsqueeze(0))[0][0])
+
+
+def test_several_threads_read_words():
+    layer, words = carousel.LSTM(I, 24), torch.randn(900, I)
+    steps = Steps(layer)
+
+    def read(seed):
+        with torch.no_grad():
+            tokens = torch.randint(900, (200,), generator=torch.Generator().manual_seed(seed))
+            return steps.step(words, Branches(), tokens)[0], layer(words[tokens].unsqueeze(0))[0][0]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found, want in pool.map(read, range(16)):
+            torch.testing.assert_close(found, want)

@@ -61,8 +61,9 @@ struct Stream {
 
   // x (B, I) of the first layer; h (L, B, P), c (L, B, H): null stands for zeros; h_n, c_n: out, as h and c. With
   // `inputs` (B) x has `words` rows, and with `parents` (B) h and c have `olds`: each sequence names those it takes.
+  // `driven`: x is the first layer's W x + b, (·, G·H).
   void step(long batch, int threads, std::uintptr_t x, std::uintptr_t h, std::uintptr_t c, std::uintptr_t h_n,
-            std::uintptr_t c_n, std::uintptr_t inputs, std::uintptr_t parents, long words, long olds) {
+            std::uintptr_t c_n, std::uintptr_t inputs, std::uintptr_t parents, long words, long olds, bool driven) {
     const CellKernel<T>& kernel = kernel_of<T>(cell);
     const auto* reads = reinterpret_cast<const std::int64_t*>(inputs);
     const auto* follows = reinterpret_cast<const std::int64_t*>(parents);
@@ -82,6 +83,7 @@ struct Stream {
         layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + batch * P;
         layer.threads = threads;
         layer.inputs = l == 0 ? reads : nullptr, layer.parents = follows;
+        if (l == 0 && driven) layer.drive = real(x);
         if (!panels.empty()) d.panels = &panels[l];
         d.h_0 = h ? real(h) + olds * P : nullptr;
         if (kernel.has_c) d.c_0 = c ? real(c) + olds * H : nullptr, d.c_n = real(c_n) + batch * H;
@@ -305,6 +307,13 @@ void bind(nb::module_& module, const std::string& suffix) {
       delete block;
     });
     return nb::ndarray<nb::pytorch, T, nb::ndim<1>>(static_cast<T*>(block->data), {std::size_t(n)}, owner);
+  });
+  // Of each gate, whether bias_hh is a part of W x + b; nothing where a step does not take that
+  module.def(("drive" + suffix).c_str(), [](const std::string& cell, long hidden) {
+    const CellKernel<T>& kernel = kernel_of<T>(cell);
+    std::vector<bool> folds;
+    for (int q = 0; q < kernel.gates && kernel.takes_drive(hidden); q++) folds.push_back(kernel.folds_bias(q));
+    return folds;
   });
   // (plane, value_row, cell_row) of a cell, in elements
   module.def(("rows" + suffix).c_str(), [](const std::string& cell, long hidden) {

@@ -83,6 +83,8 @@ struct CellKernel {
   void (*backward)(const Backward<T>&, Returning<T>&, Stage, long j0, long rows, long u0);
   void (*backward_row)(const Backward<T>&, Returning<T>&, long j);
   int first_gates() const { return staged ? gates - 1 : gates; }  // gates of a step's first product
+  // Whether a step that saves nothing can read W x + b where the caller has it: Layer::drive.
+  bool takes_drive(long hidden) const { return !staged && !whole_rows && !drive_plane && hidden % lanes<T> == 0; }
 };
 
 }  // namespace carousel

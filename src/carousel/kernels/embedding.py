@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional
 
-from .ops import _block
+from .ops import block
 
 _functorch = torch._C._functorch
 
@@ -48,7 +48,7 @@ class Rows(torch.autograd.Function):
         if torch.is_grad_enabled():  # to be differentiated again
             added = torch.where((tokens.reshape(-1, 1) == ctx.padding), 0, added)
             return grad.new_zeros(ctx.shape).index_add(0, tokens.reshape(-1), added), None, None
-        found = _block(grad, *ctx.shape).zero_()
+        found = block(grad, *ctx.shape).zero_()
         found.index_add_(0, tokens.reshape(-1), added)
         found[ctx.padding] = 0
         return found, None, None

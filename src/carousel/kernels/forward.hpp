@@ -215,10 +215,12 @@ class Forward {
       const long t = schedule.time(s), n = schedule.active(my.rows, t);
       for (long j = 0; j < n; j++) {
         const long row = layer.inputs ? layer.inputs[my.rows[j]] : t * layer.batch + my.rows[j];
-        my.x.push_back(layer.x + row * layer.input);
-        my.drive.push_back(value_at(t, s - s0, my.rows[j]));
+        if (!layer.drive) my.x.push_back(layer.x + row * layer.input);
+        my.drive.push_back(layer.drive ? const_cast<T*>(layer.drive) + row * cell.gates * size.hidden  // only read
+                                       : value_at(t, s - s0, my.rows[j]));
       }
     }
+    if (layer.drive) return;
     if (brief()) {
       for (std::size_t j = 0; j < my.x.size(); j++)
         for (long block = from; block < to; block++)

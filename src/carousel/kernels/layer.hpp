@@ -82,6 +82,7 @@ struct Layer {
   const std::uint8_t* reset = nullptr;   // (T, B)
   // In a search sequences branch: several go on from one, and many read the same word. What they share is made once.
   const std::int64_t* inputs = nullptr;  // (B): the row of x, (·, I), that each reads, in a call of one step
+  const T* drive = nullptr;              // (·, G·H): W x + b, made before, in the place of x
   const std::int64_t* parents = nullptr; // (B): the row of h_0 and c_0 that each goes on from
   T zone_h = 0, zone_c = 0;              // rates in evaluation; in training the masks above say
   bool traced = true;                    // someone looks at values and cells: they are zero past a sequence's end

@@ -247,7 +247,7 @@ def _layer(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Any, tuple[int
     return layer, sizes
 
 
-def _block(like: Tensor, *shape: int) -> Tensor:
+def block(like: Tensor, *shape: int) -> Tensor:
     """An uninitialised tensor; a large one from the kernels' own pool, so that its pages are not new every time."""
     size = math.prod(shape)
     native = load()[0]
@@ -269,8 +269,8 @@ def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool) -> lis
     output = x.new_empty(steps, batch, count * size)
     h_n = x.new_empty(count, batch, size)
     c_n = x.new_empty(count, batch, hidden if call.has_c else 0)
-    values = _block(x, count, steps if save else 0, batch, value_row)
-    held = _block(x, count, steps if save else 0, batch, cell_row)
+    values = block(x, count, steps if save else 0, batch, value_row)
+    held = block(x, count, steps if save else 0, batch, cell_row)
     layer.output = output.data_ptr()
     for d in range(count):
         direction = layer.direction(d)
@@ -497,7 +497,8 @@ class Stream:
             raise ValueError(f"Stream: there is no kernel for {cell!r}")
         native = load()[0]
         assert native is not None
-        first = weights[0].weight_ih
+        self.first, self.kernel = weights[0], kernel
+        first = self.first.weight_ih
         single = first.dtype == torch.float32
         self.cell = cell
         self.hidden = first.shape[0] // len(cell.gates)
@@ -525,13 +526,33 @@ class Stream:
         kept.step_native = kept.native.step
         return kept
 
+    def drives(self) -> tuple[Tensor, Tensor | None] | None:
+        """Weight (G·H, I) and bias (G·H) of the first layer that make of x what `step` takes as `driven`; None if it
+        does not."""
+        weight = self.first.weight_ih
+        native = load()[0]
+        assert native is not None
+        folds = (native.drive32 if weight.dtype == torch.float32 else native.drive64)(self.kernel, self.hidden)
+        if not folds:
+            return None
+        bias, other = self.first.bias_ih, self.first.bias_hh
+        if bias is not None and other is not None:
+            bias = bias + other * torch.tensor(folds).repeat_interleave(self.hidden)
+        return weight, bias
+
     def step(
-        self, x: Tensor, state: State | None, inputs: Tensor | None = None, parents: Tensor | None = None
+        self,
+        x: Tensor,
+        state: State | None,
+        inputs: Tensor | None = None,
+        parents: Tensor | None = None,
+        driven: bool = False,
     ) -> State:
         """x (B, I), contiguous; state (L, B, S) each, or None for zeros. Returns the new state; h[-1] is the output.
 
         Where sequences branch, `inputs` (B,) says which row of x each reads, and `parents` (B,) which row of the state
-        it goes on from: any number of rows may then be there, and what several take is multiplied once.
+        it goes on from: any number of rows may then be there, and what several take is multiplied once. `driven`: x is
+        W x + b of the first layer, (B, G·H), as `drives` makes it.
         """
         words = olds = batch = x.shape[0]
         reads = follows = h = c = 0
@@ -542,7 +563,7 @@ class Stream:
         if state is not None:
             h, olds = state[0].data_ptr(), state[0].shape[1]
         h_n = x.new_empty(self.layers, batch, self.size)
-        rest = reads, follows, words, olds
+        rest = reads, follows, words, olds, driven
         threads = torch.get_num_threads()
         if not self.has_c:
             self.step_native(batch, threads, x.data_ptr(), h, 0, h_n.data_ptr(), 0, *rest)

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 
 from . import available, load
-from .ops import Grads, _block
+from .ops import Grads, block
 
 REDUCTIONS = ("mean", "sum", "none")
 AVAILABLE = available()  # asked once: torch.compile would not look past the question
@@ -167,8 +167,7 @@ def run(
     losses = hidden.new_empty(hidden.shape[0])
     call.losses = losses.data_ptr()
     found: Grads = [
-        _block(t, *t.shape) if t is not None and w else None
-        for t, w in zip((hidden, weight, bias), wanted, strict=True)
+        block(t, *t.shape) if t is not None and w else None for t, w in zip((hidden, weight, bias), wanted, strict=True)
     ]
     for name, g in zip(("d_hidden", "d_weight", "d_bias"), found, strict=True):
         if g is not None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from ..kernels.ops import block
 from . import fused
 from .recurrent import Recurrent
+
+FEW = 4  # rows: their products cost less than to look for them
 
 
 class Branches(NamedTuple):
@@ -27,10 +32,44 @@ class Branches(NamedTuple):
         return Branches(self.state, rows if self.parents is None else self.parents.index_select(0, rows))
 
 
+class Drives:
+    """W x + b of the words that a search has read, each made when it is first read.
+
+    `words` (V, I), `weight` (G·H, I) and `bias` (G·H): the parameters of this moment. Several threads may ask at once.
+    """
+
+    def __init__(self, words: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        self.words, self.weight, self.bias = words, weight, bias
+        self.places = torch.full((len(words),), -1)  # (V,): where each word's row is
+        self.rows = block(weight, 256, len(weight))
+        self.used = 0
+        self.lock = Lock()
+
+    def take(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """inputs (N,) → rows (·, G·H), and which of them each is, (N,)."""
+        places = self.places.index_select(0, inputs)
+        if len(places) and int(places.min()) < 0:
+            with self.lock:
+                self._make(inputs)
+                places = self.places.index_select(0, inputs)
+        return self.rows, places
+
+    def _make(self, inputs: Tensor) -> None:
+        new = inputs[self.places[inputs] < 0].unique()
+        end = self.used + len(new)
+        if end > len(self.rows):
+            more = block(self.rows, max(end, 2 * len(self.rows)), self.rows.shape[1])
+            more[: self.used] = self.rows[: self.used]
+            self.rows = more
+        self.rows[self.used : end] = F.linear(self.words.index_select(0, new), self.weight, self.bias)
+        self.places[new] = torch.arange(self.used, end)
+        self.used = end
+
+
 class Steps:
     """A layer, one way, a step at a time, with the parameters as they are now: they are packed once for all steps.
 
-    Rows that read the same word share its product, and so do rows with the same parent. No gradient flows.
+    Rows with the same parent share its product, and a word's is made once for all steps. No gradient flows.
 
     >>> lstm, words = carousel.LSTM(8, 16).eval(), torch.randn(50, 8)
     >>> with torch.no_grad():
@@ -44,14 +83,20 @@ class Steps:
     def __init__(self, layer: Recurrent) -> None:
         self.layer = layer
         self.native = fused.keep(layer)  # None: the layer has no native step
+        self.drives: Drives | None = None
 
     def step(self, x: Tensor, rows: Branches, inputs: Tensor | None = None) -> tuple[Tensor, Branches]:
         """x (N, I), or (·, I) of which each row reads the one that `inputs` (N,) names → output (N, P), and the rows
         after it."""
         state, parents = rows
-        if inputs is not None:
-            inputs = inputs.to(torch.int64).contiguous()
-        made = None if self.native is None else self.native.step(x, state, inputs, parents)
+        made = None
+        if self.native is not None:
+            read, driven = x, False
+            if inputs is not None:
+                inputs = inputs.to(torch.int64).contiguous()
+                if len(inputs) > FEW and (drives := self._drives(x)) is not None:
+                    (read, places), driven = drives.take(inputs), True
+            made = self.native.step(read, state, places if driven else inputs, parents, driven)
         if made is None:
             if parents is not None:
                 whole = isinstance(state, Tensor)
@@ -60,3 +105,10 @@ class Steps:
             made = self.layer.step(x if inputs is None else x.index_select(0, inputs), state)
         y, new = made
         return y, Branches(new)
+
+    def _drives(self, words: Tensor) -> Drives | None:
+        """The drives of these words; None if the layer does not take them."""
+        if self.drives is None or self.drives.words is not words:
+            parameters = self.native and self.native.stream.drives()
+            self.drives = Drives(words, *parameters) if parameters else None
+        return self.drives

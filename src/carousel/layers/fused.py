@@ -110,12 +110,22 @@ class Stepper:
     alone: bool  # the state is one tensor, not a tuple
 
     def step(
-        self, x: Tensor, state: Any, inputs: Tensor | None = None, parents: Tensor | None = None
+        self,
+        x: Tensor,
+        state: Any,
+        inputs: Tensor | None = None,
+        parents: Tensor | None = None,
+        driven: bool = False,
     ) -> tuple[Tensor, Any] | None:
         """This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is
-        not to the sequence call. `inputs` and `parents` are as in `Stream.step`."""
+        not to the sequence call. The rest is as in `Stream.step`."""
         shape, dtype = x.shape, self.dtype
-        if len(shape) != 2 or shape[1] != self.input_size or x.dtype is not dtype or not x.is_contiguous():
+        if (
+            len(shape) != 2
+            or (shape[1] != self.input_size and not driven)
+            or x.dtype is not dtype
+            or not x.is_contiguous()
+        ):
             return None
         if _transforms() is not None or forward_ad._current_level >= 0 or _autocast():
             return None  # torch looks on in a way that needs to see every operation
@@ -137,7 +147,7 @@ class Stepper:
                     return None
                 if s.dtype is not dtype or not s.is_contiguous():
                     return None
-        new = self.stream.step(x, given, inputs, parents)
+        new = self.stream.step(x, given, inputs, parents, driven)
         h = new[0]
         return h[-1], h if self.alone else new
 
