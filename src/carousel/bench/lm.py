@@ -22,7 +22,7 @@ from .. import kernels
 from ..data import TextBatch, Vocabulary
 from ..models.language import LanguageModel, LanguageSettings
 from ..training import Data
-from ..training.optimizers import make_optimizer
+from ..training.optimizers import clip_norm, make_optimizer
 from .claims import measured, print_claims
 from .layers import race
 
@@ -89,7 +89,7 @@ def our_step(size: dict[str, Any], batch: TextBatch) -> Callable[[], None]:
         loss = model.loss(batch).mean
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        clip_norm(model.parameters(), 5.0)
         optimizer.step()
 
     return step

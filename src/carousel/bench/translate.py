@@ -26,7 +26,7 @@ from ..data.examples import Column
 from ..data.pairs import PairBatch, collate_pairs
 from ..decoding import Ban, Beam, Mean, search
 from ..models.translate import TranslateSettings, Translator
-from ..training.optimizers import make_optimizer
+from ..training.optimizers import clip_norm, make_optimizer
 from .claims import measured, print_claims
 from .layers import race
 
@@ -78,7 +78,7 @@ def our_step(model: Translator, batch: PairBatch) -> Callable[[], None]:
         model.train()
         optimizer.zero_grad()
         model.loss(batch).mean.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        clip_norm(model.parameters(), 5.0)
         optimizer.step()
 
     return step

@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
 
-from .optimizers import make_optimizer, make_schedule
+from .optimizers import clip_norm, make_optimizer, make_schedule
 from .task import Batches, Task
 
 
@@ -67,20 +67,14 @@ class Module(LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
     ) -> None:
-        gradients = [p.grad for p in self.task.parameters() if p.grad is not None]
-        by_value = self.settings.clip_by == "value"
-        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-        value = float(norm)
-        if not math.isfinite(value):
+        by_norm = self.settings.clip and self.settings.clip_by == "norm"
+        norm = clip_norm(self.task.parameters(), self.settings.clip if by_norm else math.inf)
+        if not math.isfinite(norm):
             where = f"at step {self.global_step} (epoch {self.current_epoch + 1})"
-            raise Diverged(f"the gradient is {value} {where}")
-        self.gradient = max(self.gradient, value)
-        if not self.settings.clip:
-            return
-        if by_value:
+            raise Diverged(f"the gradient is {norm} {where}")
+        self.gradient = max(self.gradient, norm)
+        if self.settings.clip and not by_norm:
             torch.nn.utils.clip_grad_value_(self.task.parameters(), self.settings.clip, foreach=True)
-        elif value > self.settings.clip:
-            torch._foreach_mul_(gradients, self.settings.clip / value)
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         self.lr = self.trainer.optimizers[0].param_groups[0]["lr"]

@@ -30,6 +30,26 @@ def make_optimizer(settings: Settings, parameters: Iterable[nn.Parameter]) -> to
             return torch.optim.Adadelta(parameters, **common)
 
 
+def clip_norm(parameters: Iterable[nn.Parameter], limit: float) -> float:
+    """The norm of all gradients together; if it is above `limit`, they are scaled down to it in place.
+
+    As `nn.utils.clip_grad_norm_`, without a pass over gradients that are small enough (`math.inf`: all are). What is not
+    a number is left as it is.
+
+    >>> weight = nn.Parameter(torch.zeros(2))
+    >>> weight.grad = torch.tensor([3.0, 4.0])
+    >>> clip_norm([weight], 1.0)
+    5.0
+    >>> weight.grad
+    tensor([0.6000, 0.8000])
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = float(nn.utils.get_total_norm(gradients, foreach=True))
+    if limit < norm < math.inf:
+        torch._foreach_mul_(gradients, limit / norm)
+    return norm
+
+
 def make_schedule(
     settings: Settings, optimizer: torch.optim.Optimizer, steps: int, steps_per_epoch: int, lower_is_better: bool
 ) -> LRScheduler | ReduceLROnPlateau:
