@@ -69,7 +69,7 @@ BAD = {
     "t,x\n2020-01-02,1\n2020-01-01,2\n": "s.csv:3: the time 2020-01-01 comes before that of line 2; sort",
     "t,x\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-03 06:00,4\n": "s.csv:5: 6 hours after the row before",
     "t,x\n2020-01-01,1\nlater,2\n": "s.csv:3: 'later' is not a time",
-    "t,x\n2020-01-01,1\n2020-01-02\n": "s.csv:3: 1 columns, where line 2 has 2",
+    "t,x\n2020-01-01,1\n2020-01-02\n": "s.csv:3: 1 column, where line 2 has 2",
     "t,x\n": "there is no row of numbers",
     "t\n2020-01-01\n": "a column of times only",
     't,x\n2020-01-01,"1\n': "not CSV",

@@ -251,7 +251,7 @@ def test_illegal_tags_are_counted_and_mended(settings, tmp_path):
     assert data.notes == [f"{path}:17: 1 tag breaks the rules of iob2, here first; read as the nearest spans"]
     last = [model.lexicon.tags[k] for k in store["labels"][5]]
     assert last == ["O", "S-LOC"]
-    assert model.check(settings(train=path, dev=None)).warnings[0].startswith(f"{path}:17: 1 tags break")
+    assert model.check(settings(train=path, dev=None)).warnings[0].startswith(f"{path}:17: 1 tag breaks")
 
 
 def test_long_sentences_are_cut_for_training_but_not_for_reading(settings, tmp_path):
@@ -261,7 +261,7 @@ def test_long_sentences_are_cut_for_training_but_not_for_reading(settings, tmp_p
     model, data = Tagger.prepare(s)
     assert data.train.store.lengths.tolist() == [4, 4, 4, 3, 1]
     assert data.dev.store.lengths.tolist() == [15, 1]
-    assert "a sentence is longer than max_length and cut into parts (the longest has 15 words)" in data.notes[0]
+    assert "1 sentence is longer than max_length and cut into parts (the longest has 15 words)" in data.notes[0]
     for row in data.train.store["labels"]:  # each part is legal by itself
         assert illegal([model.lexicon.tags[k] for k in row], "bioes") == []
     assert complaints(path, data.dev.store.facts, "iob2") == []

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Union
 
 import typer
 
+from carousel.wording import counted
+
 from .errors import fail
 from .pairs import PairCommand
 
@@ -148,7 +150,7 @@ def _train(
 
         settings = resumed_settings(run, task, *gather(config, set or [], given))
         if (done := run.result) is not None and done["epochs"] >= settings.epochs:
-            typer.echo(f"{out}: finished already, after {done['epochs']} epochs", err=True)
+            typer.echo(f"{out}: finished already, after {counted(done['epochs'], 'epoch')}", err=True)
             return
     else:
         if resume:

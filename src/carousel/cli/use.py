@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from carousel.wording import an
+
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion: a row for what it is, a column for what was said"}
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
@@ -48,7 +50,7 @@ def evaluate(
     options = {name: value for name, value in (("beam", beam), ("worst", worst)) if value is not None}
     model = load(run, "translate" if options else None, what=" and ".join(f"--{name}" for name in options))
     if len(data) > model.files:
-        raise typer.BadParameter(f"a {model.name} model is evaluated on one file, got {len(data)}", param_hint="DATA")
+        raise typer.BadParameter(f"{an(model.name)} model is evaluated on one file, got {len(data)}", param_hint="DATA")
     found = model.evaluate(*data, **options)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **found}, ensure_ascii=False))

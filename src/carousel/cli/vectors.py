@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from carousel.wording import counted
+
 from .errors import keep_input, option, warn_cut
 from .use import RunArgument, lines_of, load
 
@@ -48,7 +50,7 @@ def embed(
             flat = pa.array(vectors.reshape(-1))
             column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             pq.write_table(pa.table({**beside, "vector": column}), file)
-    typer.echo(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+    typer.echo(f"{out}: {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'number')}")
     if cut:
         warn_cut(data, cut, model.settings.max_length)
 

@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..wording import counted
 from .errors import DataError
 from .lines import check_file, read_lines
 
@@ -67,11 +68,10 @@ class Series:
         """What a user should know of what was put in and is missing, one line each."""
         said = []
         if self.put_in:
-            rows = "1 row is" if self.put_in == 1 else f"{self.put_in:,} rows are"
+            rows = counted(self.put_in, "row is", "rows are")
             said.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
         for name, count in self.missing.items():
-            values = "1 value" if count == 1 else f"{count:,} values"
-            said.append(f"{self.path}: {values} of {name} missing")
+            said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
         return said
 
     def filled(self, how: Filling) -> np.ndarray:
@@ -123,7 +123,7 @@ def read_series(
     values = np.full((len(rows), len(wanted)), np.nan)
     for r, (line, cells) in enumerate(rows):
         if len(cells) != len(header):
-            problem = f"{len(cells)} columns, where line {rows[0][0]} has {len(header)}"
+            problem = f"{counted(len(cells), 'column')}, where line {rows[0][0]} has {len(header)}"
             raise DataError(path, line, problem, "look for a comma too many or too few")
         for k, c in enumerate(wanted):
             values[r, k] = _number(path, line, header[c], cells[c])
@@ -267,7 +267,8 @@ def _on_grid(
     first_gap = int(lines[wide[0] + 1])
     if gaps == "error":
         left_out = int((steps[wide] // step - 1).sum())
-        raise DataError(path, first_gap, f"{left_out:,} rows are left out before here or later", "set gaps to fill")
+        problem = f"{counted(left_out, 'row is', 'rows are')} left out before here or later"
+        raise DataError(path, first_gap, problem, "set gaps to fill")
     places = (ticks - ticks[0]) // step
     total = int(places[-1]) + 1
     if total > 10 * len(ticks):
@@ -302,4 +303,4 @@ def time_words(ticks: int, unit: str) -> str:
     if unit == "second":
         names = [("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)]
     name, size = next((name, size) for name, size in names if ticks % size == 0)
-    return f"{ticks // size} {name}{'s' * (ticks // size != 1)}"
+    return counted(ticks // size, name)

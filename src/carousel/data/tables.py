@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..wording import counted
 from .errors import DataError
 from .lines import check_file, read_lines
 
@@ -101,7 +102,7 @@ class Columns:
         for line, cells in rows if header else _chain((first_line, first), rows):
             if len(cells) != len(first):
                 between = "tab" if self.kind == "tsv" else "comma"
-                problem = f"{_count(len(cells), 'column')}, where line {first_line} has {len(first)}"
+                problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
                 raise DataError(self.path, line, problem, f"look for a {between} too many or too few")
             yield line, [cells[at].strip() if role == "label" else cells[at] for role, at in places.items()]
 
@@ -266,7 +267,3 @@ class PairTable(Columns):
 def _chain(first: tuple[int, list[str]], rest: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
     yield first
     yield from rest
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"

@@ -25,6 +25,7 @@ from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..training import Data, Loss, RunError, SettingsError, Task, key
 from ..training.files import write_whole
+from ..wording import counted
 from .context import ContextEmbedder, read_words
 from .encoder import SequenceDropout
 from .pooling import PoolingName, pooling
@@ -234,9 +235,7 @@ class Classifier(Task):
         if vectors is not None:
             network.embedder.set_vectors(vectors)
             facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        cut = store.facts["cut"]
-        notes = [f"{s.train}: {cut:,} texts are cut off after {s.max_length:,} tokens (max_length)"] if cut else []
-        return network, Data(s.training_batches(store), dev, facts, notes)
+        return network, Data(s.training_batches(store), dev, facts, s.cut_notes(store))
 
     @classmethod
     def check(cls, settings: ClassifySettings) -> TableCheck:
@@ -327,4 +326,4 @@ class Accuracy:
 def _describe(path: Path, store: ExampleStore) -> str:
     cut = store.facts["cut"]
     said = f"; {cut:,} cut off after max_length" if cut else ""
-    return f"{path}: {len(store):,} texts, {store.tokens:,} tokens{said}"
+    return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{said}"

@@ -275,10 +275,8 @@ class SentenceEncoder(Task):
         if vectors is not None:
             network.embedder.set_vectors(vectors)
             facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        cut = store.facts["cut"]
-        notes = [f"{s.train}: {cut:,} texts are cut off after {s.max_length:,} tokens (max_length)"] if cut else []
         train = JudgedBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
-        return network, Data(train, dev, facts, notes)
+        return network, Data(train, dev, facts, s.cut_notes(store))
 
     @classmethod
     def check(cls, settings: EncodeSettings) -> TableCheck:

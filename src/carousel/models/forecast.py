@@ -22,6 +22,7 @@ from ..data.series_check import SeriesCheck, check_series
 from ..data.windows import WindowBatch, WindowBatches
 from ..training import Data, Loss, RunError, Settings, SettingsError, Task, key
 from ..training.files import write_whole
+from ..wording import counted
 from .encoder import CellName, encoder
 from .forecast_errors import Errors, measure
 from .forecast_page import show_forecasts
@@ -265,7 +266,7 @@ class Forecaster(Task):
             raise DataError(series.path, None, problem, "give a series with the same step of time")
         if len(series) < self.reach:
             raise DataError(
-                series.path, None, f"{len(series):,} rows, but the model reads {self.reach}", "give more rows"
+                series.path, None, f"{counted(len(series), 'row')}, but the model reads {self.reach}", "give more rows"
             )
         return series
 
@@ -290,14 +291,14 @@ class Forecaster(Task):
         facts = {
             "training rows": f"{s.train}: {rows:,}, {series.time(int(series.ticks[0]))} to {last}",
             "variables": ", ".join(series.names),
-            "season": f"{frame.season} steps of {time_words(frame.step, frame.unit)}",
+            "season": f"{counted(frame.season, 'step')} of {time_words(frame.step, frame.unit)}",
             "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
         }
         dev = None
         if len(series) - rows >= s.horizon:
             origins = np.arange(rows, len(series) - s.horizon + 1)
             dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
-            facts["held out"] = f"{len(series) - rows:,} rows after {last}"
+            facts["held out"] = f"{counted(len(series) - rows, 'row')} after {last}"
         return network, Data(train, dev, facts, series.notes)
 
     @classmethod
@@ -324,7 +325,7 @@ def _whole(s: ForecastSettings) -> tuple[Series, int]:
     if s.dev is None:
         held = round(s.holdout * len(series)) if s.holdout < 1 else int(s.holdout)
         if held >= len(series):
-            raise SettingsError(f"holdout: {held:,} rows held out, but {s.train} has {len(series):,}")
+            raise SettingsError(f"holdout: {counted(held, 'row')} held out, but {s.train} has {len(series):,}")
         return series, len(series) - held
     more = read_series(s.dev, s.time_column, series.names, s.gaps)
     follows = more.unit == "row" or int(more.ticks[0]) == int(series.ticks[-1]) + series.step

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..data import DataError
 from ..data.series import Filling, Series
 from ..data.windows import Rows
+from ..wording import counted
 
 if TYPE_CHECKING:
     from .forecast import ForecastSettings
@@ -41,7 +42,7 @@ class Frame:
         context = s.context or max(2 * season, 2 * s.horizon, 8)
         reach = max(context + (season if s.around == "season" else 1), season)
         if rows < reach + s.horizon:
-            problem = f"{rows:,} rows to train on, but a window takes {reach} to read and {s.horizon} ahead"
+            problem = f"{counted(rows, 'row')} to train on, but a window takes {reach} to read and {s.horizon} ahead"
             raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
         values = series.filled(s.missing)[:rows]
         for k, name in enumerate(series.names):

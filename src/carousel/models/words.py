@@ -17,6 +17,7 @@ from ..data.vectors import Vectors, read_vectors
 from ..data.wordbook import Wordbook
 from ..layers import Recurrent
 from ..training import Settings, key
+from ..wording import counted
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
@@ -136,6 +137,12 @@ class WordSettings(LayerSettings):
     def reading(self, vocabulary: Vocabulary, context: Wordbook | None = None) -> Reading:
         """How texts are read; `context` is an embedder's."""
         return Reading(vocabulary, self.max_length, lower=self.lower, context=context)
+
+    def cut_notes(self, store: ExampleStore) -> list[str]:
+        """What is said before training if some texts were too long."""
+        many = counted(store.facts["cut"], "text is", "texts are")
+        said = f"{self.train}: {many} cut off after {counted(self.max_length, 'token')} (max_length)"
+        return [said] if store.facts["cut"] else []
 
     def encoder(self, input_size: int) -> Recurrent:
         """(T, B, input_size) → (T, B, directions · hidden)."""

@@ -17,6 +17,7 @@ import lightning.pytorch as lightning
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from ..wording import an, counted
 from .checkpoints import Checkpoints, step_of
 from .files import remove_parts, write_whole
 from .journal import Journal
@@ -73,7 +74,7 @@ def resumed_settings(
     """
     kept_task, kept = run.settings()
     if kept_task is not task:
-        raise RunError(f"{run.folder}: a {kept_task.name} run; resume it with carousel train {kept_task.name}")
+        raise RunError(f"{run.folder}: {an(kept_task.name)} run; resume it with carousel train {kept_task.name}")
     new = task.Settings.check({**kept.model_dump(), **given}, places or {})
     for name in type(new).model_fields:
         if getattr(new, name) != getattr(kept, name) and name not in MAY_CHANGE:
@@ -109,7 +110,7 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
         bar.say(f"going on from step {resumed}")
     for note in data.notes:
         bar.say(note, "yellow")
-    bar.say(f"{network.size:,} parameters, {len(data.train):,} batches an epoch")
+    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} an epoch")
     with _quiet_lightning():
         trainer = lightning.Trainer(
             accelerator="cpu",

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...pictures.gates import NAMES
 from ...report import Page, figure
+from ...wording import an
 from ..finding import Claim, Finding, Verdict
 from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
 from ..reading import Reading, read
@@ -292,7 +293,7 @@ def look(reading: Reading) -> list[Preference]:
     gate = keeping_gate(layer.cell)
     if gate is None:
         raise ValueError(
-            f"{reading.name}: a {type(layer).__name__} has no gate that keeps the past; give an LSTM or GRU"
+            f"{reading.name}: {an(type(layer).__name__)} has no gate that keeps the past; give an LSTM or GRU"
         )
     at = layer.cell.gates.index(gate) * layer.hidden_size
     rows = slice(at, at + layer.hidden_size)
