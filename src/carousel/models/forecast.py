@@ -63,7 +63,7 @@ class ForecastSettings(Settings):
     interval: float = key(0.8, "share of values that should lie between the bounds", "model", gt=0, lt=1)
     calibration: int = key(100, "origins just before, whose errors set how wide the bounds are; 0: as learnt", "model",
                            ge=0)  # fmt: skip
-    linear: bool = key(True, "a linear autoregression beside the network (direct)", "model")
+    linear: bool = key(True, "a linear autoregression beside the network (direct)", "model", {"decoding": ("direct",)})
     cell: CellName = key("lstm", "the recurrent cell", "model")
     hidden: int = key(32, "units in a layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1)

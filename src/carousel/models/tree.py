@@ -44,9 +44,12 @@ class TreeSettings(VectorSettings):
         "n-ary", "how a node comes of its children: two kinds of Tree-LSTM, or the plain recursive network", "model"
     )
     children: int | None = key(
-        None, "the most children of a node (not for child-sum); null: as in train", "model", ge=1
+        None, "the most children of a node (not for child-sum); null: as in train", "model",
+        {"composition": ("n-ary", "recursive")}, ge=1,
+    )  # fmt: skip
+    activation: Literal["tanh", "sigmoid"] = key(
+        "tanh", "of the recursive network", "model", {"composition": ("recursive",)}
     )
-    activation: Literal["tanh", "sigmoid"] = key("tanh", "of the recursive network", "model")
     hidden: int = key(150, "units of a node's state", "model", ge=1)
     train_on: Literal["all", "root"] = key("all", "the nodes whose labels are learnt", "model")
 

@@ -37,7 +37,7 @@ class VectorSettings(Settings):
     cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
 
     embedding: int = key(128, "size of a word's vector; with vectors, as theirs", "model", ge=1)
-    freeze_vectors: bool = key(False, "leave the given word vectors as they are", "model")
+    freeze_vectors: bool = key(False, "leave the given word vectors as they are", "model", {"vectors": ...})
     dropout: float = key(0.5, "dropout before, between and after the layers", "model", ge=0, lt=1)
     word_dropout: float = key(0.05, "share of the words read as [UNK] in training, so that it is learnt", "model",
                               ge=0, lt=1)  # fmt: skip

@@ -26,7 +26,7 @@ from .module import Diverged, Module
 from .page import write_report
 from .progress import Bar
 from .run import Run, RunError
-from .settings import Settings, SettingsError
+from .settings import Settings, SettingsError, plain, shown
 from .task import Data, Task
 
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
@@ -77,9 +77,10 @@ def resumed_settings(
         raise RunError(f"{run.folder}: {an(kept_task.name)} run; resume it with carousel train {kept_task.name}")
     new = task.Settings.check({**kept.model_dump(), **given}, places or {})
     for name in type(new).model_fields:
-        if getattr(new, name) != getattr(kept, name) and name not in MAY_CHANGE:
+        then, now = plain(getattr(kept, name)), plain(getattr(new, name))
+        if then != now and name not in MAY_CHANGE:
             raise RunError(
-                f"{run.config}: {name} is {getattr(kept, name)!r} there, {getattr(new, name)!r} now; a run goes on "
+                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run goes on "
                 f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
             )
     return new
@@ -108,7 +109,7 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
         journal.begin()
     else:
         bar.say(f"going on from step {resumed}")
-    for note in data.notes:
+    for note in (*settings.idle, *data.notes):
         bar.say(note, "yellow")
     bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} an epoch")
     with _quiet_lightning():

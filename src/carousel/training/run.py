@@ -86,7 +86,7 @@ class Run:
             )
         found, _ = load_yaml(self.config)
         if "task" not in found:
-            raise SettingsError(f"{self.config}: task: must be given")
+            raise SettingsError(f"{self.config}: task: missing; give the name of one")
         task = find_task(str(found["task"]))
         return task, task.Settings.read({}, file=self.config)
 
