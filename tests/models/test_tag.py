@@ -169,7 +169,8 @@ def test_a_run_learns_and_is_used(trained, names):
     found = model.evaluate(names / "dev.conll")
     assert found["span_f1"] > 0.8 and found["accuracy"] > 0.9
     assert found["spans"]["all"]["f1"] == found["span_f1"]
-    assert found["sentences"] == 30 and found["words"] == sum(one["count"] for one in found["tags"].values())
+    assert found["sentences"] == 30 and found["words"] == sum(sum(row.values()) for row in found["confusion"].values())
+    assert list(found["confusion"]) == ["O", *list(found["spans"])[:-1]] and "tags" not in found  # types, not parts
     assert json.loads((trained / "result.json").read_text())["dev_span_f1"] == pytest.approx(found["span_f1"])
     assert "What is taken for what" in (trained / "report.html").read_text()
     one = model.predict("Ada saw Rome")

@@ -78,6 +78,8 @@ def similar(
     for value, text in model.similar(to, texts, n):
         typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
                    else f"{value:.4f}\t{text}")  # fmt: skip
+    if len(texts) > n:
+        typer.echo(f"the {n:,} nearest of {len(texts):,} texts; more with -n", err=True)
 
 
 def register(app: typer.Typer) -> None:

@@ -18,7 +18,7 @@ from ..data.conll import Conll, check_column
 from ..data.examples import NO_LABEL, ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.tag_check import TagCheck, check_tags
 from ..data.tagged import Lexicon, SchemeName, TagCounts, TaggedSentences, complaints
-from ..data.tags import convert, legal
+from ..data.tags import convert, legal, type_of
 from ..kernels.output import linear_cross_entropy
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
@@ -225,7 +225,10 @@ class Tagger(Task):
         return "".join("\t".join(cells) + "\n" for cells in columns)
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
-        """Accuracy, also on words unseen in training; precision, recall and F1 of tags and of spans; confusions."""
+        """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; confusions.
+
+        Where tags are parts of spans, what is taken for what are the types of the spans that words are in.
+        """
         meter, store = self._measure(path)
         found: dict[str, Any] = {
             **meter.result(),
@@ -234,9 +237,11 @@ class Tagger(Task):
             "words": store.tokens,
             "sentences": len(store),
         }
-        if self.lexicon.scheme is not None:
+        if self.lexicon.scheme is None:
+            found["tags"] = meter.confusion.classes()
+        else:
             found |= {"illegal": store.facts["illegal"], "spans": {**meter.spans.types(), "all": meter.spans.overall()}}
-        return {**found, "tags": meter.confusion.classes(), "confusion": meter.confusion.table()}
+        return {**found, "confusion": meter.kinds.table()}
 
     def _measure(self, path: str | Path) -> tuple[TagMeter, ExampleStore]:
         store = self.settings.store(self.settings.source(path), self.lexicon)
@@ -261,7 +266,7 @@ class Tagger(Task):
                 for type, row in {**meter.spans.types(), "all": meter.spans.overall()}.items()
             ]
             page.table(["type", "precision", "recall", "F1", "spans"], rows)
-        show_confusion(page, meter.confusion, "What is taken for what", told)
+        show_confusion(page, meter.kinds, "What is taken for what", told)
 
     # ---------------------------------------------------------------- data
 
@@ -356,6 +361,13 @@ class TagMeter:
             pairs = zip(np.split(names[gold.numpy()], ends), np.split(names[said.numpy()], ends), strict=True)
             for right, guess in pairs:
                 self.spans.add(right.tolist(), guess.tolist())
+
+    @property
+    def kinds(self) -> Confusion:
+        """What is taken for what, by tag; if tags are parts of spans, by type: which part it is does not count."""
+        if self.model.lexicon.scheme is None:
+            return self.confusion
+        return self.confusion.merged([type_of(tag) for tag in self.confusion.labels])
 
     def result(self) -> dict[str, float]:
         found = {"accuracy": self.confusion.accuracy, "loss": self.total / max(1, self.confusion.total)}

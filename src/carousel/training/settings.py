@@ -152,7 +152,7 @@ class Settings(BaseModel):
         """The keys that were changed, but do nothing with the others as they are, one line each."""
         said = []
         for name, field in type(self).model_fields.items():
-            for other, values in (field.json_schema_extra or {}).get("needs", {}).items():  # type: ignore[union-attr]
+            for other, values in needs_of(field).items():
                 value, there = getattr(self, name), getattr(self, other)
                 if value != field.default and (there in (None, "none", 0) if values is ... else there not in values):
                     wanted = "" if values is ... else f"; it is for {' or '.join(map(shown, values))}"
@@ -212,6 +212,10 @@ def shown(value: Any) -> str:
 
 def group_of(field: Any) -> str:
     return (field.json_schema_extra or {}).get("group", "other")
+
+
+def needs_of(field: Any) -> dict[str, Any]:
+    return (field.json_schema_extra or {}).get("needs", {})
 
 
 def near(name: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str:
