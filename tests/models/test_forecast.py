@@ -56,6 +56,20 @@ def test_one_step_ahead_sees_the_past_alone(forecast_settings):
     assert not torch.allclose(again[-1], bounds[-1])
 
 
+def test_a_dev_file_goes_on_where_train_ends(forecast_settings, flights, tmp_path):
+    head, *rows = (flights / "two.csv").read_text().splitlines()
+    for name, part in (("train", rows[:96]), ("dev", rows[96:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *part]))
+    files = {name: tmp_path / f"{name}.csv" for name in ("train", "dev")}
+    (_, one), (_, two) = (Forecaster.prepare(forecast_settings(**given)) for given in ({}, files))
+    for a, b in ((one.train, two.train), (one.dev, two.dev)):
+        batches = zip(a, b, strict=True)
+        assert all(torch.equal(x.past, y.past) and torch.equal(x.future, y.future) for x, y in batches)
+    (tmp_path / "dev.csv").write_text("\n".join([head, *rows[96:100], rows[100].split(",")[0] + ",,"]))
+    with pytest.raises(DataError, match=r"dev.csv:6: a value of x is missing"):
+        Forecaster.prepare(forecast_settings(**files, missing="error"))
+
+
 def test_it_learns(trained, flights):
     model = carousel.load(trained)
     found = model.evaluate(flights / "one.csv")

@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +50,7 @@ class Series:
     lines: np.ndarray  # (T,) int64: the line of each row; 0 for one that was put in
     first_gap: int | None = None  # the line after the first gap
     missing: dict[str, int] = field(default_factory=dict)  # by variable, rows that were put in not counted
+    told: list[str] | None = None  # the notes, if they are of more than one file
 
     def __len__(self) -> int:
         return len(self.values)
@@ -66,6 +67,8 @@ class Series:
     @property
     def notes(self) -> list[str]:
         """What a user should know of what was put in and is missing, one line each."""
+        if self.told is not None:
+            return self.told
         said = []
         if self.put_in:
             rows = counted(self.put_in, "row is", "rows are")
@@ -73,6 +76,25 @@ class Series:
         for name, count in self.missing.items():
             said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
         return said
+
+    def check_step(self, unit: str, step: int) -> None:
+        """Refuse a series whose rows are not so far apart."""
+        if (self.unit, self.step) != (unit, step) and len(self) > 1:
+            words = [time_words(*grid) for grid in ((self.step, self.unit), (step, unit))]
+            problem = f"its rows are {words[0]} apart, those of the training {words[1]}"
+            raise DataError(self.path, None, problem, "give a series with the same step of time")
+
+    def followed_by(self, other: Series) -> Series:
+        """This series and the rows of another, which must begin with the next step."""
+        other.check_step(self.unit, self.step)
+        ahead = int(self.ticks[-1]) + self.step
+        if self.unit != "row" and (other.unit, int(other.ticks[0])) != (self.unit, ahead):
+            begins, ends = other.time(int(other.ticks[0])), self.time(int(self.ticks[-1]))
+            problem = f"it begins at {begins}, and {self.path} ends at {ends}"
+            raise DataError(other.path, None, problem, "give a file that goes on with the next step")
+        values, lines = (np.concatenate(both) for both in ((self.values, other.values), (self.lines, other.lines)))
+        ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
+        return replace(self, values=values, lines=lines, ticks=ticks, told=self.notes + other.notes)
 
     def filled(self, how: Filling) -> np.ndarray:
         """The values with those that are missing made up: on a line between neighbours, or the last one there was."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal, Self
@@ -259,11 +259,7 @@ class Forecaster(Task):
         series = data
         if not isinstance(series, Series):
             series = read_series(series, self.settings.time_column, self.frame.names, self.settings.gaps)
-        grid = (series.unit, series.step)
-        if grid != (self.frame.unit, self.frame.step) and len(series) > 1:
-            words = time_words(self.frame.step, self.frame.unit)
-            problem = f"its rows are {time_words(series.step, series.unit)} apart, those of the training {words}"
-            raise DataError(series.path, None, problem, "give a series with the same step of time")
+        series.check_step(self.frame.unit, self.frame.step)
         if len(series) < self.reach:
             raise DataError(
                 series.path, None, f"{counted(len(series), 'row')}, but the model reads {self.reach}", "give more rows"
@@ -328,12 +324,6 @@ def _whole(s: ForecastSettings) -> tuple[Series, int]:
             raise SettingsError(f"holdout: {counted(held, 'row')} held out, but {s.train} has {len(series):,}")
         return series, len(series) - held
     more = read_series(s.dev, s.time_column, series.names, s.gaps)
-    follows = more.unit == "row" or int(more.ticks[0]) == int(series.ticks[-1]) + series.step
-    if more.unit != series.unit or not follows:
-        problem = (
-            f"it begins at {more.time(int(more.ticks[0]))}, and {s.train} ends at {series.time(int(series.ticks[-1]))}"
-        )
-        raise DataError(s.dev, None, problem, "give a file that goes on with the next step")
-    ticks = np.concatenate((series.ticks, series.ticks[-1] + series.step * np.arange(1, len(more) + 1)))
-    values, lines = (np.concatenate(pair) for pair in ((series.values, more.values), (series.lines, more.lines)))
-    return replace(series, values=values, lines=lines, ticks=ticks), len(series)
+    if s.missing == "error":
+        more.filled(s.missing)  # complains with its own lines, before they follow those of train
+    return series.followed_by(more), len(series)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,21 +26,23 @@ def show_forecasts(model: Forecaster, page: Page, series: Series, rows: int) -> 
         f"*{found['mase']:.3f}*, where repeating the last season gets {meter.naive_mase:.3f}; "
         f"{found['coverage']:.0%} of the values lie between the bounds, which {model.settings.interval:.0%} should."
     )
+    h = model.settings.horizon
+    origins = np.arange(rows, len(series) - h + 1, h)[-24:]
+    _, bounds = roll(model, series, origins)
+    bounds = model.frame.plain(bounds.movedim(-1, 0)).transpose(1, 2)  # (3, B, h, V)
     for k, name in enumerate(model.frame.names[:4]):
-        drawn = forecasts_picture(model, series, rows, k)
+        drawn = forecasts_picture(model, series, k, int(origins[0]), bounds[..., k].flatten(1).tolist())
         page.figure(drawn, name, "A new forecast begins where the one before it ends.")
 
 
-def forecasts_picture(model: Forecaster, series: Series, rows: int, variable: int) -> Any:
-    """What came of one variable after the first `rows` rows, and forecasts from origins a horizon apart."""
-    h = model.settings.horizon
-    origins = np.arange(rows, len(series) - h + 1, h)[-24:]
-    _, found = roll(model, series, origins)
-    bounds = model.frame.plain(found.movedim(-1, 0))[..., variable].transpose(1, 2)  # (3, B, h)
-    low, median, high = bounds.flatten(1).tolist()
-    shown = slice(max(0, int(origins[0]) - 2 * h), len(series))
+def forecasts_picture(
+    model: Forecaster, series: Series, variable: int, first: int, bounds: Sequence[Sequence[float]]
+) -> Any:
+    """What came of one variable, and the low, median and high of forecasts for the steps from row `first` on."""
+    low, median, high = bounds
+    shown = slice(max(0, first - 2 * model.settings.horizon), len(series))
     times = [series.time(int(tick)) for tick in series.ticks]
-    ahead = times[int(origins[0]) : int(origins[-1]) + h]
+    ahead = times[first : first + len(median)]
     drawn = figure(420, hovermode="x")
     drawn.add_scatter(x=ahead, y=high, mode="lines", line={"width": 0}, showlegend=False, hoverinfo="skip")
     said = f"{model.settings.interval:.0%} between the bounds"

@@ -66,14 +66,14 @@ def roll(model: Forecaster, series: Series, origins: np.ndarray) -> tuple[Window
     model.eval()
     h, many = model.settings.horizon, model.settings.calibration
     rows = model.frame.rows(series, model.settings.missing)
-    before = np.arange(max(model.compared, int(origins[0]) - many - h + 1), int(origins[0])) if many else origins[:0]
-    every = np.concatenate((before, origins))
+    first = min(int(origins[0]), max(model.compared, int(origins[0]) - many - h + 1))
+    every = np.arange(first, int(origins[-1]) + 1) if many else origins
     parts = [rows.window(some, model.compared, h) for some in np.array_split(every, -(-len(every) // 128))]
     bounds = torch.cat([model.bounds(part) for part in parts], 1)
     truth, there = (torch.cat([getattr(part, name) for part in parts], 1) for name in ("future", "there"))
     low, median, high = bounds.unbind(-1)
     off = (truth - median) / torch.where(truth > median, high - median, median - low).clamp(min=1e-9)
-    stretched = bounds[:, len(before) :].clone()
+    stretched = bounds[:, np.searchsorted(every, origins)]
     for k, origin in enumerate(origins.tolist()):
         last = int(np.searchsorted(every, origin - h, side="right"))
         seen, told = off[:, max(0, last - many) : last].abs(), there[:, max(0, last - many) : last]
