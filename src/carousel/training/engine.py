@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as lightning
-import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from ..threads import threads
 from ..wording import an, counted
 from .checkpoints import Checkpoints, step_of
 from .files import remove_parts, write_whole
@@ -52,7 +52,7 @@ def train(
     run, bar = Run(out), Bar(quiet)
     if not resume:
         run.check_free(force)
-    with _threads(settings.threads):
+    with threads(settings.threads):
         lightning.seed_everything(settings.seed, verbose=False)
         network, data = task.prepare(settings)
         _check_dev(settings, data)
@@ -173,16 +173,6 @@ def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
     elif settings.clip > 1:
         advice.append(f"a smaller clip (it is {settings.clip:g})")
     return f"{error}; {kept}; try {' or '.join(advice)}"
-
-
-@contextmanager
-def _threads(count: int | None) -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...data.errors import check_counts
 from ...pictures.gates import NAMES
 from ...report import Page, figure
 from ...wording import an
@@ -248,9 +249,7 @@ def run(
     >>> found.at_the_place, found.units[0].drawn < found.units[0].closed
     (True, True)
     """
-    for name, value in (("units", units), ("hidden", hidden), ("samples", samples)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(units=units, hidden=hidden, samples=samples)
     reading = None if model is None else read(model, data)  # a model that cannot be used is said first
     preferences = () if reading is None else tuple(look(reading))
     start = time.perf_counter()
