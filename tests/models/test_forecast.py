@@ -56,6 +56,13 @@ def test_one_step_ahead_sees_the_past_alone(forecast_settings):
     assert not torch.allclose(again[-1], bounds[-1])
 
 
+def test_columns_by_number_as_yaml_reads_them(tmp_path, flights):
+    (tmp_path / "s.yaml").write_text(f"train: {flights / 'two.csv'}\ntime_column: 1\ncolumns: 3\n")
+    found = ForecastSettings.read({}, tmp_path / "s.yaml")
+    assert (found.time_column, found.columns) == ("1", "3")
+    assert found.read_file(found.train).names == ["y"]
+
+
 def test_a_dev_file_goes_on_where_train_ends(forecast_settings, flights, tmp_path):
     head, *rows = (flights / "two.csv").read_text().splitlines()
     for name, part in (("train", rows[:96]), ("dev", rows[96:])):

@@ -188,6 +188,8 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
     """The one type that the command line reads, and the choices if there are some."""
     if typing.get_origin(kind) in (Union, types.UnionType):
         kind = next(part for part in typing.get_args(kind) if part is not type(None))
+    if typing.get_origin(kind) is Annotated:
+        kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) is typing.Literal:
         return str, [str(choice) for choice in typing.get_args(kind)]  # settings check it, and name the near miss
     return kind, []

@@ -20,8 +20,9 @@ from ..data import DataError
 from ..data.series import Filling, Gaps, Series, read_series, time_words
 from ..data.series_check import SeriesCheck, check_series
 from ..data.windows import WindowBatch, WindowBatches
-from ..training import Data, Loss, RunError, Settings, SettingsError, Task, key
+from ..training import ColumnName, Data, Loss, Settings, SettingsError, Task, key
 from ..training.files import write_whole
+from ..training.run import read_kept
 from ..wording import counted
 from .encoder import CellName, encoder
 from .forecast_errors import Errors, measure
@@ -39,8 +40,8 @@ class ForecastSettings(Settings):
     train: Path = key(..., "a CSV file with a time and some numbers in each row", "data")
     dev: Path | None = key(None, "a file that goes on where train ends; null: the end of train is held out", "data")
     holdout: float = key(0.2, "what is held out of train without dev: a share, or a number of rows", "data", ge=0)
-    time_column: str | None = key(None, "the column of times, by name or by number from 1; null: found", "data")
-    columns: str | None = key(None, "the variables, as a,b,c; null: all columns of numbers", "data")
+    time_column: ColumnName | None = key(None, "the column of times, by name or by number from 1; null: found", "data")
+    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: all columns of numbers", "data")
     gaps: Gaps = key("fill", "rows that are left out: filled with missing values, or an error", "data")
     missing: Filling = key(
         "interpolate", "missing values: on a line between neighbours, the last one, an error", "data"
@@ -307,12 +308,7 @@ class Forecaster(Task):
 
     @classmethod
     def restore(cls, settings: ForecastSettings, folder: Path) -> Self:
-        path = folder / "series.json"
-        try:
-            frame = Frame(**json.loads(path.read_text("utf-8")))
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
-        return cls(settings, frame)
+        return cls(settings, read_kept(folder / "series.json", lambda kept: Frame(**kept)))
 
 
 def _whole(s: ForecastSettings) -> tuple[Series, int]:

@@ -23,7 +23,7 @@ from ..kernels.output import linear_cross_entropy
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..metrics.spans import SpanScore
-from ..training import Data, Loss, Task, key
+from ..training import ColumnName, Data, Loss, Task, key
 from .characters import CharacterSettings
 from .context import ContextEmbedder
 from .encoder import SequenceDropout
@@ -37,7 +37,7 @@ class TagSettings(CharacterSettings, WordSettings):
     """Keys of the tagger."""
 
     task: Literal["tag"] = key("tag", "the task", "data")
-    column: str | None = key(
+    column: ColumnName | None = key(
         None, "where the tags are: upos or xpos of CoNLL-U, or a column's number; null: upos (.conllu), else the last",
         "data",
     )  # fmt: skip
@@ -60,10 +60,10 @@ class TagSettings(CharacterSettings, WordSettings):
         "cosine", WordSettings.model_fields["schedule"].description or "", "training"
     )
 
-    @field_validator("column", mode="before")
+    @field_validator("column")
     @classmethod
-    def _column(cls, given: Any) -> Any:
-        return check_column(str(given) if isinstance(given, int) else given)  # YAML reads 2 so
+    def _column(cls, given: str | None) -> str | None:
+        return check_column(given)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -294,11 +294,8 @@ class Tagger(Task):
             unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
             facts["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
             notes += complaints(dev_source.path, held_out.facts, lexicon.written)
-        vectors = s.given_vectors(lexicon.words)
         network = cls(settings, lexicon, context)
-        if vectors is not None:
-            network.embedder.set_vectors(vectors)
-            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(lexicon.words):,} words"
+        facts |= s.set_vectors(network.embedder, lexicon.words)
         return network, Data(s.training_batches(store), dev, facts, notes)
 
     @classmethod

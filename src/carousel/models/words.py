@@ -59,16 +59,17 @@ class VectorSettings(Settings):
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, kind)
 
-    def given_vectors(self, vocabulary: Vocabulary) -> Vectors | None:
-        """The vectors that were given, for the words of the vocabulary."""
+    def set_vectors(self, embedder: WordEmbedder, vocabulary: Vocabulary) -> dict[str, str]:
+        """Let the words of the vocabulary begin with the vectors that were given; facts of them for the report."""
         if self.vectors is None:
-            return None
+            return {}
         found = read_vectors(self.vectors, vocabulary)
         width = found.values.shape[1]
         if width != self.embedding:
             problem = f"its vectors have {width} numbers, but embedding is {self.embedding}"
             raise DataError(self.vectors, None, problem, f"set embedding to {width}")
-        return found
+        embedder.set_vectors(found)
+        return {"word vectors": f"{self.vectors}: {int(found.known.sum()):,} of {len(vocabulary):,} tokens have one"}
 
     def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
         return WordEmbedder(
