@@ -314,6 +314,13 @@ def test_bad_files_leave_nothing_behind(tmp_path, capsys, train, dev, line):
     assert not (tmp_path / "run").exists()
 
 
+def test_words_that_are_all_rare(settings, tmp_path):
+    path = tmp_path / "rare.conll"
+    path.write_text("Ada\tB-PER\nsat\tO\n")
+    with pytest.raises(DataError, match=r"rare.conll: no word occurs 2 times or more, .*; lower min_frequency"):
+        Tagger.prepare(settings(train=path, min_frequency=2))
+
+
 def test_a_tag_unseen_in_training_stops_an_evaluation(trained, tmp_path):
     path = tmp_path / "test.conll"
     path.write_text("Ada\tB-PER\n\nIBM\tB-ORG\n")

@@ -54,7 +54,10 @@ class VectorSettings(Settings):
     def make_vocabulary(self, texts: Iterable[str], kind: Literal["character", "word", "bpe"] = "word") -> Vocabulary:
         """The vocabulary of the training `texts`, or the one that was given."""
         if self.vocabulary is None:
-            return Vocabulary.train(texts, kind, size=self.vocabulary_size, min_frequency=self.min_frequency)
+            try:
+                return Vocabulary.train(texts, kind, size=self.vocabulary_size, min_frequency=self.min_frequency)
+            except DataError as error:  # texts that stream past have no name
+                raise DataError(error.file or self.train, error.line, error.problem, error.remedy) from error
         if self.vocabulary.suffix == ".json":
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, kind)
