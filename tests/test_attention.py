@@ -111,7 +111,8 @@ def test_queries_that_are_not_real_change_nothing_for_those_that_are(kind):
     attention = made(kind)
     query, memory = torch.randn(4, 3, SIZE).double(), torch.randn(5, 3, SIZE).double()
     prepared, real = attention.prepare(memory, torch.tensor([5, 1, 2])), Real(torch.tensor([2, 4, 0]), 4)
-    query_with_nan = real.put(real.take(query)) + torch.where(real.put(torch.ones(6)) > 0, 0, torch.nan).unsqueeze(2)
+    inside = real.put(torch.ones(6)).T.unsqueeze(2) > 0
+    query_with_nan = torch.where(inside, query, torch.nan)
     for found, expected in zip(
         attention.attend(query_with_nan, prepared, real), attention.attend(query, prepared), strict=True
     ):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import torch
@@ -37,9 +38,8 @@ class Real:
     >>> real.take(torch.arange(6).reshape(3, 2))
     tensor([0, 1, 2])
     >>> real.put(torch.tensor([7, 8, 9]))
-    tensor([[7, 8],
-            [9, 0],
-            [0, 0]])
+    tensor([[7, 9, 0],
+            [8, 0, 0]])
     """
 
     def __init__(self, lengths: Tensor, steps: int) -> None:
@@ -53,9 +53,10 @@ class Real:
         return x.flatten(0, 1).index_select(0, self.rows)
 
     def put(self, x: Tensor) -> Tensor:
-        """x (N, ...) → (T, B, ...), 0 where nothing is real."""
-        whole = x.new_zeros(self.steps * len(self.lengths), *x.shape[1:])
-        return whole.index_copy_(0, self.rows, x).unflatten(0, (self.steps, len(self.lengths)))
+        """x (N, ...) → (B, T, ...), 0 where nothing is real."""
+        steps, sequences = self.steps, len(self.lengths)
+        rows = self.rows % sequences * steps + self.rows // sequences
+        return x.new_zeros(sequences * steps, *x.shape[1:]).index_copy_(0, rows, x).unflatten(0, (sequences, steps))
 
 
 class Memory(NamedTuple):
@@ -91,13 +92,18 @@ class Attention(nn.Module):
         """(..., E) → (..., K)."""
         return values
 
-    def prepare(self, memory: Tensor, lengths: Tensor | None = None) -> Memory:
-        """memory (S, B, E), lengths (B,) → what `attend` takes, for many calls with one memory."""
+    def prepare(
+        self, memory: Tensor, lengths: Tensor | None = None, value: Callable[[Tensor], Tensor] | None = None
+    ) -> Memory:
+        """memory (S, B, E), lengths (B,) → what `attend` takes, for many calls with one memory.
+
+        A context is a mean of the memory's places; with `value`, (..., E) → (..., O), of what that makes of them.
+        """
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
             raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
         if lengths is None:
-            values = memory.transpose(0, 1).contiguous()
-            return Memory(values, self.make_keys(values), None, None)
+            places = memory.transpose(0, 1).contiguous()
+            return Memory(places if value is None else value(places), self.make_keys(places), None, None)
         steps, sequences = memory.shape[:2]
         if lengths.shape != (sequences,):
             raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(lengths.shape)}")
@@ -105,9 +111,9 @@ class Attention(nn.Module):
         past = torch.arange(steps, device=memory.device) >= lengths.unsqueeze(1)
         real = Real(lengths, steps)
         taken = real.take(memory)
-        keys = self.make_keys(taken)
-        values = real.put(taken).transpose(0, 1).contiguous()
-        return Memory(values, values if keys is taken else real.put(keys).transpose(0, 1).contiguous(), lengths, past)
+        kept, keys = taken if value is None else value(taken), self.make_keys(taken)
+        values = real.put(kept)
+        return Memory(values, values if keys is kept else real.put(keys), lengths, past)
 
     def attend(self, query: Tensor, memory: Memory, real: Real | None = None) -> tuple[Tensor, Tensor]:
         """query (T, B, D) → context (T, B, E), weights (T, B, S).
@@ -162,8 +168,8 @@ class Additive(Attention):
 
     def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
         lengths = None if real is None else real.lengths
-        asked = self.query(query) if real is None else real.put(self.query(real.take(query)))
-        return additive_scores(asked.transpose(0, 1), memory.keys, self.v, lengths, memory.lengths)
+        asked = self.query(query).transpose(0, 1) if real is None else real.put(self.query(real.take(query)))
+        return additive_scores(asked, memory.keys, self.v, lengths, memory.lengths)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, size={self.size}"
@@ -252,8 +258,10 @@ class Location(Attention):
         self.places = places
         self.place = nn.Linear(query_size, places, bias=False)
 
-    def prepare(self, memory: Tensor, lengths: Tensor | None = None) -> Memory:
-        whole = super().prepare(memory, lengths)
+    def prepare(
+        self, memory: Tensor, lengths: Tensor | None = None, value: Callable[[Tensor], Tensor] | None = None
+    ) -> Memory:
+        whole = super().prepare(memory, lengths, value)
         if len(memory) <= self.places:
             return whole
         beyond = (torch.arange(len(memory), device=memory.device) >= self.places).expand(whole.values.shape[:2])

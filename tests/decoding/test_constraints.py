@@ -29,6 +29,7 @@ from carousel.decoding import (
     Sample,
     search,
 )
+from carousel.decoding.constraint import NEVER, Setting
 
 END, STEPS = 0, 5
 
@@ -120,6 +121,37 @@ def test_exactly_the_sequences_that_may_stand(names, strategy):
     [found] = search(toy.stepper(), 1, way, start=1, end=END, max_length=STEPS, constraints=rules)
     assert [h.tokens for h in found] == [tokens for _, _, tokens in expected]
     assert [h.log_prob for h in found] == pytest.approx([sum(toy.score_tokens([1], h.tokens)) for h in found])
+
+
+@given(st.sampled_from(sorted(RULES)), st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=5))
+def test_what_a_rule_says_it_bans_is_all_it_does(name, steps):
+    rule = RULES[name][0]
+    state = rule.start(Setting(items=3, vocab_size=4, end=END, max_length=STEPS))
+    for tokens in [None, *steps]:
+        state = state if tokens is None else rule.advance(state, torch.tensor(tokens))
+        banned = rule.bans(state)
+        if banned is not None:
+            applied, filled = torch.zeros(3, 4), torch.zeros(3, 4)
+            rule.apply(applied, state)
+            filled[:, list(banned)] = NEVER
+            assert torch.equal(applied, filled)
+
+
+def test_rules_that_ban_say_so():
+    """The search is quicker then."""
+    start = Setting(items=2, vocab_size=4, end=END, max_length=9)
+    one = torch.ones(2, dtype=torch.int64)
+    assert Ban([2, 1]).bans(()) == [1, 2]
+    length = Length(1, [2, 3])
+    states = [length.start(start)]
+    for _ in range(3):
+        states.append(length.advance(states[-1], one))
+    assert [length.bans(state) for state in states] == [[END], [], None, None]
+    prefix = Prefix([[1], [1, 2]])
+    states = [prefix.start(start)]
+    for _ in range(2):
+        states.append(prefix.advance(states[-1], one))
+    assert [prefix.bans(state) for state in states] == [None, None, []]
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 3), width=st.integers(1, 5))

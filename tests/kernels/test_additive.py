@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.kernels.attention import Fused, additive_scores
+from carousel.kernels.attention import AdditiveLook, Fused, additive_scores
 
 
 def in_torch(query, key, v, queries=None, keys=None):
@@ -88,3 +88,22 @@ def test_elsewhere_torch_does_it(monkeypatch):
     torch.testing.assert_close(halves.float(), expected, rtol=0.1, atol=0.1)
     mapped = torch.func.vmap(lambda q: additive_scores(q, *given[1:]))(given[0].unsqueeze(0))
     torch.testing.assert_close(mapped[0], expected)
+
+
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.sampled_from([1, 7, 16, 45]), st.data())
+def test_a_look_is_scores_softmax_context_and_tanh(B, each, S, D, data):
+    torch.manual_seed(D)
+    H, out = 6, D + 1
+    query, v, of_state, bias = (torch.randn(*n, dtype=torch.float64) for n in ((D, H), (D,), (out, H), (out,)))
+    y, keys = torch.randn(B * each, H, dtype=torch.float64), torch.randn(B, S, D, dtype=torch.float64)
+    values = torch.randn(B, S, out, dtype=torch.float64)
+    counts = st.lists(st.integers(0, S), min_size=B, max_size=B).map(torch.tensor)
+    lengths = data.draw(st.none() | counts)
+    look = AdditiveLook(query, v, of_state, bias)
+    for _ in range(2):  # the first call packs
+        found = look(y, keys, values, lengths, each)
+        for n in range(B * each):
+            real = S if lengths is None else int(lengths[n // each])
+            scores = torch.tanh(query @ y[n] + keys[n // each, :real]) @ v
+            context = scores.softmax(0) @ values[n // each, :real]
+            torch.testing.assert_close(found[n], torch.tanh(of_state @ y[n] + context + bias))

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 import carousel
 from carousel import kernels
-from carousel.decoding import Beam, Sample, TopK, search
+from carousel.decoding import Ban, Beam, Bias, Length, NoRepeat, Prefix, Sample, TopK, search
 from carousel.kernels.generation import Predictor
-from carousel.layers import RecurrentStepper
+from carousel.layers import Branches, RecurrentStepper
 
 V, E, H = 50, 12, 20
 KINDS = [
@@ -154,8 +154,8 @@ def test_several_threads_share_a_beginning():
     words, layer, out, lm = model()
     tokens = torch.randint(V, (40, 6))
     want = whole(words, layer, out, tokens)
-    state = lm.step(tokens[0], None)[1].state
-    begun = lm.step(tokens[0, :2], None)[1]._replace(state=state)  # few rows: nothing is packed yet
+    state = lm.step(tokens[0], None)[1].rows.state
+    begun = lm.step(tokens[0, :2], None)[1]._replace(rows=Branches(state))  # few rows: nothing is packed yet
     with ThreadPoolExecutor(4) as pool:
         for said in pool.map(lambda _: by_steps(lm, tokens[1:], begun), range(8)):
             torch.testing.assert_close(said, want[1:], atol=1e-5, rtol=0)
@@ -217,7 +217,7 @@ def test_predict(shape, dtype):
     before, tolerance = torch.get_num_threads(), 1e-4 if dtype is torch.float32 else 1e-12
     for b in (None, bias.to(dtype)):
         predict, want = Predictor(weight, b), F.linear(h, weight, b).log_softmax(-1)
-        assert predict.run is not None
+        assert predict.native is not None
         for threads in (2, 1, 3):  # the first call packs, for the threads of all
             torch.set_num_threads(threads)
             said = predict(h)
@@ -235,3 +235,99 @@ def test_predict_with_an_impossible_token_and_with_nan():
     h[2, 1] = torch.nan
     said = predict(h)
     assert said[2].isnan().all() and not said[[0, 1, 3, 4, 5]].isnan().any()
+
+
+@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 5, 3), (4, 33, 300), (5, 7, 9), (33, 100, 131), (400, 20, 700), (70, 20, 2844)])
+def test_the_best_of_a_prediction(shape, dtype):
+    rows, size, vocab = shape
+    torch.manual_seed(0)
+    h, weight, bias = torch.randn(rows, size, dtype=dtype), torch.randn(vocab, size, dtype=dtype), torch.randn(vocab)
+    before, tolerance = torch.get_num_threads(), 1e-4 if dtype is torch.float32 else 1e-12
+    for b in (None, bias.to(dtype)):
+        predict, said = Predictor(weight, b), F.linear(h, weight, b).log_softmax(-1)
+        for threads, never, k in ((2, [], 1), (1, [0, vocab - 1], min(6, vocab)), (3, [1], vocab)):
+            allowed = said.clone()
+            allowed[:, never] = -torch.inf
+            want, order = allowed.sort(dim=1, descending=True, stable=True)
+            torch.set_num_threads(threads)
+            values, tokens = predict.best(h, k, never)
+            torch.set_num_threads(before)
+            torch.testing.assert_close(values, want[:, :k], atol=tolerance, rtol=1e-5)
+            real = want[:, :k] > -torch.inf  # neighbours may change places where they are nearly equal
+            torch.testing.assert_close(said.gather(1, tokens)[real], want[:, :k][real], atol=tolerance, rtol=1e-5)
+            assert dtype is torch.float32 or torch.equal(tokens[real], order[:, :k][real])
+            assert all(len(set(line.tolist())) == len(line) for line in tokens[:, : vocab - len(never)])
+
+
+@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.parametrize("rows", [3, 6])
+def test_the_best_among_equals_the_impossible_and_nan(rows):
+    weight, bias = torch.zeros(40, 8), torch.zeros(40)
+    bias[20:] = 1.0
+    values, tokens = Predictor(weight, bias).best(torch.randn(rows, 8), 4, never=[21])
+    assert tokens.tolist() == [[20, 22, 23, 24]] * rows
+    torch.testing.assert_close(values, bias.log_softmax(0)[20].expand(rows, 4))
+    bias[:] = -torch.inf
+    bias[5] = 0.0
+    values, tokens = Predictor(weight, bias).best(torch.randn(rows, 8), 2)
+    assert values.tolist() == [[0.0, -torch.inf]] * rows and tokens[:, 0].tolist() == [5] * rows
+    weight[30] = 1.0
+    h = torch.randn(rows, 8)
+    h[1, 2] = torch.nan
+    values, _ = Predictor(weight, bias).best(h, 2)
+    assert values[1].isnan().all() and not values[[0, 2]].isnan().any()
+
+
+class Whole:
+    """A stepper that does not know its best."""
+
+    def __init__(self, stepper):
+        self.start, self.step, self.select = stepper.start, stepper.step, stepper.select
+        self.vocab_size, self.device = stepper.vocab_size, stepper.device
+
+
+RULES = {
+    "none": [],
+    "ban": [Ban([3, 4])],
+    "length": [Ban([3]), Length(2, [4, 9, 6])],
+    "prefix": [Prefix([[5], [6, 7, 8], []]), Ban([9])],
+    "bias": [Bias({2: 1.0}), Ban([3])],
+    "no repeat": [NoRepeat(2)],
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
+@pytest.mark.parametrize("prompts", [[[], [], []], [[7], [8, 9], []]], ids=["no prompts", "prompts"])
+@pytest.mark.parametrize("width", [1, 5])
+def test_a_beam_that_asks_for_the_best_alone(rules, prompts, width):
+    _, _, _, lm = model(dtype=torch.float64)
+    asked = []
+    best = lm.step_best
+    lm.step_best = lambda *args: asked.append(args) or best(*args)
+    if any(isinstance(rule, Prefix) for rule in rules) and any(prompts):
+        return  # a prompt would have to begin so
+    ask = {"start": 1, "end": 0, "max_length": 10, "constraints": rules}
+    found = search(lm, prompts, Beam(width, n_best=width), **ask)
+    whole = search(Whole(lm), prompts, Beam(width, n_best=width), **ask)
+    assert bool(asked) == (not {Bias, NoRepeat} & {type(rule) for rule in rules})
+    for a, b in zip(found, whole, strict=True):
+        assert [h.tokens for h in a] == [h.tokens for h in b]
+        for one, other in zip(a, b, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs) and one.score == pytest.approx(
+                other.score
+            )
+
+
+def test_a_beam_that_finds_nothing_says_why():
+    _, _, _, lm = model()
+    lm.weight.data[:] = torch.nan
+    with pytest.raises(ValueError, match="returned NaN at position 0"):
+        search(lm, 2, Beam(3), start=1, end=0, max_length=5)
+    _, _, _, lm = model()
+    begun = lm.step(torch.tensor([1, 1]), None)[1]
+    lm.start = lambda items: begun
+    begun.predict.weight.data[:, 0] = torch.nan  # after the first step, which says all
+    with pytest.raises(ValueError, match="returned NaN at position"):
+        search(lm, 2, Beam(3), start=1, end=0, max_length=5)

@@ -126,18 +126,26 @@ def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
             torch.testing.assert_close(weights[t, real], seen[real])
 
 
-@pytest.mark.parametrize("cell", sorted(CELLS))
-@pytest.mark.parametrize("feeding", [False, True])
-def test_the_search_sees_what_training_sees(cell, feeding):
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"cell": cell, "input_feeding": feeding} for cell in sorted(CELLS) for feeding in (False, True)),
+        *({"attention": attention} for attention in ATTENTIONS),
+    ],
+    ids=lambda given: " ".join(map(str, given.values())),
+)
+@pytest.mark.parametrize("copies", [1, 7])
+def test_the_search_sees_what_training_sees(given, copies):
     """Log-probabilities of a pair by the stepper, token by token, and by the loss."""
-    model = untrained(cell=cell, input_feeding=feeding, tied="none")
+    model = untrained(**given, tied="none")
     for one in BATCH:
         batch = batch_of(one)
         stepper = model.stepper(batch.source, batch.source_lengths)
-        rows, found = stepper.start(1), []
+        rows, found = stepper.select(stepper.start(1), torch.zeros(copies, dtype=torch.int64)), []
         for token, target in zip(batch.inputs[:, 0], batch.targets[:, 0], strict=True):
-            log_probs, rows = stepper.step(token.unsqueeze(0), rows)
-            found.append(log_probs[0, target])
+            log_probs, rows = stepper.step(token.expand(copies), rows)
+            found.append(log_probs[copies // 2, target])
+            rows = stepper.select(rows, torch.arange(copies) // 2)
         assert model.train(False).settings.label_smoothing == 0.1
         vectors, _ = write(model, batch)
         logits = F.linear(vectors[:, 0], model.output_weight, model.bias)

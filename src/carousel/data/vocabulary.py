@@ -229,9 +229,15 @@ class Vocabulary:
         ['to', ' be']
         """
         stream = DecodeStream(skip_special_tokens=False)
+        read, said = [], 0
         for i in map(self._checked, ids):
-            if i >= UNK and (text := stream.step(self.tokenizer, i)):
-                yield text
+            if i >= UNK:
+                read.append(i)
+                if text := stream.step(self.tokenizer, i):
+                    said += len(text)
+                    yield text
+        if rest := self.decode(read)[said:]:  # what the stream held back: a character that seemed to be half there
+            yield rest
 
     def count_unknown(self, texts: Iterable[str]) -> tuple[int, int]:
         """How many tokens of `texts` are `[UNK]`, and how many there are.

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
-from .best import k_best
+from .best import k_best, take_columns
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
@@ -101,7 +100,7 @@ class _Finished:
         length = np.maximum(position + 1 - frontier.request.lengths[items], 1)[:, None]
         score = np.where(completing, beam.length.score(ranked.sums, length), NEVER)
         end_log_prob = np.full(score.shape, NEVER)
-        end_log_prob[completing] = frontier.model_says(ranked.tokens[completing], ranked.parents[completing])
+        end_log_prob[completing] = ranked.log_probs[completing]
         self.count[items] += completing.sum(1)
         order = np.argsort(-np.concatenate([self.score[items], score], 1), axis=1, kind="stable")[:, : beam.n_best]
         for kept, offered in (
@@ -110,7 +109,7 @@ class _Finished:
             (self.row, ranked.parents),
             (self.end_log_prob, end_log_prob),
         ):
-            kept[items] = np.take_along_axis(np.concatenate([kept[items], offered], 1), order, 1)
+            [kept[items]] = take_columns(order, np.concatenate([kept[items], offered], 1))
 
 
 @dataclass
@@ -121,6 +120,7 @@ class _Ranked:
     forced: np.ndarray  # (n,) bool: the prompt goes on
     sums: np.ndarray  # (n, R) total log-probability, -inf if impossible
     tokens: np.ndarray  # (n, R)
+    log_probs: np.ndarray  # (n, R) of these tokens, as the model has them
     parents: np.ndarray  # (n, R) the row of the frontier that each continues
     ending: np.ndarray  # (n, R) bool
     completing: np.ndarray  # (n, R) bool: ending, and among the best that the beam has room for
@@ -130,19 +130,22 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
     request, record = frontier.request, frontier.request.record
     if record is not None:
         record.begin(len(request.lengths))
-    log_probs, first = frontier.begin()
+    begun, first = frontier.begin()
+    columns = min(beam.width + 1, frontier.vocab_size)  # of each sequence, one of which may end
+    found = k_best(begun, columns)
+    longest = int(request.lengths.max())
     trail = Trail()
     finished = _Finished.none(len(request.lengths), beam.n_best)
     items = frontier.items  # (n,) of the items still searched
     total = np.zeros((len(items), 1))  # (n, S): of S sequences an item, best first; -inf marks an idle row
 
     for position in range(first, request.max_length):
-        ranked = _rank(frontier, beam, log_probs, position, items, total)
+        ranked = _rank(frontier, beam, *found, position, items, total)
         if ranked.completing.any():
             finished.take(frontier, beam, ranked, position, len(trail) - 1)
         stopping = ranked.ending | (ranked.sums == NEVER)
         onward = np.argsort(stopping, axis=1, kind="stable")[:, : beam.width]  # the best that go on
-        slots, total = total.shape[1], np.take_along_axis(np.where(stopping, NEVER, ranked.sums), onward, 1)
+        slots, [total] = total.shape[1], take_columns(onward, np.where(stopping, NEVER, ranked.sums))
 
         # An item is done if nothing goes on, if enough is complete, or if nothing that goes on can matter.
         lost = total[:, 0] == NEVER
@@ -159,24 +162,30 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
         items, total = items[on], total[on]
         if len(on) == 0:
             break
-        rows = np.take_along_axis(ranked.parents, onward, 1)[on].reshape(-1)
-        tokens = np.take_along_axis(ranked.tokens, onward, 1)[on].reshape(-1)
-        trail.push(tokens, frontier.model_says(tokens, rows), rows)
+        chosen = take_columns(onward, ranked.parents, ranked.tokens, ranked.log_probs)
+        rows, tokens, log_probs = (part[on].reshape(-1) for part in chosen)
+        trail.push(tokens, log_probs, rows)
         if position + 1 < request.max_length:
             if len(rows) != len(frontier.items) or (rows != np.arange(len(rows))).any():
                 frontier.select(rows)
-            log_probs = frontier.feed(tokens)
+            whole = record is not None or position + 1 < longest  # what the model says of other tokens matters too
+            found = k_best(frontier.feed(tokens), columns) if whole else frontier.feed_best(tokens, columns)
     return _gather(frontier, beam, finished, trail, first, items, total)
 
 
 def _rank(
-    frontier: Frontier, beam: Beam, log_probs: Tensor, position: int, items: np.ndarray, total: np.ndarray
+    frontier: Frontier,
+    beam: Beam,
+    values: np.ndarray,
+    tokens: np.ndarray,
+    position: int,
+    items: np.ndarray,
+    total: np.ndarray,
 ) -> _Ranked:
-    """The best continuations of sequences with `total` (n, S), by `log_probs` (n·S, V)."""
+    """The best continuations of sequences with `total` (n, S), given each one's best: `values`, `tokens` (n·S, C)."""
     request = frontier.request
     n, slots = total.shape
-    columns = min(beam.width + 1, frontier.vocab_size)  # one of which may end
-    values, tokens = k_best(log_probs, columns)
+    columns = values.shape[1]
     if np.isnan(values[:, 0]).any():
         raise frontier.explain(int(np.isnan(values[:, 0]).argmax()), position)
     sums = (total[:, :, None] + values.reshape(n, slots, columns)).reshape(n, -1)
@@ -188,12 +197,14 @@ def _rank(
         frontier.check_prompt(position, np.flatnonzero(forced) * slots, tokens[forced, 0])
     # Twice the width suffices: each sequence ends in one way at most.
     order = np.argsort(-sums, axis=1, kind="stable")[:, : 2 * beam.width]
-    sums, tokens = np.take_along_axis(sums, order, 1), np.take_along_axis(tokens, order, 1)
+    sums, tokens, log_probs = take_columns(order, sums, tokens, values.reshape(n, -1))
     parents = np.arange(n)[:, None] * slots + order // columns
+    if frontier.biased or request.record is not None or forced.any():
+        log_probs = frontier.model_says(tokens.reshape(-1), parents.reshape(-1)).reshape(tokens.shape)
     ending = (tokens == frontier.end) & (sums > NEVER) & ~forced[:, None]
     completing = ending.copy()
     completing[:, beam.width :] = False
-    return _Ranked(items, forced, sums, tokens, parents, ending, completing)
+    return _Ranked(items, forced, sums, tokens, log_probs, parents, ending, completing)
 
 
 def _gather(
@@ -243,12 +254,11 @@ def _sketch(record: BeamTree, frontier: Frontier, ranked: _Ranked, onward: np.nd
     np.put_along_axis(goes_on, onward, True, 1)
     fates = np.where(ranked.completing, COMPLETED, np.where(goes_on & ~ranked.ending, LIVE, PRUNED))
     number = (possible.cumsum() - 1).reshape(possible.shape).clip(0)
-    tokens, parents = ranked.tokens[possible], ranked.parents[possible]
     record.grow(
         items=np.broadcast_to(ranked.items[:, None], possible.shape)[possible],
-        parents=parents,
-        tokens=tokens,
-        log_probs=frontier.model_says(tokens, parents),
+        parents=ranked.parents[possible],
+        tokens=ranked.tokens[possible],
+        log_probs=ranked.log_probs[possible],
         totals=ranked.sums[possible],
         fates=fates[possible],
         forced=np.broadcast_to(ranked.forced[:, None], possible.shape)[possible],

@@ -75,6 +75,18 @@ def k_best(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
     return values[:, :k], index[:, :k]
 
 
+def take_columns(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Of each array (n, W) the columns `order` (n, C), each row its own: np.take_along_axis for several arrays, faster.
+
+    >>> take_columns(np.array([[1, 0], [2, 2]]), np.array([[5, 6, 7], [8, 9, 10]]))
+    [array([[ 6,  5],
+           [10, 10]])]
+    """
+    width = arrays[0].shape[1]
+    places = order + np.arange(0, len(order) * width, width)[:, None]
+    return [array.reshape(-1).take(places) for array in arrays]
+
+
 def _falling(rows: np.ndarray, k: int) -> np.ndarray:
     """The places of the first `k` of each row (N, V), sorted: (N, k). NaN first, equals by their index."""
     return np.argsort(np.where(np.isnan(rows), NEVER, -rows), axis=-1, kind="stable")[:, :k]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,10 @@ class Constraint:
     def advance(self, state: State, tokens: Tensor) -> State:
         """The state after `tokens` (N,), one a row."""
         return state
+
+    def bans(self, state: State) -> Sequence[int] | None:
+        """The tokens that `apply` would forbid in every row, if that is all it would do now; None: it may do more."""
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

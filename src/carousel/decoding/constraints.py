@@ -39,6 +39,9 @@ class Ban(Constraint):
     def apply(self, log_probs: Tensor, state: State) -> None:
         log_probs.index_fill_(1, state, NEVER)
 
+    def bans(self, state: State) -> Sequence[int]:
+        return self.tokens
+
     def __repr__(self) -> str:
         return f"Ban({self.tokens})"
 
@@ -119,6 +122,13 @@ class Length(Constraint):
         if bool(over.any()):
             force(log_probs, torch.where(over, end, -1))
 
+    def bans(self, state: State) -> Sequence[int] | None:
+        position, most, end = state
+        early = position < self.minimum
+        if bool((position >= most).any()) or (bool(early.any()) and not bool(early.all())):
+            return None
+        return [end] if bool(early.any()) else []
+
     def advance(self, state: State, tokens: Tensor) -> State:
         return state[0] + 1, *state[1:]
 
@@ -149,6 +159,9 @@ class Prefix(Constraint):
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         force(log_probs, look_up(*state))
+
+    def bans(self, state: State) -> Sequence[int] | None:
+        return None if bool((look_up(*state) >= 0).any()) else []
 
     def advance(self, state: State, tokens: Tensor) -> State:
         return state[0] + 1, state[1]

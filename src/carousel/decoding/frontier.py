@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .best import on_host, pick
+from .best import k_best, on_host, pick
 from .constraint import NEVER, Constraint, ConstraintError, Setting
-from .stepper import Stepper, select_rows
+from .stepper import State, Stepper, select_rows
 
 if TYPE_CHECKING:
     from .tree import BeamTree
@@ -47,7 +47,8 @@ class Frontier:
         setting = Setting(len(self.items), self.vocab_size, request.end, request.max_length, stepper.device)
         self._held = [c.start(setting) for c in request.constraints]
         self._state = stepper.start(len(self.items))
-        self._raw: Tensor | None = None  # what the model said last, (N, V)
+        self._raw: Tensor | None = None  # what the model said last, (N, V); None: only its best were asked for,
+        self._asked: tuple[Tensor, State] | None = None  # of these tokens after this state
         self._on_cpu = torch.device(stepper.device).type == "cpu"
 
     def begin(self, copies: int = 1) -> tuple[Tensor, int]:
@@ -72,21 +73,48 @@ class Frontier:
     def feed(self, tokens: np.ndarray, advance: bool = True) -> Tensor:
         """Give each row its token, (N,). The log-probabilities of the next, constrained: (N, V)."""
         given = self._tensor(tokens)
+        if advance:
+            self._advance(given)
+        return self._constrained(given)
+
+    def feed_best(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `feed`, but only the `k` best of each row: log-probabilities and tokens, (N, k) each, best first.
+
+        Where the model has a shorter way to them, and the constraints only forbid the same tokens in all rows, the
+        others never exist, and `model_says` has nothing to look at; but nothing is added to what is found either.
+        """
+        given = self._tensor(tokens)
+        self._advance(given)
+        step_best, never = getattr(self.stepper, "step_best", None), self._bans()
+        found = None if step_best is None or never is None else step_best(given, self._state, k, never)
+        if found is None:
+            return k_best(self._constrained(given), k)
+        self._raw, self._asked = None, (given, self._state)
+        values, index, self._state = found
+        return on_host(values), on_host(index)
+
+    def _advance(self, given: Tensor) -> None:
+        self._held = [c.advance(held, given) for c, held in zip(self.request.constraints, self._held, strict=True)]
+
+    def _bans(self) -> list[int] | None:
+        """The tokens that the constraints forbid in every row, if they do no more now."""
+        every = [c.bans(held) for c, held in zip(self.request.constraints, self._held, strict=True)]
+        return None if any(bans is None for bans in every) else [token for bans in every for token in bans or ()]
+
+    def _constrained(self, given: Tensor) -> Tensor:
         log_probs, self._state = self.stepper.step(given, self._state)
-        if log_probs.shape != (len(tokens), self.vocab_size):
+        if log_probs.shape != (len(given), self.vocab_size):
             raise ValueError(
                 f"the step function returned log-probabilities of shape {tuple(log_probs.shape)}, "
-                f"expected {(len(tokens), self.vocab_size)}: a row for each token, a column for each of vocab_size"
+                f"expected {(len(given), self.vocab_size)}: a row for each token, a column for each of vocab_size"
             )
         if log_probs.dtype not in (torch.float32, torch.float64):
             log_probs = log_probs.float()
-        if self._raw is None:
+        if self._raw is None and self._asked is None:
             _check_mass(log_probs)
-        self._raw = log_probs
+        self._raw, self._asked = log_probs, None
         if not self._held:
             return log_probs
-        if advance:
-            self._held = [c.advance(held, given) for c, held in zip(self.request.constraints, self._held, strict=True)]
         log_probs = log_probs.clone()
         for constraint, held in zip(self.request.constraints, self._held, strict=True):
             constraint.apply(log_probs, held)
@@ -122,7 +150,9 @@ class Frontier:
 
     def explain(self, row: int, position: int) -> ValueError:
         """The error for a row that has no token to go on with."""
-        assert self._raw is not None
+        if self._raw is None:
+            assert self._asked is not None
+            self._raw = self.stepper.step(*self._asked)[0]
         where = f"at position {position} of item {self.items[row]}"
         one = self._raw[row : row + 1].clone()
         if bool(one.isnan().any()):

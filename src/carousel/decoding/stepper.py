@@ -24,6 +24,11 @@ class Stepper(Protocol):
     `rows[j]` of `state`, where a row may be picked more than once or not at all.
 
     A row must not depend on the other rows, and `step` must not change the state it was given.
+
+    A stepper may also have `step_best(tokens, state, k, never)`, for models that find the best faster than all: of each
+    row the `k` best log-probabilities and their tokens, (N, k) each, best first and among equals the lower token first,
+    none of the tokens `never` (their values -inf where fewer than k are left, NaN where a log-probability is NaN), and
+    the new state. It gives None if it has no advantage over `step`.
     """
 
     @property

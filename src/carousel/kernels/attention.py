@@ -84,3 +84,31 @@ class Fused(torch.autograd.Function):
         d_key, d_v = torch.empty_like(key), v.new_empty(len(query), len(v))
         _run(*given, grad.contiguous(), d_query, d_key, d_v)
         return d_query, d_key, d_v.sum(0), None, None
+
+
+class AdditiveLook:
+    """Additive attention in a search, from the layers' output to the vector that predicts a token, in one native call.
+
+    `query` (D, H) makes queries of the output y, `v` (D) makes scores; the vector is tanh(U y + context + b), with
+    U = `of_state` (O, H) and b = `bias` (O). The first call packs the weights for all that follow, so it is for as long
+    as they stay as they are. No gradient flows.
+    """
+
+    def __init__(self, query: Tensor, v: Tensor, of_state: Tensor, bias: Tensor) -> None:
+        self.size, self.out = len(query), len(of_state)
+        self.weight = torch.cat((query, of_state)).detach()
+        self.bias = torch.cat((bias.new_zeros(self.size), bias)).detach()
+        self.v = v.detach().contiguous()
+        native = load()[0] if _fits(query, v, of_state, bias) else None
+        self.native: Any = None
+        if native is not None:
+            make = native.AdditiveLook32 if query.dtype is torch.float32 else native.AdditiveLook64
+            places = [t.data_ptr() for t in (self.weight, self.bias, self.v)]
+            self.native = make(query.shape[1], self.size, self.out, places)
+
+    def __call__(self, y: Tensor, keys: Tensor, values: Tensor, lengths: Tensor | None, each: int) -> Tensor:
+        """y (N, H) → (N, O); `each` rows for every sequence of keys (B, S, D), values (B, S, O) and lengths (B,)."""
+        vectors = y.new_empty(len(y), self.out)
+        places = (0 if t is None else t.data_ptr() for t in (y, keys, values, lengths, vectors))
+        self.native.run(len(y), each, keys.shape[1], torch.get_num_threads(), *places)
+        return vectors

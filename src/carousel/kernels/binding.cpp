@@ -47,6 +47,9 @@ class Once {
   std::mutex mutex;
 };
 
+template <class T>
+using Array = nb::ndarray<T, nb::device::cpu, nb::ndim<1>>;
+
 // A stack of layers, one direction, that runs one step a call: all of it in one go, outputs are the states. With
 // `panels` it keeps its weights as the first step of many rows has packed them; without, every step reads them anew.
 template <class T>
@@ -56,10 +59,17 @@ struct Stream {
   std::deque<Panels<T>> panels;  // one a layer; or none
   Once packing;
 
-  // x (B, I) of the first layer; h (L, B, P), c (L, B, H): null stands for zeros; h_n, c_n: out, as h and c
+  // x (B, I) of the first layer; h (L, B, P), c (L, B, H): null stands for zeros; h_n, c_n: out, as h and c. With
+  // `inputs` (B) x has `words` rows, and with `parents` (B) h and c have `olds`: each sequence names those it takes.
   void step(long batch, int threads, std::uintptr_t x, std::uintptr_t h, std::uintptr_t c, std::uintptr_t h_n,
-            std::uintptr_t c_n) {
+            std::uintptr_t c_n, std::uintptr_t inputs, std::uintptr_t parents, long words, long olds) {
     const CellKernel<T>& kernel = kernel_of<T>(cell);
+    const auto* reads = reinterpret_cast<const std::int64_t*>(inputs);
+    const auto* follows = reinterpret_cast<const std::int64_t*>(parents);
+    for (long b = 0; b < batch; b++) {
+      if (reads && (reads[b] < 0 || reads[b] >= words)) throw std::out_of_range("step: an input that is not there");
+      if (follows && (follows[b] < 0 || follows[b] >= olds)) throw std::out_of_range("step: a parent that is not there");
+    }
     nb::gil_scoped_release release;
     auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
     std::vector<Layer<T>> now = layers;  // calls from several threads must not meet
@@ -68,12 +78,13 @@ struct Stream {
       for (std::size_t l = 0; l < now.size(); l++) {
         Layer<T>& layer = now[l];
         Direction<T>& d = layer.direction[0];
-        const long P = batch * layer.projected * long(l), H = batch * layer.hidden * long(l);
-        layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + P;
+        const long P = layer.projected * long(l), H = layer.hidden * long(l);
+        layer.steps = 1, layer.batch = batch, layer.x = input, layer.output = d.h_n = real(h_n) + batch * P;
         layer.threads = threads;
+        layer.inputs = l == 0 ? reads : nullptr, layer.parents = follows;
         if (!panels.empty()) d.panels = &panels[l];
-        d.h_0 = h ? real(h) + P : nullptr;
-        if (kernel.has_c) d.c_0 = c ? real(c) + H : nullptr, d.c_n = real(c_n) + H;
+        d.h_0 = h ? real(h) + olds * P : nullptr;
+        if (kernel.has_c) d.c_0 = c ? real(c) + olds * H : nullptr, d.c_n = real(c_n) + batch * H;
         run_forward(layer, kernel);
         input = layer.output;
       }
@@ -95,6 +106,36 @@ struct Predicting {
     const Prediction<T> call{rows, size, vocab, real(h), real(weight), real(bias), real(log_probs)};
     packing.run(!brief(rows), [&] { run_predict<T>(call, panels, threads); });
   }
+
+  // h (N, D); never: tokens that are not chosen; values (N, k) and tokens (N, k): out
+  void best(long rows, long k, int threads, Array<const std::int64_t> never, std::uintptr_t h, std::uintptr_t values,
+            std::uintptr_t tokens) {
+    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
+    const Ranking<T> call{rows, size, vocab, k, real(h), real(weight), real(bias), never.data(), long(never.size()),
+                          real(values), reinterpret_cast<std::int64_t*>(tokens)};
+    nb::gil_scoped_release release;
+    packing.run(!brief(rows), [&] { run_rank<T>(call, panels, threads); });
+  }
+};
+
+// Additive attention in a search, with its weights kept as the first call has packed them.
+template <class T>
+struct AdditiveLook {
+  long query, size, out;
+  std::uintptr_t weight, bias, v;  // (D + O, H), (D + O), (D)
+  OutputPanels<T> panels;
+  Once packing;
+
+  // y (N, H), N = B·each; key (B, S, D), value (B, S, O), count (B) or null; vectors (N, O): out
+  void run(long rows, long each, long keys, int threads, std::uintptr_t y, std::uintptr_t key, std::uintptr_t value,
+           std::uintptr_t count, std::uintptr_t vectors) {
+    auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
+    const Look<T> call{rows,         each,    keys,        query,
+                       size,         out,     real(y),     real(weight),
+                       real(bias),   real(key), real(v),   real(value),
+                       reinterpret_cast<const std::int64_t*>(count), real(vectors)};
+    packing.run(true, [&] { run_look<T>(call, panels, threads); });
+  }
 };
 
 // A chain of samplers, read once: pairs of a kind (a number of `Sampling`) and its value.
@@ -105,9 +146,6 @@ struct Samplers {
     for (const auto& [kind, value] : pairs) list.push_back({Sampling(kind), value});
   }
 };
-
-template <class T>
-using Array = nb::ndarray<T, nb::device::cpu, nb::ndim<1>>;
 
 template <class T>
 void bind(nb::module_& module, const std::string& suffix) {
@@ -228,12 +266,20 @@ void bind(nb::module_& module, const std::string& suffix) {
     run_additive<T>(call, threads);
   });
 
+  using A = AdditiveLook<T>;
+  nb::class_<A> look(module, ("AdditiveLook" + suffix).c_str());
+  look.def("__init__", [](A* self, long query, long size, long out, std::array<std::uintptr_t, 3> at) {
+    new (self) A{query, size, out, at[0], at[1], at[2], {}, {}};
+  });
+  look.def("run", &A::run, nb::call_guard<nb::gil_scoped_release>());
+
   using P = Predicting<T>;
   nb::class_<P> predicting(module, ("Predicting" + suffix).c_str());
   predicting.def("__init__", [](P* self, long size, long vocab, std::uintptr_t weight, std::uintptr_t bias) {
     new (self) P{size, vocab, weight, bias, {}, {}};
   });
   predicting.def("run", &P::run, nb::call_guard<nb::gil_scoped_release>());
+  predicting.def("best", &P::best);
 
   // log_probs (N, V); uniform (N), found, tokens and values (N): out
   module.def(("choose" + suffix).c_str(), [](const Samplers& samplers, long rows, long vocab, std::uintptr_t log_probs,

@@ -110,9 +110,9 @@ class Draw {
     auto hit = [&](long j) { return ~(load<T>(values + j) < bar); };  // NaN is a hit
     long j = 0;
     for (; j + 4 * n <= count; j += 4 * n) {
-      if (!any(hit(j) | hit(j + n) | hit(j + 2 * n) | hit(j + 3 * n))) continue;
+      if (!lanes_where<T>(hit(j) | hit(j + n) | hit(j + 2 * n) | hit(j + 3 * n))) continue;
       for (long v = j; v < j + 4 * n; v += n)
-        if (any(hit(v)))
+        if (lanes_where<T>(hit(v)))
           for (long i = v; i < v + n; i++) offer(i);
     }
     for (; j < count; j++) offer(j);
@@ -157,14 +157,6 @@ class Draw {
     kept_values.resize(kept.size());
     for (std::size_t j = 0; j < kept.size(); j++) kept_values[j] = kept[j].value;
     values = kept_values.data(), count = long(kept.size());
-  }
-
-  template <class Mask>
-  static CAROUSEL_INLINE bool any(const Mask& mask) {
-    std::uint64_t part[sizeof(Mask) / 8], found = 0;
-    std::memcpy(part, &mask, sizeof mask);
-    for (std::uint64_t p : part) found |= p;
-    return found != 0;
   }
 
   // What those of `bar` or better weigh, one each without weights (n).

@@ -6,9 +6,30 @@
 // the trace: plane q of a row of `values` is gate q.
 #pragma once
 
+#include <unordered_map>
+
 #include "cell.hpp"
 
 namespace carousel {
+
+// Rows that are one and the same, found by where they are: the different ones in order, and which of them each row is.
+template <class T>
+struct Different {
+  std::vector<const T*> rows;
+  std::vector<long> which;
+
+  void find(const T* const* from, long n) {
+    rows.clear(), which.clear(), seen.clear();
+    for (long j = 0; j < n; j++) {
+      const auto [at, fresh] = seen.emplace(from[j], long(rows.size()));
+      if (fresh) rows.push_back(from[j]);
+      which.push_back(at->second);
+    }
+  }
+
+ private:
+  std::unordered_map<const T*, long> seen;
+};
 
 // One thread's lists for the rows of a step.
 template <class T>
@@ -20,6 +41,9 @@ struct Stepping {
   std::vector<T*> at, h, c, m;        // row of values; new state; what the projection multiplies
   std::vector<T*> scratch, second;    // U h₋ of some units; what a second stage reads of all units
   std::vector<const T*> m_all, second_all;
+  Different<T> words, parents;        // among x; among what U multiplies
+  std::vector<const T*> shared;       // where each row finds U h₋ if rows have one parent
+  const T* const* u = nullptr;        // where each row finds it: that list, or `scratch`
   Buffer<T> scratch_memory, masked, fresh_c;
   long t = 0;
 };
@@ -71,11 +95,13 @@ class Forward {
     for (int k = 0; k < cell.parameters; k++)
       if (const T* p = cell.parameter(d, size.hidden, k)) std::copy(p, p + size.hidden, parameters + k * size.plane);
     zeros.zero(std::max(layer.projected, size.cell_row));
-    if (cell.has_c) {
+    if (cell.has_c && !single()) {
       start_c.zero(layer.batch * size.cell_row);
       if (d.c_0)
         for (long b = 0; b < layer.batch; b++)
-          std::copy_n(d.c_0 + b * size.hidden, size.hidden, start_c + b * size.cell_row);
+          std::copy_n(d.c_0 + schedule.parent(b) * size.hidden, size.hidden, start_c + b * size.cell_row);
+    }
+    if (cell.has_c) {
       initial_c.zero(size.cell_row);
       if (d.initial_c) std::copy_n(d.initial_c, size.hidden, T_of(initial_c));
     }
@@ -152,6 +178,10 @@ class Forward {
 
   static T* T_of(const Buffer<T>& b) { return b; }
 
+  // One step of a stream, whole vectors of units: c is read and written where it is.
+  bool single() const { return layer.steps == 1 && !layer.lengths && !d.cells && size.hidden % lanes<T> == 0; }
+  // Whether a step leaves something in the rows of values; if not, rows may share them.
+  bool writes_values() const { return d.values || cell.staged || cell.whole_rows; }
   bool brief() const { return carousel::brief(layer.steps * layer.batch); }
   bool packs() const { return !brief() && !packed.made; }
 
@@ -184,7 +214,8 @@ class Forward {
     for (long s = s0; s < s1; s++) {
       const long t = schedule.time(s), n = schedule.active(my.rows, t);
       for (long j = 0; j < n; j++) {
-        my.x.push_back(layer.x + (t * layer.batch + my.rows[j]) * layer.input);
+        const long row = layer.inputs ? layer.inputs[my.rows[j]] : t * layer.batch + my.rows[j];
+        my.x.push_back(layer.x + row * layer.input);
         my.drive.push_back(value_at(t, s - s0, my.rows[j]));
       }
     }
@@ -200,8 +231,25 @@ class Forward {
       return;
     }
     const Packed<T> w{packed.ih, layer.input, columns.data(), 0, cell.whole_rows ? nullptr : T_of(bias)};
-    multiply<T>(long(my.x.size()), my.x.data(), 0, w, size.panels(cell.gates, from), size.panels(cell.gates, to),
-                my.drive.data(), Into::store);
+    auto product = [&](const std::vector<const T*>& x, const std::vector<T*>& to_drive) {
+      multiply<T>(long(x.size()), x.data(), 0, w, size.panels(cell.gates, from), size.panels(cell.gates, to),
+                  to_drive.data(), Into::store);
+    };
+    if (!layer.inputs) return product(my.x, my.drive);
+    my.words.find(my.x.data(), long(my.x.size()));
+    std::vector<T*> first;  // the row where a word's drive is made
+    for (std::size_t j = 0; j < my.drive.size(); j++)
+      if (my.words.which[j] == long(first.size())) first.push_back(my.drive[j]);
+    product(my.words.rows, first);
+    const long u0 = 2 * from * lanes<T>, units = std::min(2 * to, size.vectors) * lanes<T> - u0;
+    for (std::size_t j = 0; j < my.drive.size(); j++) {
+      T* made = first[my.words.which[j]];
+      if (made == my.drive[j]) continue;
+      if (!writes_values()) my.drive[j] = made;
+      else
+        for (long q = cell.drive_plane; q < cell.drive_plane + cell.gates; q++)
+          std::copy_n(made + q * size.plane + u0, units, my.drive[j] + q * size.plane + u0);
+    }
   }
 
   // One vector of units of gate q: rows of weight (G·H, K) times v (K).
@@ -215,11 +263,14 @@ class Forward {
     for (long j = 0; j < n; j++) {
       const long b = my.rows[j], before = schedule.before(t);
       const bool cut = schedule.cut(t, b), first = schedule.first(t, b);
-      my.at[j] = value_at(t, s - s0, b);
+      my.at[j] = layer.inputs ? my.drive[j] : value_at(t, s - s0, b);
       my.h[j] = output_at(t, b);
-      my.h_[j] = cut ? d.initial_h : first ? (d.h_0 ? d.h_0 + b * P : nullptr) : output_at(before, b);
+      my.h_[j] = cut ? d.initial_h : first ? (d.h_0 ? d.h_0 + schedule.parent(b) * P : nullptr) : output_at(before, b);
       if (!my.h_[j]) my.h_[j] = zeros;
-      if (cell.has_c) {
+      if (cell.has_c && single()) {
+        my.c[j] = d.c_n + b * size.hidden;
+        my.c_[j] = cut ? T_of(initial_c) : d.c_0 ? d.c_0 + schedule.parent(b) * size.hidden : T_of(zeros);
+      } else if (cell.has_c) {
         my.c[j] = d.cells ? d.cells + (t * layer.batch + b) * size.cell_row : start_c + b * size.cell_row;
         my.c_[j] = cut                  ? initial_c
                    : first || !d.cells ? start_c + b * size.cell_row
@@ -275,6 +326,15 @@ class Forward {
     const long P = layer.projected;
     for (long j0 = 0; j0 < n; j0 += group) {
       const long rows = std::min(group, n - j0);
+      const bool shares = layer.parents && !brief() && stage != Stage::candidate;
+      if (shares) {
+        my.parents.find(arg + j0, rows);
+        my.shared.resize(rows);
+        for (long j = 0; j < rows; j++) my.shared[j] = my.scratch[my.parents.which[j]];
+      }
+      my.u = shares ? my.shared.data() : my.scratch.data();
+      const T* const* different = shares ? my.parents.rows.data() : arg + j0;
+      const long count = shares ? long(my.parents.rows.size()) : rows;
       for (long block = from; block < to; block++) {
         const long p = size.panels(products, block), panels = size.panels(products, block + 1) - p;
         const Packed<T> w{weights + p * P * panel<T>, P, nullptr, panels * panel<T>, nullptr};
@@ -285,7 +345,7 @@ class Forward {
               store<T>(my.scratch[j] + v * lanes<T>,
                        gate_dots(d.weight_hh, P, first + v / wide, 2 * block + v % wide, arg[j0 + j]));
         } else {
-          multiply<T>(rows, arg + j0, 0, w, 0, panels, my.scratch.data(), Into::store);
+          multiply<T>(count, different, 0, w, 0, panels, my.scratch.data(), Into::store);
         }
         for (long k = 0; k < size.wide(block); k++) cell.step(*this, my, stage, j0, rows, block, k);
       }
@@ -305,7 +365,7 @@ class Forward {
       }
       const T* h = length ? output_at(last, b) : d.h_0 ? d.h_0 + b * P : zeros;
       if (h != d.h_n + b * P) std::copy_n(h, P, d.h_n + b * P);  // a stream's output is its state
-      if (cell.has_c) {
+      if (cell.has_c && !single()) {
         const T* c = length && d.cells ? d.cells + (last * layer.batch + b) * size.cell_row : start_c + b * size.cell_row;
         std::copy_n(c, size.hidden, d.c_n + b * size.hidden);
       }

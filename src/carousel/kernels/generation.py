@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,23 +31,51 @@ class Predictor:
         self.weight, self.bias = weight, bias
         self.vocab, self.size = weight.shape
         self.kind = weight.dtype
-        self.run: Callable[[int, int, int, int], None] | None = None
+        self.native: Any = None
         native, given = load()[0], [weight] if bias is None else [weight, bias]
         if native is None or self.kind not in (torch.float32, torch.float64):
             return
         if all(t.dtype is self.kind and t.is_cpu and t.is_contiguous() for t in given):
             make = native.Predicting32 if self.kind is torch.float32 else native.Predicting64
             places = weight.data_ptr(), 0 if bias is None else bias.data_ptr()
-            self.run = make(self.size, self.vocab, *places).run
+            self.native = make(self.size, self.vocab, *places)
+
+    def _fits(self, h: Tensor) -> bool:
+        return (
+            self.native is not None
+            and h.dtype is self.kind
+            and h.shape[1] == self.size
+            and h.is_cpu
+            and h.is_contiguous()
+        )
 
     def __call__(self, h: Tensor) -> Tensor:
         """h (N, D) → (N, V)."""
-        rows, size = h.shape
-        if self.run is None or h.dtype is not self.kind or size != self.size or not (h.is_cpu and h.is_contiguous()):
+        if not self._fits(h):
             return F.linear(h, self.weight, self.bias).log_softmax(-1)
-        log_probs = h.new_empty(rows, self.vocab)
-        self.run(rows, torch.get_num_threads(), h.data_ptr(), log_probs.data_ptr())
+        log_probs = h.new_empty(len(h), self.vocab)
+        self.native.run(len(h), torch.get_num_threads(), h.data_ptr(), log_probs.data_ptr())
         return log_probs
+
+    def best(self, h: Tensor, k: int, never: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+        """h (N, D) → the `k` best log-probabilities of each row and their tokens, (N, k) each, none of `never`.
+
+        Best first, among equals the lower token; where fewer than k are left, -inf. A row with a NaN among its logits
+        has nothing but NaN. The kernel never has all log-probabilities in memory.
+
+        >>> values, tokens = Predictor(torch.eye(9), torch.arange(9.0)).best(torch.zeros(6, 9), 2, never=[8])
+        >>> tokens[0].tolist()
+        [7, 6]
+        """
+        if not self._fits(h):
+            log_probs = self(h)
+            log_probs[:, list(never)] = torch.where(log_probs[:, :1].isnan(), torch.nan, -torch.inf)
+            values, tokens = log_probs.sort(dim=-1, descending=True, stable=True)
+            return values[:, :k], tokens[:, :k]
+        values, tokens = h.new_empty(len(h), k), torch.empty(len(h), k, dtype=torch.int64)
+        places = h.data_ptr(), values.data_ptr(), tokens.data_ptr()
+        self.native.best(len(h), k, torch.get_num_threads(), np.array(never, np.int64), *places)
+        return values, tokens
 
 
 class Chooser:

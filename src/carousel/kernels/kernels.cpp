@@ -62,8 +62,18 @@ void run_additive(const Scores<T>& call, int threads) {
 }
 
 template <class T>
+void run_look(const Look<T>& call, OutputPanels<T>& panels, int threads) {
+  look<T>(call, panels, threads);
+}
+
+template <class T>
 void run_predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
   predict<T>(call, panels, threads);
+}
+
+template <class T>
+void run_rank(const Ranking<T>& call, OutputPanels<T>& panels, int threads) {
+  rank<T>(call, panels, threads);
 }
 
 template <class T>
@@ -73,7 +83,9 @@ void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, in
 
 template void run_output(const Output<CAROUSEL_REAL>&);
 template void run_additive(const Scores<CAROUSEL_REAL>&, int);
+template void run_look(const Look<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
+template void run_rank(const Ranking<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);

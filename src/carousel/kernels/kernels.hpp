@@ -7,6 +7,7 @@
 #include "cell.hpp"
 #include "choose.hpp"
 #include "output.hpp"
+#include "rank.hpp"
 
 namespace carousel {
 
@@ -23,10 +24,15 @@ void run_output(const Output<T>&);
 // The scores of additive attention, or their gradients.
 template <class T>
 void run_additive(const Scores<T>&, int threads);
+template <class T>
+void run_look(const Look<T>&, OutputPanels<T>&, int threads);
 
-// The output layer for a few rows, and the choice of a token from each: log-probabilities in, tokens out.
+// The output layer for a few rows, all of it or its best, and the choice of a token from each: log-probabilities in,
+// tokens out.
 template <class T>
 void run_predict(const Prediction<T>&, OutputPanels<T>&, int threads);
+template <class T>
+void run_rank(const Ranking<T>&, OutputPanels<T>&, int threads);
 template <class T>
 void run_choose(const Choices<T>&, const std::vector<Sampler>&, int threads);
 

@@ -80,6 +80,9 @@ struct Layer {
   const T* x = nullptr;                  // (T, B, I)
   const std::int64_t* lengths = nullptr; // (B)
   const std::uint8_t* reset = nullptr;   // (T, B)
+  // In a search sequences branch: several go on from one, and many read the same word. What they share is made once.
+  const std::int64_t* inputs = nullptr;  // (B): the row of x, (·, I), that each reads, in a call of one step
+  const std::int64_t* parents = nullptr; // (B): the row of h_0 and c_0 that each goes on from
   T zone_h = 0, zone_c = 0;              // rates in evaluation; in training the masks above say
   bool traced = true;                    // someone looks at values and cells: they are zero past a sequence's end
   T* output = nullptr;                   // (T, B, D·P)
@@ -132,6 +135,7 @@ class Schedule {
       std::stable_sort(order.begin(), order.end(), [&](long a, long b) { return length(a) > length(b); });
   }
 
+  long parent(long b) const { return layer.parents ? layer.parents[b] : b; }
   long length(long b) const { return layer.lengths ? layer.lengths[b] : layer.steps; }
   long time(long s) const { return reverse ? layer.steps - 1 - s : s; }
   long before(long t) const { return reverse ? t + 1 : t - 1; }

@@ -525,15 +525,29 @@ class Stream:
         kept.step_native = kept.native.step
         return kept
 
-    def step(self, x: Tensor, state: State | None) -> State:
-        """x (B, I), contiguous; state (L, B, S) each, or None for zeros. Returns the new state; h[-1] is the output."""
-        batch, threads = x.shape[0], torch.get_num_threads()
+    def step(
+        self, x: Tensor, state: State | None, inputs: Tensor | None = None, parents: Tensor | None = None
+    ) -> State:
+        """x (B, I), contiguous; state (L, B, S) each, or None for zeros. Returns the new state; h[-1] is the output.
+
+        Where sequences branch, `inputs` (B,) says which row of x each reads, and `parents` (B,) which row of the state
+        it goes on from: any number of rows may then be there, and what several take is multiplied once.
+        """
+        words = olds = batch = x.shape[0]
+        reads = follows = h = c = 0
+        if inputs is not None:
+            batch, reads = inputs.shape[0], inputs.data_ptr()
+        if parents is not None:
+            batch, follows = parents.shape[0], parents.data_ptr()
+        if state is not None:
+            h, olds = state[0].data_ptr(), state[0].shape[1]
         h_n = x.new_empty(self.layers, batch, self.size)
-        h = 0 if state is None else state[0].data_ptr()
+        rest = reads, follows, words, olds
+        threads = torch.get_num_threads()
         if not self.has_c:
-            self.step_native(batch, threads, x.data_ptr(), h, 0, h_n.data_ptr(), 0)
+            self.step_native(batch, threads, x.data_ptr(), h, 0, h_n.data_ptr(), 0, *rest)
             return (h_n,)
         c_n = x.new_empty(self.layers, batch, self.hidden)
         c = 0 if state is None else state[1].data_ptr()
-        self.step_native(batch, threads, x.data_ptr(), h, c, h_n.data_ptr(), c_n.data_ptr())
+        self.step_native(batch, threads, x.data_ptr(), h, c, h_n.data_ptr(), c_n.data_ptr(), *rest)
         return h_n, c_n

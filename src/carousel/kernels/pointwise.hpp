@@ -34,7 +34,7 @@ void step_units(const Forward<T>& f, Stepping<T>& my, long j0, long rows, long b
   for (int q = 0; q < Cell::parameters; q++) s.p[q] = load<T>(f.parameters + q * plane + u0);
   for (long j = j0; j < j0 + rows; j++) {
     T* at = my.at[j] + u0;
-    const T* u = my.scratch[j - j0] + from;
+    const T* u = my.u[j - j0] + from;
     if constexpr (Cell::sees_h) s.h_ = load_n<tail>(my.h_[j] + u0, n);
     if constexpr (Cell::has_c) s.c_ = load<T>(my.c_[j] + u0);
     if constexpr (stage == Stage::candidate) {

@@ -26,8 +26,30 @@ struct Prediction {
 template <class T>
 struct OutputPanels {
   Buffer<T> weight;  // (panels, D, panel)
-  Buffer<T> bias;    // (panels, panel)
+  Buffer<T> bias;    // (panels, panel); -inf past the vocabulary
   bool made = false;
+
+  void reserve(long vocab, long size) {
+    if (made) return;
+    weight.reserve(ceil_div(vocab, panel<T>) * size * panel<T>);
+    bias.reserve(ceil_div(vocab, panel<T>) * panel<T>);
+  }
+
+  // Panels p0 ≤ p < p1 of W (V, D) and b (V; null: zeros), if they are not there.
+  void pack(const T* W, const T* b, long vocab, long size, long p0, long p1) {
+    if (made) return;
+    for (long p = p0; p < p1; p++) {
+      const long v = p * panel<T>, n = std::min<long>(panel<T>, vocab - v);
+      if (n < panel<T>) std::fill_n(weight + v * size, size * panel<T>, T(0));
+      transpose<T>(W + v * size, size, n, size, weight + v * size, panel<T>);
+      for (long j = 0; j < panel<T>; j++)
+        bias[v + j] = j >= n ? -std::numeric_limits<T>::infinity() : b ? b[v + j] : T(0);
+    }
+  }
+
+  void keep() {
+    if (!made) made = true;  // where it is, others may be reading
+  }
 };
 
 template <class T>
@@ -46,9 +68,7 @@ class Predictor {
       : call(call), panels(panels), few(brief(call.rows)), tops(call.rows * threads), sums(call.rows * threads) {
     if (!few) {
       for (long n = 0; n < call.rows; n++) h.push_back(call.h + n * call.size), to.push_back(call.log_probs + n * call.vocab);
-      if (panels.made) return;
-      panels.weight.reserve(count() * call.size * panel<T>);
-      panels.bias.reserve(count() * panel<T>);
+      panels.reserve(call.vocab, call.size);
     }
   }
 
@@ -59,7 +79,7 @@ class Predictor {
     if (few) {
       dot(from, to);
     } else {
-      if (!panels.made) pack(p0, p1);
+      panels.pack(call.weight, call.bias, call.vocab, call.size, p0, p1);
       const Packed<T> W{panels.weight, call.size, nullptr, call.vocab, panels.bias};
       multiply<T>(call.rows, h.data(), 0, W, p0, p1, this->to.data(), Into::store);
     }
@@ -87,16 +107,6 @@ class Predictor {
   std::vector<T> tops, sums;  // (N, threads): the greatest of each range, and Σ exp(· − greatest)
 
   long count() const { return ceil_div(call.vocab, panel<T>); }
-
-  void pack(long p0, long p1) {
-    for (long p = p0; p < p1; p++) {
-      const long v = p * panel<T>, n = std::min<long>(panel<T>, call.vocab - v);
-      T *weight = panels.weight + v * call.size, *bias = panels.bias + v;
-      if (n < panel<T>) std::fill_n(weight, call.size * panel<T>, T(0));
-      transpose<T>(call.weight + v * call.size, call.size, n, call.size, weight, panel<T>);
-      for (long j = 0; j < panel<T>; j++) bias[j] = call.bias && j < n ? call.bias[v + j] : T(0);
-    }
-  }
 
   void dot(long from, long to) const {
     for (long v = from; v < to; v += lanes<T>) {
@@ -138,7 +148,7 @@ void predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
   Barrier barrier(threads);
   Predictor<T> predictor(call, panels, threads);
   parallel(threads, [&](int rank, int size) { predictor.run(Team{barrier, rank, size}); });
-  if (!brief(call.rows) && !panels.made) panels.made = true;  // where it is, others may be reading
+  if (!brief(call.rows)) panels.keep();
 }
 
 }  // namespace carousel

@@ -91,6 +91,20 @@ CAROUSEL_INLINE T total(Vec<T> v) {
   return lane[0];
 }
 
+// Which lanes of a comparison hold: lane i is bit i.
+template <class T, class Mask>
+CAROUSEL_INLINE unsigned lanes_where(const Mask& mask) {
+  static_assert(sizeof(Mask) == sizeof(Vec<T>), "a comparison of vectors");
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return unsigned(_mm256_movemask_ps(reinterpret_cast<const __m256&>(mask)));
+  else return unsigned(_mm256_movemask_pd(reinterpret_cast<const __m256d&>(mask)));
+#else
+  unsigned bits = 0;
+  for (int i = 0; i < lanes<T>; i++) bits |= unsigned(mask[i] != 0) << i;
+  return bits;
+#endif
+}
+
 // Keeps a value in a register: without it GCC folds the load into each multiply and the tile loses a third of its speed.
 template <class V>
 CAROUSEL_INLINE void pin(V& v) {

@@ -1,5 +1,6 @@
 """Cells made into layers."""
 
+from .branches import Branches, Steps
 from .generate import RecurrentStepper
 from .path import Path
 from .recurrent import Recurrent
@@ -10,6 +11,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "Branches",
     "Clamp",
     "CoupledLSTM",
     "LayerNormLSTM",
@@ -18,5 +20,6 @@ __all__ = [
     "Recurrent",
     "RecurrentStepper",
     "ResetBeforeGRU",
+    "Steps",
     "Trace",
 ]

@@ -109,9 +109,11 @@ class Stepper:
     learned: bool  # has a learned initial state
     alone: bool  # the state is one tensor, not a tuple
 
-    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    def step(
+        self, x: Tensor, state: Any, inputs: Tensor | None = None, parents: Tensor | None = None
+    ) -> tuple[Tensor, Any] | None:
         """This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is
-        not to the sequence call."""
+        not to the sequence call. `inputs` and `parents` are as in `Stream.step`."""
         shape, dtype = x.shape, self.dtype
         if len(shape) != 2 or shape[1] != self.input_size or x.dtype is not dtype or not x.is_contiguous():
             return None
@@ -126,12 +128,16 @@ class Stepper:
                 given = (state,)
             if not isinstance(given, (tuple, list)) or len(given) != len(self.sizes):  # a union type is slower
                 return None
+            if parents is None:
+                rows = shape[0] if inputs is None else inputs.shape[0]
+            else:
+                rows = given[0].shape[1] if isinstance(given[0], Tensor) and given[0].dim() == 3 else 0
             for s, size in zip(given, self.sizes):  # noqa: B905  so is `strict`
-                if not isinstance(s, Tensor) or s.shape != (self.layers, shape[0], size):
+                if not isinstance(s, Tensor) or s.shape != (self.layers, rows, size):
                     return None
                 if s.dtype is not dtype or not s.is_contiguous():
                     return None
-        new = self.stream.step(x, given)
+        new = self.stream.step(x, given, inputs, parents)
         h = new[0]
         return h[-1], h if self.alone else new
 

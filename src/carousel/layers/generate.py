@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..kernels.generation import Predictor
-from . import fused
+from .branches import Branches, Steps
 from .recurrent import Recurrent
 
 
@@ -69,32 +70,41 @@ class RecurrentStepper:
 
     def step(self, tokens: Tensor, state: Begun | None) -> tuple[Tensor, Begun]:
         """tokens (N,) and the state; the log-probabilities of the next, (N, V), and the new state."""
+        vectors, state = self._advance(tokens, state)
+        return state.predict(vectors), state
+
+    def step_best(
+        self, tokens: Tensor, state: Begun | None, k: int, never: Sequence[int]
+    ) -> tuple[Tensor, Tensor, Begun] | None:
+        """As `step`, but only the `k` best tokens of each row, none of `never`: their log-probabilities and they
+        themselves, (N, k), best first, and the new state. None if that has no advantage."""
+        if state is None or not state.predict.native:
+            return None
+        vectors, state = self._advance(tokens, state)
+        return *state.predict.best(vectors, k, never), state
+
+    def _advance(self, tokens: Tensor, state: Begun | None) -> tuple[Tensor, Begun]:
+        """What the output layer sees, (N, D), and the new state."""
         if torch.is_grad_enabled():  # no gradient flows, and without one the layer's step is a native call
             with torch.no_grad():
-                return self.step(tokens, state)
-        layers, predict, old = state or Begun(fused.keep(self.layer), Predictor(self.weight, self.bias), None)
-        x = F.embedding(tokens, self.embedding)
-        y, new = (layers and layers.step(x, old)) or self.layer.step(x, old)
+                return self._advance(tokens, state)
+        layers, predict, rows = state or Begun(Steps(self.layer), Predictor(self.weight, self.bias), Branches())
+        y, rows = layers.step(self.embedding, rows, tokens)
         if self.projection is not None:
             y = F.linear(y, self.projection, self.projection_bias)
-        return predict(y), Begun(layers, predict, new)
+        return y, Begun(layers, predict, rows)
 
     def select(self, state: Begun | None, rows: Tensor) -> Begun | None:
         """The state whose row j is row `rows[j]`."""
-        if state is None:
-            return None
-        layers, predict, old = state
-        if isinstance(old, Tensor):
-            return Begun(layers, predict, old.index_select(1, rows))
-        return Begun(layers, predict, tuple(part.index_select(1, rows) for part in old))
+        return state and state._replace(rows=state.rows.select(rows))
 
 
 class Begun(NamedTuple):
     """Sequences that have begun: the parameters they began with, and the layers' state."""
 
-    layers: fused.Stepper | None  # None: the layers have no native step
+    layers: Steps
     predict: Predictor
-    state: Any
+    rows: Branches
 
 
 def _check(name: str, given: Tensor, shape: tuple[int | None, ...]) -> None:

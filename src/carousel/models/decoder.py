@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -9,8 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import layers
-from ..attention import Attention, Memory, Real
+from ..attention import Additive, Attention, Memory, Real
 from ..decoding import select_rows
+from ..kernels.attention import AdditiveLook
+from ..kernels.generation import Predictor
+from ..layers import Branches, Steps
 
 InitName = Literal["bridge", "last", "zeros"]
 
@@ -77,9 +81,9 @@ class Decoder(nn.Module):
         if attention is not None:
             self.join = nn.Linear(attention.memory_size + self.size, self.size)
 
-    def prepare(self, encoded: Tensor, lengths: Tensor) -> Memory | None:
-        """The encoder's output (S, B, E) as a memory to look at."""
-        return None if self.attention is None else self.attention.prepare(encoded, lengths)
+    def prepare(self, encoded: Tensor, lengths: Tensor, value: Callable[[Tensor], Tensor] | None) -> Memory | None:
+        """The encoder's output (S, B, E), or with `value` what that makes of it, as a memory to look at."""
+        return None if self.attention is None else self.attention.prepare(encoded, lengths, value)
 
     def look(self, y: Tensor, memory: Memory | None, real: Real | None = None) -> tuple[Tensor, Tensor | None]:
         """The layers' output (T, B, H) → vectors (T, B, H), or of the `real` steps alone (N, H); weights (T, B, S)."""
@@ -122,53 +126,102 @@ class Rows:
     sequence of `memory`. Otherwise a row has a memory of its own.
     """
 
-    inner: Any  # the state of the layers, (layers, N, H) each
+    inner: Branches  # the state of the layers
     fed: Tensor | None  # (N, H): the vector of the step before
     sources: Tensor  # (N,): which source each row translates
     memory: Memory | None
     each: int = 1
 
 
+class Writer:
+    """A decoder ready to write, with its parameters as they are now, packed once for any number of sources.
+
+    `words` (V, E) are the tokens' vectors, `project` maps the decoder's vectors (N, H) to what `predict` takes.
+
+    tanh(W [context; h] + b) is W's two halves times the one and the other, and the context is a mean of what stands at
+    the source's places; so the first half can be taken there, once for all steps.
+    """
+
+    def __init__(self, decoder: Decoder, words: Tensor, project: nn.Module | None, predict: Predictor) -> None:
+        self.decoder = decoder
+        self.words = words
+        self.project = project
+        self.predict = predict
+        self.layers = Steps(decoder.layers)
+        self.native_look: AdditiveLook | None = None
+        if decoder.attention is not None and decoder.join is not None:
+            sizes = [decoder.attention.memory_size, decoder.size]
+            self.of_context, self.of_state = decoder.join.weight.detach().split(sizes, 1)
+            if isinstance(decoder.attention, Additive):
+                look = AdditiveLook(
+                    decoder.attention.query.weight, decoder.attention.v, self.of_state, decoder.join.bias
+                )
+                self.native_look = look if look.native else None
+
+    def value(self, places: Tensor) -> Tensor:
+        """What a context is the mean of: (..., E) → (..., H)."""
+        return nn.functional.linear(places, self.of_context)
+
+    @torch.no_grad()
+    def advance(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
+        """Tokens (N,) are read: what the output layer sees, (N, ·), and the new state."""
+        if state.fed is None:
+            y, inner = self.layers.step(self.words, state.inner, tokens)
+        else:
+            x = torch.cat((nn.functional.embedding(tokens, self.words), state.fed), 1)
+            y, inner = self.layers.step(x, state.inner)
+        vectors = self.look(y, state.memory, state.each)
+        fed = None if state.fed is None else vectors
+        return vectors if self.project is None else self.project(vectors), replace(state, inner=inner, fed=fed)
+
+    def look(self, y: Tensor, memory: Memory | None, each: int) -> Tensor:
+        """The layers' output (N, H) → vectors (N, H), as `Decoder.look`, for a memory of `value`."""
+        attention, join = self.decoder.attention, self.decoder.join
+        if attention is None or join is None or memory is None:
+            return y
+        if self.native_look is not None:
+            return self.native_look(y, memory.keys, memory.values, memory.lengths, each)
+        # rows of one source are to its memory what steps are in training: several queries at once
+        context, _ = attention.attend(y.unflatten(0, (-1, each)).transpose(0, 1), memory)
+        seen = context.transpose(0, 1).flatten(0, 1)
+        return torch.addmm(seen, y, self.of_state.T).add_(join.bias).tanh_()
+
+
 class DecoderStepper:
     """A decoder before some encoded sources, as `carousel.decoding.search` sees it; one item for each source.
 
-    `embed` maps tokens (N,) to vectors (N, E), `predict` vectors (N, H) to log-probabilities (N, V).
+    `memory` has been prepared with the writer's `value`.
     """
 
-    def __init__(self, decoder: Decoder, embed: Any, predict: Any, vocab_size: int, memory: Any, state: Any) -> None:
-        self.decoder = decoder
-        self.embed = embed
-        self.predict = predict
-        self.vocab_size = vocab_size
-        self.memory: Memory | None = memory
+    def __init__(self, writer: Writer, memory: Memory | None, state: Any) -> None:
+        self.writer = writer
+        self.memory = memory
         self.state = state
-        self.device = torch.device("cpu") if memory is None else memory.values.device
+        self.vocab_size = writer.predict.vocab
+        self.device = writer.words.device
 
     def start(self, items: int) -> Rows:
-        fed = None
-        if self.decoder.feeding:
-            assert self.memory is not None
-            fed = self.memory.values.new_zeros(items, self.decoder.size)
-        return Rows(self.state, fed, torch.arange(items, device=self.device), self.memory)
+        decoder = self.writer.decoder
+        fed = self.writer.words.new_zeros(items, decoder.size) if decoder.feeding else None
+        return Rows(Branches(self.state), fed, torch.arange(items, device=self.device), self.memory)
 
     def step(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
-        decoder = self.decoder
-        with torch.no_grad():
-            x = self.embed(tokens)
-            if state.fed is not None:
-                x = torch.cat((x, state.fed), 1)
-            y, inner = decoder.layers.step(x, state.inner)
-            # rows of one source are to its memory what steps are in training: several queries at once
-            queries = y.unflatten(0, (-1, state.each)).transpose(0, 1)
-            vectors = decoder.look(queries, state.memory)[0].transpose(0, 1).flatten(0, 1).contiguous()
-            fed = vectors if decoder.feeding else None
-            return self.predict(vectors), replace(state, inner=inner, fed=fed)
+        vectors, state = self.writer.advance(tokens, state)
+        return self.writer.predict(vectors), state
+
+    def step_best(
+        self, tokens: Tensor, state: Rows, k: int, never: Sequence[int]
+    ) -> tuple[Tensor, Tensor, Rows] | None:
+        if not self.writer.predict.native:
+            return None
+        vectors, state = self.writer.advance(tokens, state)
+        return *self.writer.predict.best(vectors, k, never), state
 
     def select(self, state: Rows, rows: Tensor) -> Rows:
-        inner = select_rows(state.inner, rows, 1)
+        inner = state.inner.select(rows)
         fed, sources = select_rows((state.fed, state.sources), rows)
-        if self.memory is None:
-            return Rows(inner, fed, sources, None)
+        if self.memory is None or torch.equal(sources, state.sources):
+            return replace(state, inner=inner, fed=fed, sources=sources)
         kept, counts = sources.unique_consecutive(return_counts=True)
         each = int(counts[0]) if bool((counts == counts[0]).all()) else 1
         kept = kept if each > 1 else sources

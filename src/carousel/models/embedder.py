@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..kernels.embedding import embedding
+
 
 class Embedder(nn.Module):
     """A vector for each token; `[PAD]` is the zero vector. `dropout` hides whole tokens of the vocabulary from a batch.
@@ -24,7 +26,7 @@ class Embedder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens (...) → (..., size)."""
-        vectors = F.embedding(tokens, self.weight, padding_idx=0)
+        vectors = embedding(tokens, self.weight)
         if self.training and self.dropout:
             kept = F.dropout(self.weight.new_ones(len(self.weight), 1), self.dropout)
             vectors = vectors * F.embedding(tokens, kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -21,7 +21,7 @@ from ..kernels.generation import Predictor
 from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
-from .decoder import Bridge, Decoder, DecoderStepper, InitName
+from .decoder import Bridge, Decoder, DecoderStepper, InitName, Writer
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
@@ -204,10 +204,13 @@ class Translator(Task):
         """(V, E) if tied, else (V, H)."""
         return self.target_embedder.weight if self.output is None else self.output
 
-    def read(self, source: Tensor, lengths: Tensor) -> tuple[Memory | None, Any]:
-        """source (S, B) → the memory that the decoder looks at, and the state it begins with."""
+    def read(
+        self, source: Tensor, lengths: Tensor, value: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Memory | None, Any]:
+        """source (S, B) → the memory that the decoder looks at, or what `value` makes of it, and the state it begins
+        with."""
         encoded, final = self.encoder(self.drop(self.source_embedder(source)), lengths=lengths)
-        return self.decoder.prepare(self.drop(encoded), lengths), self.bridge(final)
+        return self.decoder.prepare(self.drop(encoded), lengths, value), self.bridge(final)
 
     def write(self, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         """What the output layer sees at each real step, (N, E or H), given the true tokens; what it should say, (N,);
@@ -275,22 +278,14 @@ class Translator(Task):
             return ids, f"none of its {len(ids)} tokens is known to the model"
         return ids, None
 
-    def stepper(self, source: Tensor, lengths: Tensor) -> DecoderStepper:
-        """This model before some sources, (S, B) with lengths (B,), as a search sees it."""
-        memory, state = self.read(source, lengths)
-        weight, predict = self.target_embedder.weight, self._predictor()
+    def writer(self) -> Writer:
+        """The decoder ready for searches, with the weights as they are now."""
+        return Writer(self.decoder, self.target_embedder.weight, self.project, self._predictor())
 
-        def say(vectors: Tensor) -> Tensor:
-            return predict(vectors if self.project is None else self.project(vectors))
-
-        return DecoderStepper(
-            self.decoder,
-            lambda tokens: nn.functional.embedding(tokens, weight),
-            say,
-            len(self.target_vocabulary),
-            memory,
-            state,
-        )
+    def stepper(self, source: Tensor, lengths: Tensor, writer: Writer | None = None) -> DecoderStepper:
+        """This model before some sources, (S, B) with lengths (B,), as a search sees it; `writer`: made before."""
+        writer = writer or self.writer()
+        return DecoderStepper(writer, *self.read(source, lengths, writer.value))
 
     def attention_weights(self, batch: PairBatch) -> Tensor | None:
         """Where each step of a batch looks, (T, B, S); None without attention."""

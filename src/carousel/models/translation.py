@@ -42,6 +42,7 @@ from ..decoding import (
 )
 
 if TYPE_CHECKING:
+    from .decoder import Writer
     from .translate import Translator
 
 UNKNOWN = ("ban", "show", "replace")
@@ -236,13 +237,13 @@ def _translate(
     begun = [[int(i) for i in model.target_vocabulary.encode(model.settings.read_text(text))] for text in prefixes]
     found: list[Translation | None] = [None] * len(lines)
     order = sorted((k for k, ids in enumerate(encoded) if len(ids)), key=lambda k: -len(encoded[k]))
+    writers = [model.writer() for model in models]
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         record = BeamTree() if wish.tree else None
-        hypotheses = search_batch(
-            models, [encoded[k] for k in chosen], wish, [begun[k] for k in chosen], [first + k for k in chosen], record
-        )
-        made = describe(models, [lines[k] for k in chosen], [encoded[k] for k in chosen], hypotheses, wish, attention)
+        sources, numbers = [encoded[k] for k in chosen], [first + k for k in chosen]
+        hypotheses = search_batch(models, sources, wish, [begun[k] for k in chosen], numbers, record, writers)
+        made = describe(models, [lines[k] for k in chosen], sources, hypotheses, wish, attention)
         for item, (k, several) in enumerate(zip(chosen, made, strict=True)):
             tree = None if record is None else SearchTree(record, item, model.target_vocabulary, several[0].ids)
             found[k] = replace(several[0], others=tuple(several[1:]), note=notes[k], tree=tree)
@@ -259,10 +260,13 @@ def search_batch(
     prefixes: Sequence[Sequence[int]] = (),
     items: Sequence[int] | None = None,
     record: BeamTree | None = None,
+    writers: Sequence[Writer] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses for each of some encoded sources, best first; `record` sees the search."""
+    """The hypotheses for each of some encoded sources, best first; `record` sees the search. `writers` are those of the
+    models, for callers with several batches."""
+    writers = writers or [model.writer() for model in models]
     with torch.no_grad():
-        steppers: list[Stepper] = [model.stepper(*_pad(sources)) for model in models]
+        steppers: list[Stepper] = [m.stepper(*_pad(sources), w) for m, w in zip(models, writers, strict=True)]
     limits = [2 * len(ids) + 20 if wish.max_length is None else wish.max_length for ids in sources]
     never = [PAD, START, UNK] if wish.unknown == "ban" else [PAD, START]
     rules: list[Constraint] = [Ban(never), Length(maximum=limits)]

@@ -1,0 +1,99 @@
+"""Steps of a search, where rows share parents and words, against the layer on rows of their own."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import carousel
+from carousel.layers import Branches, Steps
+
+I, WORDS = 5, 7
+KINDS = [
+    carousel.RNN, carousel.LSTM, carousel.GRU, carousel.PeepholeLSTM, carousel.CoupledLSTM, carousel.LayerNormLSTM,
+    carousel.ResetBeforeGRU,
+]  # fmt: skip
+ROWS = st.lists(st.integers(0, 99), min_size=1, max_size=13)
+
+
+def parts(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 9), st.lists(ROWS, min_size=1, max_size=3), st.integers(0, 99))
+@pytest.mark.parametrize("hidden", [16, 13])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_rows_that_branch(kind, hidden, first, choices, seed):
+    torch.manual_seed(seed)
+    layer = kind(I, hidden, num_layers=2, dtype=torch.float64)
+    words = torch.randn(WORDS, I, dtype=torch.float64)
+    with torch.no_grad():
+        steps, rows, state = Steps(layer), Branches(), None
+        for choice in [None, *choices]:
+            if choice is not None:
+                count = parts(state)[0].shape[1]
+                picked = torch.tensor(choice) % count
+                rows = rows.select(picked)
+                own = tuple(part[:, picked] for part in parts(state))
+                state = own if isinstance(state, tuple) else own[0]
+            tokens = torch.randint(WORDS, (first if choice is None else len(choice),))
+            y, rows = steps.step(words, rows, tokens)
+            want, state = layer(words[tokens].unsqueeze(0), state)
+            torch.testing.assert_close(y, want[0])
+            for a, b in zip(parts(rows.state), parts(state), strict=True):
+                torch.testing.assert_close(a, b)
+
+
+def test_against_torch():
+    torch.manual_seed(0)
+    theirs, layer = torch.nn.LSTM(I, 24), carousel.LSTM(I, 24)
+    layer.load_state_dict(theirs.state_dict())
+    words, tokens, parents = torch.randn(WORDS, I), torch.randint(WORDS, (40,)), torch.randint(6, (40,))
+    state = torch.randn(1, 6, 24), torch.randn(1, 6, 24)
+    with torch.no_grad():
+        y, rows = Steps(layer).step(words, Branches(state, parents), tokens)
+        want, (h, c) = theirs(words[tokens].unsqueeze(0), tuple(part[:, parents] for part in state))
+    torch.testing.assert_close(y, want[0])
+    torch.testing.assert_close(rows.state, (h, c))
+
+
+@pytest.mark.parametrize("options", [{"proj_size": 7}, {"zoneout": 0.3}, {"bias": False}], ids=repr)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_options_and_threads(options, threads):
+    layer = carousel.LSTM(I, 500, **options).eval()  # so many units that threads share them, and not the rows
+    words, tokens = torch.randn(WORDS, I), torch.randint(WORDS, (30,))
+    parents, before = torch.randint(8, (30,)), torch.get_num_threads()
+    with torch.no_grad():
+        state = layer(torch.randn(1, 8, I))[1]
+        torch.set_num_threads(threads)
+        y, _ = Steps(layer).step(words, Branches(state, parents), tokens)
+        torch.set_num_threads(before)
+        want = layer(words[tokens].unsqueeze(0), tuple(part[:, parents].contiguous() for part in state))[0]
+    torch.testing.assert_close(y, want[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_rows_that_are_not_there(few):
+    count = 2 if few else 20
+    layer, words = carousel.LSTM(I, 8), torch.randn(WORDS, I)
+    with torch.no_grad():
+        steps = Steps(layer)
+        _, rows = steps.step(words, Branches(), torch.zeros(count, dtype=torch.int64))
+        for wrong in (WORDS, -1):
+            with pytest.raises(IndexError):
+                steps.step(words, rows, torch.full((count,), wrong))
+        for wrong in (count, -1):
+            with pytest.raises(IndexError):
+                steps.step(words, rows.select(torch.full((count,), wrong)), torch.zeros(count, dtype=torch.int64))
+
+
+def test_without_kernels(monkeypatch):
+    layer, words = carousel.GRU(I, 8), torch.randn(WORDS, I)
+    tokens, parents = torch.randint(WORDS, (9,)), torch.randint(3, (9,))
+    with torch.no_grad():
+        rows = Steps(layer).step(words, Branches(), torch.tensor([1, 2, 3]))[1].select(parents)
+        fast, _ = Steps(layer).step(words, rows, tokens)
+        monkeypatch.setattr("carousel.layers.fused.keep", lambda _: None)
+        slow, _ = Steps(layer).step(words, rows, tokens)
+    torch.testing.assert_close(fast, slow)
