@@ -214,6 +214,7 @@ def plain(value: Any) -> Any:
 def shown(value: Any) -> str:
     """`value` as a user would write it.
 
+    >>> from pathlib import Path
     >>> shown(Path("poems.txt")), shown(None), shown(True), shown("adam"), shown([Path("a.en"), Path("a.de")])
     ('poems.txt', 'null', 'true', 'adam', '[a.en, a.de]')
     """
