@@ -16,6 +16,7 @@ import numpy as np
 
 import carousel
 from carousel.data.series import read_series
+from carousel.models.forecasting import find_origins
 
 
 def autoregression(train: np.ndarray, values: np.ndarray, origins: np.ndarray, horizon: int, most: int) -> np.ndarray:
@@ -44,7 +45,7 @@ def main() -> None:
     series = read_series(given.series, model.settings.time_column, frame.names, model.settings.gaps)
     values, there = series.filled(model.settings.missing), ~np.isnan(series.values)
     rows = int(np.searchsorted(series.ticks, frame.last, side="right"))
-    origins = model.origins(series)
+    origins = find_origins(model, series)
     errors = []
     for v, unit in enumerate(frame.naive):
         column = values[:, v]

@@ -215,7 +215,7 @@ def test_wrong_options(refused, args, code, said):
 
 
 def test_what_must_be_given(refused):
-    assert refused("train", "lm", "--out", "run") == "train: must be given"
+    assert refused("train", "lm", "--out", "run") == "train: missing; give text to train on"
     assert "--out" in refused("train", "lm", "text.txt", code=2)
     assert "lmm" in refused("train", "lmm", "text.txt", "--out", "run", code=2)
 
@@ -259,6 +259,24 @@ def test_resuming_a_finished_run(carousel, place):
     assert (place / "run" / "model.safetensors").read_bytes() == before
     assert carousel("train", "lm", "--out", "run", "--resume", "--epochs", 3, "--quiet") == (0, "run\n", "")
     assert yaml.safe_load((place / "run" / "config.yaml").read_text())["epochs"] == 3
+
+
+def test_resuming_from_another_directory(carousel, place, monkeypatch):
+    assert carousel("train", "lm", "text.txt", "--out", "run", "--quiet", *SMALL)[0] == 0
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    assert carousel("train", "lm", "--out", "../run", "--resume", "--epochs", 3, "--quiet") == (0, "../run\n", "")
+    again = carousel("train", "lm", "../text.txt", "--out", "../run", "--resume")  # the same file by another name
+    assert again == (0, "", "../run: finished already, after 3 epochs\n")
+    code, _, err = carousel("train", "lm", "text.txt", "--out", "../run", "--resume")
+    assert code == 1
+    assert f"train is {place}/text.txt there, {place}/elsewhere/text.txt now; " in err
+
+
+def test_what_does_nothing_is_said_before_training(carousel, place):
+    code, _, err = carousel("train", "lm", "text.txt", "--out", "run", "--momentum", 0.9, *SMALL)
+    assert code == 0
+    assert err.splitlines()[0] == "momentum: 0.9 does nothing, since optimizer is adam; it is for sgd or rmsprop"
 
 
 def test_wrong_values_while_resuming_name_their_option(carousel, place):

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import carousel as library
 from carousel.cli.main import main
+from carousel.cli.use import show
 from carousel.models.language import LanguageModel, LanguageSettings
 from carousel.training.engine import train
 
@@ -107,6 +109,24 @@ def test_eval_of_a_long_line_holds_one_window_at_a_time(works, run, tmp_path):
     (tmp_path / "long.txt").write_text("床前明月光，" * 40_000)
     told = json.loads("".join(works("eval", run, tmp_path / "long.txt", "--json")))
     assert told["tokens"] == 240_001
+
+
+def test_of_many_classes_the_most_frequent_mistakes_are_shown(capsys):
+    names = [chr(ord("a") + k) for k in range(12)]
+    table = {right: {said: 0 for said in names} for right in names}
+    for k, right in enumerate(names):
+        table[right][right] = 100
+        table[right][names[k - 1]] = k
+    table["d"]["a"] = 4_000
+    show({"accuracy": 0.5, "confusion": table})
+    head, *mistakes = capsys.readouterr().out.splitlines()[2:]
+    assert head == "mistakes: the 10 most frequent of 12 kinds; all with --json"
+    assert mistakes[:2] == ["    4,000  d taken for a", "       11  l taken for k"]
+    assert len(mistakes) == 10
+    show(
+        {"accuracy": 0.5, "confusion": {right: dict(list(row.items())[:10]) for right, row in list(table.items())[:10]}}
+    )
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 1 + 10  # a table
 
 
 # ---------------------------------------------------------------- score
@@ -227,6 +247,13 @@ def test_a_table_of_rhymes_that_is_none(refused, run, tmp_path):
 
 def test_an_unknown_prompt_can_be_allowed(works, run):
     assert len(works("generate", run, "--prompt", "床Q", "--unknown", "--length", 4)) == 1
+
+
+def test_commands_are_listed_in_the_order_of_use(works):
+    listed = re.findall(r"^│ (\w+) ", "\n".join(works("--help")), re.M)
+    assert listed[:2] == ["train", "eval"]
+    assert {"predict", "translate", "generate", "score", "embed", "similar"} == set(listed[2:8])
+    assert listed[-3:] == ["bench", "lab", "data"]
 
 
 @pytest.mark.parametrize("command", ["eval", "score", "generate"])

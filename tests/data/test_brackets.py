@@ -45,8 +45,8 @@ def test_a_deep_tree(tmp_path):
 
 
 BAD = {
-    "(1 (0 a) (0 b)": "never closed; close them",
-    "(1 (0 a)\n(0 b)": "t.txt:1: a bracket of the tree that begins here never closed",
+    "(1 (0 (0 a)": "lacks 2 closing brackets; close all of its brackets",
+    "(1 (0 a)\n(0 b)": "t.txt:1: the tree that begins here lacks 1 closing bracket",
     "(1 (0 a))\n\n(0 b))": "t.txt:3: a closing bracket too many",
     "hello": "t.txt:1: 'hello' stands outside of all brackets",
     "(1 a b)": "the word 'b' stands beside the word 'a'",
@@ -94,7 +94,7 @@ def test_dependencies(tmp_path):
         "circle": ([(1, "a", 0), (2, "b", 3), (3, "c", 2)], "t.conllu:2: the heads of 'b' go in a circle"),
         "two roots": ([(1, "a", 0), (2, "b", 0)], "t.conllu:1: the sentence has 2 words with head 0"),
         "no number": ([(1, "a", "_")], "'_' is not the number of a head"),
-        "numbers": ([(1, "a", 0), (3, "b", 1)], "word '3' comes after 1 words"),
+        "numbers": ([(1, "a", 0), (3, "b", 1)], "word '3' comes after 1 word"),
     }.values(),
 )
 def test_bad_dependencies(tmp_path, rows, said):

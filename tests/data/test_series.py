@@ -69,7 +69,7 @@ BAD = {
     "t,x\n2020-01-02,1\n2020-01-01,2\n": "s.csv:3: the time 2020-01-01 comes before that of line 2; sort",
     "t,x\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-03 06:00,4\n": "s.csv:5: 6 hours after the row before",
     "t,x\n2020-01-01,1\nlater,2\n": "s.csv:3: 'later' is not a time",
-    "t,x\n2020-01-01,1\n2020-01-02\n": "s.csv:3: 1 columns, where line 2 has 2",
+    "t,x\n2020-01-01,1\n2020-01-02\n": "s.csv:3: 1 column, where line 2 has 2",
     "t,x\n": "there is no row of numbers",
     "t\n2020-01-01\n": "a column of times only",
     't,x\n2020-01-01,"1\n': "not CSV",
@@ -91,3 +91,19 @@ def test_columns_by_name(tmp_path):
         read_series(path, columns=["lod"])
     with pytest.raises(DataError, match="date is the column of times"):
         read_series(path, columns=["date"])
+
+
+def test_one_file_goes_on_where_another_ends(tmp_path):
+    def series(name, text):
+        (tmp_path / name).write_text("month,x\n" + text)
+        return read_series(tmp_path / name)
+
+    train, dev = series("a.csv", "2020-11,1\n2020-12,\n"), series("b.csv", "2021-01,3\n2021-02,4\n2021-04,6\n")
+    both = train.followed_by(dev)
+    np.testing.assert_array_equal(both.values[:, 0], [1, np.nan, 3, 4, np.nan, 6])
+    assert [both.time(int(tick)) for tick in both.ticks[[0, -1]]] == ["2020-11", "2021-04"]
+    assert [note.partition(" ")[0] for note in both.notes] == [f"{tmp_path}/a.csv:", f"{tmp_path}/b.csv:4:"]
+    with pytest.raises(DataError, match=r"a.csv: it begins at 2020-11, and .*b.csv ends at 2021-04; give a file that"):
+        dev.followed_by(train)
+    with pytest.raises(DataError, match=r"c.csv: its rows are 3 months apart, those of the training 1 month"):
+        train.followed_by(series("c.csv", "2021-01,3\n2021-04,4\n"))

@@ -39,6 +39,12 @@ def pairs(table):
         ("t.csv", '"fine","good"\n\n"dull",bad\n', {}),
         ("t.csv", "\ufefflabel,text\ngood,fine\nbad,dull\n", {}),
         ("t.jsonl", '{"text": "fine", "label": "good"}\n\n{"label": "bad", "text": "dull"}\n', {}),
+        ("t.csv", "Title,Label,Text\nx,good,fine\ny,bad,dull\n", {}),  # of two usual names the most usual
+        (
+            "t.jsonl",
+            '{"Title": "x", "TEXT": "fine", "Label": "good"}\n{"text": "dull", "title": "y", "label": "bad"}',
+            {},
+        ),
         ("t.jsonl", '{"a": "fine", "b": "good"}\n{"a": "dull", "b": "bad"}\n', {"text": "a", "label": "b"}),
     ],
 )

@@ -115,7 +115,10 @@ def test_the_file_is_named_when_nothing_is_left(tmp_path):
     [
         ({"kind": "char"}, "kind must be one of character, word, bpe; got 'char'"),
         ({"size": 4}, "size must be a whole number from 5 up or None, got 4"),
-        ({"kind": "bpe", "size": 259}, "size must be a whole number from 260 up"),
+        (
+            {"kind": "bpe", "size": 259},
+            "at least 260 tokens: 256 bytes and 4 special ones; got a size of 259",
+        ),
         ({"min_frequency": 0}, "min_frequency must be a whole number from 1 up, got 0"),
         ({"min_frequency": 1.5}, "min_frequency must be a whole number from 1 up, got 1.5"),
     ],

@@ -51,7 +51,7 @@ def test_each_construction_is_as_far_off_as_it_should_be(inside):
     assert late.errors[7] < 1e-12  # 10000 / 2⁸ is 39, whose tanh is 1
     assert late.worst > 0.1
     assert inside.verdict().stands is False
-    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="steps must be a whole number from 1 up, got 0"):
         lab.rnn_in_lstm(1, steps=0)
 
 

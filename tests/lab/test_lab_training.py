@@ -98,7 +98,7 @@ def test_units_that_begin_alike_stay_alike_and_others_part(tmp_path):
     assert "units that ever differ" in str(found)
     with pytest.raises(ValueError, match=r"cells must be some of rnn, .*; got lstn"):
         lab.initialisation(["lstn"])
-    with pytest.raises(ValueError, match="hidden must be at least 1"):
+    with pytest.raises(ValueError, match="hidden must be a whole number from 1 up"):
         lab.initialisation(hidden=0)
 
 
@@ -159,5 +159,5 @@ def test_four_optimizers_are_run(tmp_path):
     assert {p.stem for p in (tmp_path / "page").glob("*.svg")} == {"loss", "rates"}
     with pytest.raises(ValueError, match="rates must be numbers above 0"):
         lab.optimizers([0.0])
-    with pytest.raises(ValueError, match="seeds must be at least 1"):
+    with pytest.raises(ValueError, match="seeds must be a whole number from 1 up"):
         optimizers.run(seeds=0)

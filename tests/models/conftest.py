@@ -1,11 +1,14 @@
-"""What the tests of every task ask alike: the command line, and whether a run that was killed goes on."""
+"""What several tests ask alike: the command line, whether a run that was killed goes on, and some series."""
 
 import io
+import math
 import sys
 
+import numpy as np
 import pytest
 
 from carousel.cli import main as cli
+from carousel.models.forecast import ForecastSettings
 from carousel.training import engine
 from carousel.training.module import Module
 
@@ -52,3 +55,31 @@ def goes_on(tmp_path, monkeypatch):
         assert resumed.metrics.read_text() == whole.metrics.read_text()
 
     return check
+
+
+def write_series(path, rows=120, variables=("x",), noise=0.05, seed=0):
+    """Months with a trend, a season of 12 and some noise."""
+    draw = np.random.default_rng(seed)
+    lines = ["month," + ",".join(variables)]
+    for t in range(rows):
+        cells = [10 + 0.05 * t + (1 + k) * math.sin(2 * math.pi * t / 12) + noise * draw.standard_normal()
+                 for k in range(len(variables))]  # fmt: skip
+        lines.append(f"{1990 + t // 12}-{t % 12 + 1:02d}," + ",".join(f"{c:.4f}" for c in cells))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="session")
+def flights(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flights")
+    write_series(folder / "one.csv")
+    write_series(folder / "two.csv", variables=("x", "y"))
+    return folder
+
+
+@pytest.fixture
+def forecast_settings(flights):
+    def make(**given):
+        small = {"hidden": 6, "epochs": 2, "lr": 0.01, "batch_size": 16, "horizon": 4, "threads": 1, "dropout": 0.0}
+        return ForecastSettings.read({"train": flights / "two.csv", **small, **given})
+
+    return make

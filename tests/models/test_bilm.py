@@ -305,7 +305,7 @@ def test_long_sentences_are_cut_for_training_alone(settings, tmp_path):
     _, data = BiLanguageModel.prepare(settings(train=long, dev=long, max_length=3))
     assert sorted(length for batch in data.train for length in batch.lengths.tolist()) == [1, 2, 3, 3]
     assert [batch.lengths.tolist() for batch in data.dev] == [[7, 2]]
-    assert data.notes == [f"{long}: 1 sentences are cut into parts of 3 words (max_length)"]
+    assert data.notes == [f"{long}: 1 sentence is cut into parts of 3 words (max_length)"]
 
 
 def test_given_vectors(settings, tmp_path):

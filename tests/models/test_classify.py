@@ -283,7 +283,7 @@ def test_check(command, reviews, tmp_path):
     assert (code, found["extra"]["texts"], found["shared"], found["dev"]["unknown"]) == (0, 3, 2, 0)
     told = "\n".join(found["warnings"])
     assert f"more.tsv: labels that {tmp_path / 'train.tsv'} does not have: quaint" in told
-    assert "more.tsv: 1 texts stand there before with another label" in told
+    assert "more.tsv: 1 text stands there before with another label" in told
     assert f"dev.tsv: 2 of 2 texts are in {tmp_path / 'train.tsv'} or {tmp_path / 'more.tsv'} too" in told
     code, out, _ = command("check", tmp_path / "train.tsv", *more)
     assert (code, "label quaint" in out) == (0, True)
@@ -324,5 +324,5 @@ def test_a_very_long_text_is_cut_off_and_said(settings, reviews, tmp_path):
     path = tmp_path / "long.tsv"
     path.write_text((reviews / "train.tsv").read_text() + "warm " * 100_000 + "\tgood\n")
     _, data = Classifier.prepare(settings(train=path, max_length=50))
-    assert data.notes == [f"{path}: 1 texts are cut off after 50 tokens (max_length)"]
+    assert data.notes == [f"{path}: 1 text is cut off after 50 tokens (max_length)"]
     assert max(batch.tokens.shape[0] for batch in data.train) == 50

@@ -169,7 +169,8 @@ def test_a_run_learns_and_is_used(trained, names):
     found = model.evaluate(names / "dev.conll")
     assert found["span_f1"] > 0.8 and found["accuracy"] > 0.9
     assert found["spans"]["all"]["f1"] == found["span_f1"]
-    assert found["sentences"] == 30 and found["words"] == sum(one["count"] for one in found["tags"].values())
+    assert found["sentences"] == 30 and found["words"] == sum(sum(row.values()) for row in found["confusion"].values())
+    assert list(found["confusion"]) == ["O", *list(found["spans"])[:-1]] and "tags" not in found  # types, not parts
     assert json.loads((trained / "result.json").read_text())["dev_span_f1"] == pytest.approx(found["span_f1"])
     assert "What is taken for what" in (trained / "report.html").read_text()
     one = model.predict("Ada saw Rome")
@@ -251,7 +252,7 @@ def test_illegal_tags_are_counted_and_mended(settings, tmp_path):
     assert data.notes == [f"{path}:17: 1 tag breaks the rules of iob2, here first; read as the nearest spans"]
     last = [model.lexicon.tags[k] for k in store["labels"][5]]
     assert last == ["O", "S-LOC"]
-    assert model.check(settings(train=path, dev=None)).warnings[0].startswith(f"{path}:17: 1 tags break")
+    assert model.check(settings(train=path, dev=None)).warnings[0].startswith(f"{path}:17: 1 tag breaks")
 
 
 def test_long_sentences_are_cut_for_training_but_not_for_reading(settings, tmp_path):
@@ -261,7 +262,7 @@ def test_long_sentences_are_cut_for_training_but_not_for_reading(settings, tmp_p
     model, data = Tagger.prepare(s)
     assert data.train.store.lengths.tolist() == [4, 4, 4, 3, 1]
     assert data.dev.store.lengths.tolist() == [15, 1]
-    assert "a sentence is longer than max_length and cut into parts (the longest has 15 words)" in data.notes[0]
+    assert "1 sentence is longer than max_length and cut into parts (the longest has 15 words)" in data.notes[0]
     for row in data.train.store["labels"]:  # each part is legal by itself
         assert illegal([model.lexicon.tags[k] for k in row], "bioes") == []
     assert complaints(path, data.dev.store.facts, "iob2") == []
@@ -311,6 +312,13 @@ def test_bad_files_leave_nothing_behind(tmp_path, capsys, train, dev, line):
     code, _, err = run(capsys, "train", "tag", *files, *options)
     assert code == 1 and line in err.replace(str(tmp_path) + "/", "") and err.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_words_that_are_all_rare(settings, tmp_path):
+    path = tmp_path / "rare.conll"
+    path.write_text("Ada\tB-PER\nsat\tO\n")
+    with pytest.raises(DataError, match=r"rare.conll: no word occurs 2 times or more, .*; lower min_frequency"):
+        Tagger.prepare(settings(train=path, min_frequency=2))
 
 
 def test_a_tag_unseen_in_training_stops_an_evaluation(trained, tmp_path):

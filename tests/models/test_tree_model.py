@@ -153,7 +153,7 @@ def test_check(command, woods):
 
 
 BAD = {
-    "unbalanced": ("(1 (0 a) (1 b)\n", "bad.txt:1: a bracket of the tree that begins here never closed"),
+    "unbalanced": ("(1 (0 a) (1 b)\n", "bad.txt:1: the tree that begins here lacks 1 closing bracket"),
     "one label": ("(1 (1 a) (1 b))\n", "bad.txt: every label is '1'"),
     "no label": ("(_ (_ a) (_ b))\n", "bad.txt: no node has a label"),
     "nothing": ("", "bad.txt: the file is empty"),
@@ -183,4 +183,4 @@ def test_bad_data_to_use_a_model_on(command, trained, tmp_path):
     path.write_text("(1 good)\n\n(1 (1 good)\n")
     code, _, err = command("predict", trained, path)
     assert (code, len(err.splitlines())) == (1, 1)
-    assert f"{path}:3: a bracket of the tree that begins here never closed" in err
+    assert f"{path}:3: the tree that begins here lacks 1 closing bracket" in err

@@ -263,8 +263,17 @@ def test_a_form_needs_its_marks_and_an_end(make):
 
 
 def test_a_prompt_that_breaks_a_rule(poet):
-    with pytest.raises(ValueError, match="prompt"):
+    with pytest.raises(ValueError, match="prompt 1: '，', its character 2, does not fit 五言絕句"):
         poet.generate(prompt="明，", form="五言絕句")
+    with pytest.raises(ValueError, match="prompt 1: '明', its character 6, does not fit 五言絕句"):
+        poet.generate(prompt="床前明月光明", form="五言絕句")
+    said = "prompt 1: its line 2 begins with '疑', that of the acrostic with '月'; change one of them"
+    with pytest.raises(ValueError, match=said):
+        poet.generate(prompt="明月光，疑", acrostic="明月")
+    with pytest.raises(ValueError, match="prompt 1: 4 tokens, which leaves no room in a length of 4; give a larger"):
+        poet.generate(prompt="床前明月", length=4)
+    with pytest.raises(ValueError, match="length: 五言絕句 takes 25 tokens, its end counted; 24 are too few"):
+        poet.generate(form="五言絕句", length=24)
 
 
 def test_bpe_and_words_come_back_as_text(make):

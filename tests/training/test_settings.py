@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny import fit, language, outcome
 
+from carousel.models import TASKS, find_task
 from carousel.models.language import LanguageSettings
 from carousel.training import SettingsError
 from carousel.training.settings import load_yaml
@@ -136,18 +137,18 @@ def test_an_unknown_key_without_a_near_miss_lists_the_keys():
         ("epochs", "0", "should be greater than or equal to 1, got 0"),
         ("epochs", "2.5", "got 2.5"),
         ("epochs", "many", "got 'many'"),
-        ("epochs", "yes", "got True"),
+        ("epochs", "yes", "got true"),
         ("epochs", "[1, 2]", "got [1, 2]"),
         ("lr", "-1", "should be greater than 0, got -1"),
-        ("lr", "yes", "got True"),
+        ("lr", "yes", "got true"),
         ("lr", ".nan", "should be a finite number, got nan"),
         ("lr", ".inf", "should be a finite number, got inf"),
         ("dropout", "1", "should be less than 1, got 1"),
         ("optimizer", "adamm", "should be 'sgd', 'adam', 'adamw', 'rmsprop' or 'adadelta', got 'adamm'"),
         ("tied", "perhaps", "got 'perhaps'"),
-        ("tied", "null", "got None"),
-        ("train", "null", "got None"),
-        ("dev", "no", "got False"),
+        ("tied", "null", "got null"),
+        ("train", "null", "got null"),
+        ("dev", "no", "got false"),
         ("cell", "transformer", "got 'transformer'"),
     ],
 )
@@ -163,7 +164,7 @@ def test_the_option_is_named_if_the_option_is_wrong(config):
 
 
 def test_what_must_be_given():
-    with pytest.raises(SettingsError, match=r"^train: must be given$"):
+    with pytest.raises(SettingsError, match=r"^train: missing; give text to train on$"):
         LanguageSettings.read({})
 
 
@@ -215,10 +216,11 @@ def test_a_pair_that_is_not_yaml():
 
 # ---------------------------------------------------------------- and back
 
-paths = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).map(Path)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1)
+paths = names.filter(lambda name: name not in (".", "..")).map(lambda name: Path("/data", name))
 
 
-@example(train=Path("\xa0@"), dev=None, lr=1.0, clip=0.0, seed=0, tied=False)  # a space that is not YAML's
+@example(train=Path("/data/\xa0@"), dev=None, lr=1.0, clip=0.0, seed=0, tied=False)  # a space that is not YAML's
 @given(
     train=paths,
     dev=st.none() | paths,
@@ -234,6 +236,40 @@ def test_what_is_written_reads_back(tmp_path_factory, train, dev, lr, clip, seed
     assert LanguageSettings.read({}, file) == settings
     found, lines = load_yaml(file)
     assert set(found) == set(lines) == set(FIELDS)
+
+
+def test_files_are_written_by_their_absolute_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    written = LanguageSettings(train="here/../a.txt", dev="here/b.txt").to_yaml()
+    found = yaml.safe_load(written)
+    assert (found["train"], found["dev"], found["cache"]) == (f"{tmp_path}/a.txt", f"{tmp_path}/here/b.txt", None)
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"momentum": 0.9}, ["momentum: 0.9 does nothing, since optimizer is adam; it is for sgd or rmsprop"]),
+        ({"momentum": 0.9, "optimizer": "sgd"}, []),
+        ({"bptt": 70}, ["bptt: 70 does nothing, since layout is lines; it is for running or sentences"]),
+        ({"bptt": 70, "layout": "running"}, []),
+        ({"clip_by": "value", "clip": 0}, ["clip_by: value does nothing, since clip is 0.0"]),
+        ({"clip_by": "value"}, []),
+    ],
+    ids=lambda part: "".join(part),
+)
+def test_what_does_nothing_is_said(given, said):
+    assert LanguageSettings(train="t.txt", **given).idle == said
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_a_key_needs_is_there(name):
+    """Keys that exist, by some of the values that they may have."""
+    settings = find_task(name).Settings
+    for field in settings.model_fields.values():
+        for other, values in field.json_schema_extra["needs"].items():
+            choices = get_args(settings.model_fields[other].annotation)
+            assert values is ... or set(values) < set(choices)
 
 
 def test_config_yaml_gives_the_run_again(tmp_path):

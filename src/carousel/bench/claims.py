@@ -7,25 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from ..report import replacing
+from ..threads import threads
 
 
 def measured(
     file: Path, measure: Callable[[], dict[str, Any]], claims: Callable[[dict[str, Any]], list[dict[str, Any]]]
 ) -> dict[str, Any]:
     """What `measure` finds on two threads, with its `claims`, written to `file`; that it can be is tried first."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with replacing(file) as to:
-            found = measure()
-            result = {**found, "claims": claims(found)}
-            to.write(json.dumps(result, indent=1))
-    finally:
-        torch.set_num_threads(threads)
+    with threads(2), replacing(file) as to:
+        found = measure()
+        result = {**found, "claims": claims(found)}
+        to.write(json.dumps(result, indent=1))
     return result
 
 

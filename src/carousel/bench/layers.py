@@ -21,6 +21,7 @@ from .. import kernels, layers
 from ..cells.base import Weights, unnamed
 from ..layers import Recurrent
 from ..report import Page, figure, replacing
+from ..threads import threads
 
 Shape = tuple[int, int, int, int]
 SHAPES: list[Shape] = [  # T, B, I, H
@@ -255,11 +256,9 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
         raise ValueError(f"bench layers: {kernels.why_not()}")
     seconds = seconds if seconds is not None else 0.3 if quick else 2.0
     shapes = SHAPES[:1] + SHAPES[5:6] if quick else SHAPES
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     native = kernels.load()[0]
     assert native is not None
-    try:
+    with threads(2):
         result: dict[str, Any] = {"isa": kernels.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
         result["peak gflops"] = native.peak(2)
         for name, part in (
@@ -274,8 +273,6 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
             say(f"measuring: {name}")
             result[name] = part()
         result["peak gflops"] = max(result["peak gflops"], native.peak(2))
-    finally:
-        torch.set_num_threads(before)
     result["claims"] = claims(result)
     return result
 

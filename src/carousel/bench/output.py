@@ -18,6 +18,7 @@ from torch.nn import functional
 from .. import kernels
 from ..kernels.output import linear_cross_entropy
 from ..report import replacing
+from ..threads import threads
 from .layers import race, verdicts
 
 Shape = tuple[int, int, int]
@@ -77,20 +78,16 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
     if not kernels.available():
         raise ValueError(f"bench output: {kernels.why_not()}")
     seconds = seconds if seconds is not None else 0.5 if quick else 5.0
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     native = kernels.load()[0]
     assert native is not None
     result: dict[str, Any] = {"isa": kernels.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
-    try:
+    with threads(2):
         result["peak gflops"] = native.peak(2)
         result["output"] = []
         for shape, dtype, _ in SHAPES[:2] if quick else SHAPES:
             say(f"measuring: {_words(shape)}, {str(dtype)[6:]}")
             result["output"].append(compare(shape, dtype, seconds))
         result["peak gflops"] = max(result["peak gflops"], native.peak(2))
-    finally:
-        torch.set_num_threads(before)
     result["claims"] = claims(result)
     return result
 

@@ -85,7 +85,7 @@ def get(
 
     \b
     carousel data get tang                        # into data/tang
-    carousel data get quran --pair en-fr --out fr   English and French
+    carousel data get quran --pair en-fr --out fr # English and French
     carousel data get ptb --force                 # once more
     """
     from rich.console import Console

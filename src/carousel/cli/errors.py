@@ -11,6 +11,8 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
+from carousel.wording import counted
+
 
 def fail(message: str, code: int) -> NoReturn:
     """Print `message` as one red line on stderr and exit with `code`."""
@@ -29,7 +31,7 @@ def warn_cut(data: Path | None, cut: Sequence[int], most: int, thing: str = "lin
     source = data or "standard input"
     where = f"{source}:{cut[0]}" if thing == "line" else f"{source}: {thing} {cut[0]}"
     several = f"; {len(cut):,} {thing}s in all" if len(cut) > 1 else ""
-    warn(f"{where}: cut off after {most:,} tokens (max_length of the run){several}")
+    warn(f"{where}: cut off after {counted(most, 'token')} (max_length of the run){several}")
 
 
 def keep_input(name: str, out: Path | None, *inputs: Path | None) -> None:

@@ -9,17 +9,32 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 import carousel
 
 from . import bench, data, demo, lab, predict, train, translate, use, vectors
 from .errors import fail, reason, usage
 
+ORDER = (
+    "train", "eval", "predict", "translate", "generate", "score", "embed", "similar", "check", "demo",
+    "bench", "lab", "data",
+)  # fmt: skip
+
+
+class Commands(TyperGroup):
+    """The commands in the order in which a user needs them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
     name="carousel",
+    cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

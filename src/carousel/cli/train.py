@@ -12,6 +12,8 @@ from typing import Annotated, Any, Union
 
 import typer
 
+from carousel.wording import counted
+
 from .errors import fail
 from .pairs import PairCommand
 
@@ -71,7 +73,7 @@ EXAMPLES = {
     "tree": """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
 
     \b
-    carousel train tree train.txt --dev dev.txt --out run              (3 (2 The) (4 (3 actors) (4 shine)))
+    carousel train tree train.txt --dev dev.txt --out run          # (3 (2 The) (4 (3 actors) (4 shine)))
     carousel train tree train.txt --classes "negative=0,1;positive=3,4" --out run
     carousel train tree train.txt --composition recursive --train-on root --out run
     carousel train tree train.conllu --composition child-sum --out run
@@ -148,7 +150,7 @@ def _train(
 
         settings = resumed_settings(run, task, *gather(config, set or [], given))
         if (done := run.result) is not None and done["epochs"] >= settings.epochs:
-            typer.echo(f"{out}: finished already, after {done['epochs']} epochs", err=True)
+            typer.echo(f"{out}: finished already, after {counted(done['epochs'], 'epoch')}", err=True)
             return
     else:
         if resume:
@@ -186,6 +188,8 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
     """The one type that the command line reads, and the choices if there are some."""
     if typing.get_origin(kind) in (Union, types.UnionType):
         kind = next(part for part in typing.get_args(kind) if part is not type(None))
+    if typing.get_origin(kind) is Annotated:
+        kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) is typing.Literal:
         return str, [str(choice) for choice in typing.get_args(kind)]  # settings check it, and name the near miss
     return kind, []

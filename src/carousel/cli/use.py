@@ -10,8 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from carousel.wording import an
+
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion: a row for what it is, a column for what was said"}
+MOST = 10  # classes in a table of confusions, and else mistakes in a list
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
@@ -48,7 +51,7 @@ def evaluate(
     options = {name: value for name, value in (("beam", beam), ("worst", worst)) if value is not None}
     model = load(run, "translate" if options else None, what=" and ".join(f"--{name}" for name in options))
     if len(data) > model.files:
-        raise typer.BadParameter(f"a {model.name} model is evaluated on one file, got {len(data)}", param_hint="DATA")
+        raise typer.BadParameter(f"{an(model.name)} model is evaluated on one file, got {len(data)}", param_hint="DATA")
     found = model.evaluate(*data, **options)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **found}, ensure_ascii=False))
@@ -63,7 +66,9 @@ def show(found: dict[str, Any]) -> None:
     for name, value in plain.items():
         typer.echo(f"{name:{width}}  {value if isinstance(value, str) else _number(value)}")
     for name, rows in found.items():
-        if isinstance(rows, dict) and rows:
+        if name == "confusion" and len(rows) > MOST:
+            _show_mistakes(rows)
+        elif isinstance(rows, dict) and rows:
             columns = list(next(iter(rows.values())))
             cells = [["", *columns], *([row, *map(_number, told.values())] for row, told in rows.items())]
             widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -77,6 +82,16 @@ def show(found: dict[str, Any]) -> None:
         for name, value in item.items():
             if isinstance(value, str):
                 typer.echo(f"  {name:9}  {value}")
+
+
+def _show_mistakes(confusion: dict[str, dict[str, int]]) -> None:
+    """What is most often taken for what, of a table too wide for a terminal."""
+    found = [(n, right, said) for right, row in confusion.items() for said, n in row.items() if n and said != right]
+    found.sort(key=lambda mistake: -mistake[0])
+    many = f"the {MOST} most frequent of {len(found):,} kinds; all with --json" if len(found) > MOST else "all kinds"
+    typer.echo(f"\nmistakes: {many}")
+    for n, right, said in found[:MOST]:
+        typer.echo(f"  {n:>7,}  {right} taken for {said}")
 
 
 def _number(value: float) -> str:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from carousel.wording import counted
+
 from .errors import keep_input, option, warn_cut
 from .use import RunArgument, lines_of, load
 
@@ -48,7 +50,7 @@ def embed(
             flat = pa.array(vectors.reshape(-1))
             column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             pq.write_table(pa.table({**beside, "vector": column}), file)
-    typer.echo(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+    typer.echo(f"{out}: {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'number')}")
     if cut:
         warn_cut(data, cut, model.settings.max_length)
 
@@ -76,6 +78,8 @@ def similar(
     for value, text in model.similar(to, texts, n):
         typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
                    else f"{value:.4f}\t{text}")  # fmt: skip
+    if len(texts) > n:
+        typer.echo(f"the {n:,} nearest of {len(texts):,} texts; more with -n", err=True)
 
 
 def register(app: typer.Typer) -> None:

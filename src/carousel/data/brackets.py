@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..wording import counted
 from .errors import DataError
 from .lines import check_file, read_lines
 
@@ -179,8 +180,8 @@ def read_brackets(lines: Iterable[tuple[int, str]], path: Path | None) -> Iterat
                     yield Tree(labels, words, parents, top.line)
                     labels, words, parents = [], [], []
     if stack:
-        many = "a bracket" if len(stack) == 1 else f"{len(stack)} brackets"
-        raise DataError(path, stack[0].line, f"{many} of the tree that begins here never closed", "close them")
+        problem = f"the tree that begins here lacks {counted(len(stack), 'closing bracket')}"
+        raise DataError(path, stack[0].line, problem, "close all of its brackets")
 
 
 def read_dependencies(lines: Iterable[tuple[int, str]], path: Path | None) -> Iterator[Tree]:
@@ -198,13 +199,13 @@ def read_dependencies(lines: Iterable[tuple[int, str]], path: Path | None) -> It
         else:
             cells = text.split("\t")
             if len(cells) != 10:
-                problem = f"{len(cells)} columns with tabs between, where CoNLL-U has 10"
+                problem = f"{counted(len(cells), 'column')} with tabs between, where CoNLL-U has 10"
                 raise DataError(path, number, problem, "mend the line")
             if "-" in cells[0] or "." in cells[0]:
                 continue  # a multiword token, or an empty node
             if cells[0] != str(len(rows) + 1):
                 remedy = "number words from 1, with a blank line between sentences"
-                raise DataError(path, number, f"word {cells[0]!r} comes after {len(rows)} words", remedy)
+                raise DataError(path, number, f"word {cells[0]!r} comes after {counted(len(rows), 'word')}", remedy)
             if not cells[6].isascii() or not cells[6].isdigit():
                 raise DataError(path, number, f"{cells[6]!r} is not the number of a head", "give the head in column 7")
             own = next((m.partition("=")[2] for m in cells[9].split("|") if m.startswith("Label=")), None)
@@ -217,7 +218,7 @@ def _dependency_tree(rows: list[tuple[int, str, int, str | None]], label: str | 
     dependents: list[list[int]] = [[] for _ in range(len(rows) + 1)]
     for k, (line, word, head, _) in enumerate(rows, 1):
         if head > len(rows):
-            problem = f"{word!r} has the head {head}, but the sentence has {len(rows)} words"
+            problem = f"{word!r} has the head {head}, but the sentence has {counted(len(rows), 'word')}"
             raise DataError(path, line, problem, "mend the head in column 7")
         dependents[head].append(k)
     if len(dependents[0]) != 1:

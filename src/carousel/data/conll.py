@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ..wording import counted
 from .errors import DataError
 from .lines import check_file, read_lines
 
@@ -108,7 +109,7 @@ class _ConlluLines:
             return None
         cells = text.split("\t")
         if len(cells) != 10:
-            problem = f"{_columns(len(cells))} with tabs between, where CoNLL-U has 10"
+            problem = f"{counted(len(cells), 'column')} with tabs between, where CoNLL-U has 10"
             raise DataError(self.path, number, problem, "mend the line, or give the number of the column with the tags")
         id, word, tag = cells[0], cells[1], cells[CONLLU[self.column] - 1]
         if _LEFT_OUT.fullmatch(id):
@@ -117,7 +118,7 @@ class _ConlluLines:
             raise DataError(self.path, number, f"{id!r} is not the number of a word", "number words from 1")
         if int(id) != before + 1:
             remedy = "put a blank line between sentences" if id == "1" else "number words from 1, without gaps"
-            raise DataError(self.path, number, f"word {id} comes after {before} words", remedy)
+            raise DataError(self.path, number, f"word {id} comes after {counted(before, 'word')}", remedy)
         if not word:
             raise DataError(self.path, number, "there is no word in column 2", "put one there")
         if self.tagged and tag in ("", "_"):
@@ -149,7 +150,7 @@ class _ColumnLines:
             raise DataError(self.path, number, problem, "use one of them throughout")
         cells = self._split(text)
         if len(cells) != self.count:
-            problem = f"{_columns(len(cells))}, where line {self.first} has {self.count}"
+            problem = f"{counted(len(cells), 'column')}, where line {self.first} has {self.count}"
             raise DataError(self.path, number, problem, "give each word all of its columns")
         word = cells[self.word_column - 1]
         tag = cells[self.tag_column - 1] if self.tagged else ""
@@ -168,17 +169,14 @@ class _ColumnLines:
         self.tag_column = count if self.column is None else int(self.column)
         problem = remedy = ""
         if self.word_column > count:
-            problem, remedy = f"{_columns(count)}, so words are not in column {self.word_column}", "set word_column"
+            problem = f"{counted(count, 'column')}, so words are not in column {self.word_column}"
+            remedy = "set word_column"
         elif self.tagged and count == 1:
             problem, remedy = "one column, so its words have no tags", "put a tab or a space between word and tag"
         elif self.tagged and self.tag_column > count:
-            problem = f"{_columns(count)}, so tags are not in column {self.tag_column}"
+            problem = f"{counted(count, 'column')}, so tags are not in column {self.tag_column}"
             remedy = f"give a column from 1 to {count}"
         elif self.tagged and self.tag_column == self.word_column:
             problem, remedy = f"words and tags cannot both be in column {self.tag_column}", "choose another"
         if problem:
             raise DataError(self.path, number, problem, remedy)
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"

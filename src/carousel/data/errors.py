@@ -43,3 +43,9 @@ def check_count(name: str, value: int | None, *, least: int = 1, optional: bool 
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name} must be a whole number from {least} up{' or None' * optional}, got {value!r}")
+
+
+def check_counts(**values: int) -> None:
+    """Raise a ValueError unless each of these arguments is a whole number from 1 up."""
+    for name, value in values.items():
+        check_count(name, value)

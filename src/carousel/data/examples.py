@@ -31,7 +31,7 @@ from .errors import DataError
 from .kinds import PAD, UNK
 from .ragged import Ragged, RaggedWriter, read
 
-FORMAT = 1  # of the cache; another number makes every cache anew
+FORMAT = 2  # of the cache; another number makes every cache anew
 CONTEXT = "context_"  # before the names of columns that an embedder reads
 NO_LABEL = -100  # past the end of a sequence; torch's losses leave it out
 

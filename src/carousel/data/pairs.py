@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..wording import counted
 from .bucketed import Bucketed
 from .errors import DataError
 from .examples import Column, ExampleStore, pad, rows_of
@@ -87,7 +88,7 @@ class Pairs:
             if source is None or target is None:
                 rest = 1 + sum(1 for _ in lines)
                 counts = (number - 1, number - 1 + rest)[:: 1 if source is None else -1]
-                problem = f"{counts[0]:,} lines, but {second} has {counts[1]:,}"
+                problem = f"{counted(counts[0], 'line')}, but {second} has {counts[1]:,}"
                 raise DataError(
                     first, None, problem, "give files in which line k of one translates line k of the other"
                 )
@@ -103,7 +104,7 @@ class Pairs:
             cells = text.split("\t")
             width = len(cells) if width is None else width
             if len(cells) != width:
-                problem = f"{len(cells)} column{'s' * (len(cells) > 1)}, where the lines before have {width}"
+                problem = f"{counted(len(cells), 'column')}, where the lines before have {width}"
                 raise DataError(path, number, problem, "look for a tab too many or too few")
             for column in self.columns:
                 if column > width:

@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..wording import counted
 from .errors import DataError
 from .lines import check_file, read_lines
 
@@ -49,6 +50,7 @@ class Series:
     lines: np.ndarray  # (T,) int64: the line of each row; 0 for one that was put in
     first_gap: int | None = None  # the line after the first gap
     missing: dict[str, int] = field(default_factory=dict)  # by variable, rows that were put in not counted
+    told: list[str] | None = None  # the notes, if they are of more than one file
 
     def __len__(self) -> int:
         return len(self.values)
@@ -65,14 +67,34 @@ class Series:
     @property
     def notes(self) -> list[str]:
         """What a user should know of what was put in and is missing, one line each."""
+        if self.told is not None:
+            return self.told
         said = []
         if self.put_in:
-            rows = "1 row is" if self.put_in == 1 else f"{self.put_in:,} rows are"
+            rows = counted(self.put_in, "row is", "rows are")
             said.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
         for name, count in self.missing.items():
-            values = "1 value" if count == 1 else f"{count:,} values"
-            said.append(f"{self.path}: {values} of {name} missing")
+            said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
         return said
+
+    def check_step(self, unit: str, step: int) -> None:
+        """Refuse a series whose rows are not so far apart."""
+        if (self.unit, self.step) != (unit, step) and len(self) > 1:
+            words = [time_words(*grid) for grid in ((self.step, self.unit), (step, unit))]
+            problem = f"its rows are {words[0]} apart, those of the training {words[1]}"
+            raise DataError(self.path, None, problem, "give a series with the same step of time")
+
+    def followed_by(self, other: Series) -> Series:
+        """This series and the rows of another, which must begin with the next step."""
+        other.check_step(self.unit, self.step)
+        ahead = int(self.ticks[-1]) + self.step
+        if self.unit != "row" and (other.unit, int(other.ticks[0])) != (self.unit, ahead):
+            begins, ends = other.time(int(other.ticks[0])), self.time(int(self.ticks[-1]))
+            problem = f"it begins at {begins}, and {self.path} ends at {ends}"
+            raise DataError(other.path, None, problem, "give a file that goes on with the next step")
+        values, lines = (np.concatenate(both) for both in ((self.values, other.values), (self.lines, other.lines)))
+        ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
+        return replace(self, values=values, lines=lines, ticks=ticks, told=self.notes + other.notes)
 
     def filled(self, how: Filling) -> np.ndarray:
         """The values with those that are missing made up: on a line between neighbours, or the last one there was."""
@@ -123,7 +145,7 @@ def read_series(
     values = np.full((len(rows), len(wanted)), np.nan)
     for r, (line, cells) in enumerate(rows):
         if len(cells) != len(header):
-            problem = f"{len(cells)} columns, where line {rows[0][0]} has {len(header)}"
+            problem = f"{counted(len(cells), 'column')}, where line {rows[0][0]} has {len(header)}"
             raise DataError(path, line, problem, "look for a comma too many or too few")
         for k, c in enumerate(wanted):
             values[r, k] = _number(path, line, header[c], cells[c])
@@ -267,7 +289,8 @@ def _on_grid(
     first_gap = int(lines[wide[0] + 1])
     if gaps == "error":
         left_out = int((steps[wide] // step - 1).sum())
-        raise DataError(path, first_gap, f"{left_out:,} rows are left out before here or later", "set gaps to fill")
+        problem = f"{counted(left_out, 'row is', 'rows are')} left out before here or later"
+        raise DataError(path, first_gap, problem, "set gaps to fill")
     places = (ticks - ticks[0]) // step
     total = int(places[-1]) + 1
     if total > 10 * len(ticks):
@@ -302,4 +325,4 @@ def time_words(ticks: int, unit: str) -> str:
     if unit == "second":
         names = [("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)]
     name, size = next((name, size) for name, size in names if ticks % size == 0)
-    return f"{ticks // size} {name}{'s' * (ticks // size != 1)}"
+    return counted(ticks // size, name)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..wording import counted
 from .batches import Batches, TextBatch
 from .errors import DataError, check_count
 from .kinds import START
@@ -42,7 +43,7 @@ class StreamBatches(Batches):
         check_count("streams", streams)
         check_count("bptt", bptt)
         if len(store.tokens) < streams:
-            problem = f"{len(store.tokens)} tokens are too few for {streams} parallel streams"
+            problem = f"{counted(len(store.tokens), 'token is', 'tokens are')} too few for {streams} parallel streams"
             raise DataError(store.source, None, problem, f"give more text, or at most {len(store.tokens)} streams")
         self.streams = streams
         self.bptt = bptt

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from rich.table import Table as RichTable
 
+from ..wording import counted
 from .kinds import UNK
 from .lines import chunks
 from .tables import Row
@@ -84,15 +85,14 @@ class TableCheck:
                 said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
                 found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
             if facts.contradictory:
-                found.append(f"{name}: {facts.contradictory:,} texts stand there before with another label")
+                many = counted(facts.contradictory, "text stands", "texts stand")
+                found.append(f"{name}: {many} there before with another label")
             elif facts.repeated > 0.01 * facts.texts:
                 found.append(f"{name}: {facts.repeated:,} of {facts.texts:,} texts repeat an earlier one")
             if facts.cut:
                 place = f"{name}:{facts.longest_line}"
-                said = (
-                    f"{facts.longest:,} tokens in the longest text; {facts.cut:,} are cut off after {self.max_length:,}"
-                )
-                found.append(f"{place}: {said} (max_length)")
+                said = f"{counted(facts.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
+                found.append(f"{place}: {facts.longest:,} tokens in the longest text; {said}")
             if strange := sorted(facts.labels.keys() - train.labels.keys()):
                 found.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
         if self.dev and self.shared:
@@ -129,7 +129,7 @@ class TableCheck:
             shares = (f"{f.labels.get(label, 0):,} ({f.labels.get(label, 0) / f.texts:.1%})" for f in files)
             table.add_row(f"label {label[:40]}", *shares)
         if len(labels) > 30:
-            table.add_row(f"… and {len(labels) - 30:,} more labels", *("" for _ in files))
+            table.add_row(f"… and {counted(len(labels) - 30, 'more label')}", *("" for _ in files))
         return table
 
 

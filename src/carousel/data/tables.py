@@ -4,7 +4,9 @@ A TSV file has one row a line, tabs between, and no quotes. A CSV file has comma
 RFC 4180 has them, so a row may go over several lines. A JSONL file has one object a line.
 
 Columns are named by the first row, if it is a header, or by position, counted from 1. A first row is a header if a
-column is asked for by a name, or if it says usual names for all that is looked for (`TEXTS`, `LABELS` …).
+column is asked for by a name, or if it says usual names for all that is looked for (`TEXTS`, `LABELS` …). Usual names,
+of columns and of JSON's keys alike, may be in capitals, and the most usual one counts; a name that is asked for is
+taken as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..wording import counted
 from .errors import DataError
 from .lines import check_file, read_lines
 
@@ -101,7 +104,7 @@ class Columns:
         for line, cells in rows if header else _chain((first_line, first), rows):
             if len(cells) != len(first):
                 between = "tab" if self.kind == "tsv" else "comma"
-                problem = f"{_count(len(cells), 'column')}, where line {first_line} has {len(first)}"
+                problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
                 raise DataError(self.path, line, problem, f"look for a {between} too many or too few")
             yield line, [cells[at].strip() if role == "label" else cells[at] for role, at in places.items()]
 
@@ -137,17 +140,16 @@ class Columns:
         names = [cell.strip() for cell in first]
         if self.label is not None and not self.label.isdecimal() and self.label in names:
             return True
-        return all({name.lower() for name in names} & set(self.usual[role]) for role in self.wanted)
+        return all(_usual(names, self.usual[role]) is not None for role in self.wanted)
 
     def _place(self, role: str, line: int, first: Sequence[str], header: bool) -> int:
         """Where in a row a role stands, counted from 0."""
         wanted, names = self.wanted[role], [cell.strip() for cell in first]
         option = f"{role}_column"
         if wanted is None and header:
-            usual = self.usual[role]
-            place = next((names.index(name) for name in names if name.lower() in usual), None)
-            if place is not None:
-                return place
+            usual = _usual(names, self.usual[role])
+            if usual is not None:
+                return names.index(usual)
         elif wanted is None:
             if len(first) in self.widths:
                 return list(self.wanted).index(role)
@@ -195,9 +197,9 @@ class Columns:
 
     def _value(self, role: str, line: int, found: dict[str, Any]) -> Any:
         wanted = self.wanted[role]
-        for name in [wanted] if wanted is not None else self.usual[role]:
-            if name in found:
-                return found[name]
+        name = _usual(found, self.usual[role]) if wanted is None else wanted
+        if name in found:
+            return found[name]
         problem = f"there is no {role if wanted is None else repr(wanted)}, only {', '.join(found)[:200] or 'nothing'}"
         raise DataError(self.path, line, problem, f"choose the {role} with {role}_column")
 
@@ -263,10 +265,12 @@ class PairTable(Columns):
         return (PairRow(line, *values) for line, values in self.rows())
 
 
+def _usual(names: Iterable[str], usual: Sequence[str]) -> str | None:
+    """Which of `names`, in capitals or not, is a usual one; of several, the most usual."""
+    places = {name.lower(): name for name in names}
+    return next((places[name] for name in usual if name in places), None)
+
+
 def _chain(first: tuple[int, list[str]], rest: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
     yield first
     yield from rest
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"

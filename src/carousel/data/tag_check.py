@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table as RichTable
 
+from ..wording import counted
 from .conll import Conll
 from .kinds import UNK
 from .tagged import Lexicon, TagCounts
@@ -57,7 +58,8 @@ class TagCheck:
                 found.append(f"{facts.file}:{line}: the tag {tag!r} is not in {self.train.file}")
             if facts.illegal:
                 place = f"{facts.file}:{facts.illegal_line}"
-                found.append(f"{place}: {facts.illegal:,} tags break the rules of {self.scheme}, here first")
+                many = counted(facts.illegal, "tag breaks", "tags break")
+                found.append(f"{place}: {many} the rules of {self.scheme}, here first")
             if facts.longest > self.max_length:
                 place = f"{facts.file}:{facts.longest_line}"
                 found.append(f"{place}: {facts.longest:,} words in one sentence; is a blank line missing?")

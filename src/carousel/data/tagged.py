@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..wording import counted
 from .conll import Conll, Sentence
 from .errors import DataError
 from .examples import Column
@@ -221,12 +222,12 @@ def complaints(path: Path, facts: Mapping[str, Any], scheme: Scheme | None) -> l
     """What a user should know of a file of tagged sentences, one line each."""
     said = []
     if facts["illegal"]:
-        many = "1 tag breaks" if facts["illegal"] == 1 else f"{facts['illegal']:,} tags break"
+        many = counted(facts["illegal"], "tag breaks", "tags break")
         said.append(
             f"{path}:{facts['illegal_line']}: {many} the rules of {scheme}, here first; read as the nearest spans"
         )
     if facts["cut"]:
-        many = "a sentence is" if facts["cut"] == 1 else f"{facts['cut']:,} sentences are"
+        many = counted(facts["cut"], "sentence is", "sentences are")
         said.append(
             f"{path}:{facts['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
             f"{facts['longest']:,} words); is a blank line between sentences missing?"

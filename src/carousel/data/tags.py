@@ -45,6 +45,15 @@ def part(tag: str) -> tuple[str, str] | None:
     return (_BILOU.get(found[1], found[1]), found[2]) if found else None
 
 
+def type_of(tag: str) -> str:
+    """The type of the span that a tag is a part of; `O` for what is outside of any.
+
+    >>> type_of("B-PER"), type_of("O")
+    ('PER', 'O')
+    """
+    return _read(tag)[1] or "O"
+
+
 def are_spans(tags: Iterable[str]) -> bool:
     """Whether all of these are parts of spans or `O`, and not all `O`.
 

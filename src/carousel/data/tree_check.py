@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from ..trees.forest import heights_of
+from ..wording import counted
 from .brackets import Trees
 from .labelled_trees import Classes
 
@@ -53,9 +54,8 @@ class TreeCheck:
             for label, line in facts.strange.items():
                 found.append(f"{facts.file}:{line}: the label {label!r} is not in {self.train.file}")
             if facts.unlabelled:
-                found.append(
-                    f"{facts.file}: {facts.unlabelled:,} roots have no label that counts; they are not measured"
-                )
+                many = counted(facts.unlabelled, "root has", "roots have")
+                found.append(f"{facts.file}: {many} no label that counts; not measured")
             if facts.repeated > 0.05 * facts.trees:
                 found.append(f"{facts.file}: {facts.repeated:,} of {facts.trees:,} trees repeat an earlier one")
         if self.dev and self.dev.children > self.train.children:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..wording import counted
 from .errors import DataError
 from .kinds import SPECIAL
 from .lines import read_lines
@@ -59,7 +60,7 @@ def read_vectors(path: str | Path, vocabulary: Vocabulary) -> Vectors:
             values = np.zeros((len(vocabulary), width), np.float32)
         word, *numbers = line.rsplit(" ", width)
         if len(numbers) != width or not word or not width:
-            problem = f"{len(line.split(' ')) - 1} numbers, where the first word has {width}"
+            problem = f"{counted(len(line.split(' ')) - 1, 'number')}, where the first word has {width}"
             raise DataError(path, number, problem, "each line is a word and its numbers, separated by single spaces")
         if word not in wanted:
             continue

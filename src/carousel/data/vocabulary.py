@@ -60,8 +60,10 @@ class Vocabulary:
         >>> Vocabulary.train(["abracadabra"], min_frequency=2)
         Vocabulary(character, 7 tokens: 'a' 'b' 'r')
         """
-        least = len(SPECIAL) + (256 if kind == "bpe" else 1)  # BPE begins with the bytes
-        check_count("size", size, least=least, optional=True)
+        check_count("size", size, least=len(SPECIAL) + 1, optional=True)
+        if kind == "bpe" and size is not None and size < len(SPECIAL) + 256:
+            least = f"{len(SPECIAL) + 256} tokens: 256 bytes and {len(SPECIAL)} special ones"
+            raise ValueError(f"a vocabulary of bpe has at least {least}; got a size of {size}")
         check_count("min_frequency", min_frequency)
         if kind == "bpe":
             return cls(train_bpe(texts, size or BPE_SIZE, min_frequency))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..report import Page, replacing
+from ..wording import counted
 from . import LABS
 from .finding import Finding
 
@@ -46,10 +47,11 @@ def contents(found: Sequence[Finding]) -> Page:
     """The page that leads to all: what became of each claim, at a glance and in words."""
     verdicts = [one.verdict() for one in found]
     counts = [sum(verdict.stands is it for verdict in verdicts) for it in STANDS]
+    stand, fall = counted(counts[0], "stands", "stand"), counted(counts[1], "does not stand", "do not stand")
+    undecided = counted(counts[2], "is", "are")
     page = Page(
         "The lab",
-        f"Of {len(found)} claims of the textbook that were run, {counts[0]} stand, {counts[1]} do not stand as "
-        f"printed, and {counts[2]} are undecided.",
+        f"Of {len(found)} claims of the textbook that were run, {stand}, {fall} as printed, and {undecided} undecided.",
     )
     rows = [[one.title, one.name, STANDS[verdict.stands]] for one, verdict in zip(found, verdicts, strict=True)]
     page.heading("At a glance").table(["", "`carousel lab`", "the claim"], rows)

@@ -64,3 +64,8 @@ class Walk:
             driven.insert(0, torch.cat(step.x, -1))
         dx, own = self.cell.drive_backward(torch.stack(driven), self.x, self.w)
         return {**add_gradients(found, own), "x": dx}
+
+
+def apart(one: Tensor, other: Tensor) -> float:
+    """The largest difference, relative to the largest entry of `other`."""
+    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-300))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..layers import Recurrent
+from ..wording import an
 
 TEXTS, STEPS = 64, 200  # how much of what is read is looked at, at most; a random input has so many steps
 
@@ -60,7 +61,7 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     name, layer = _layers(model)
     if not isinstance(model, Task):
         if data is not None:
-            raise ValueError(f"data: only a model of a run can read a file; this is a {type(model).__name__}")
+            raise ValueError(f"data: only a model of a run can read a file; this is {an(type(model).__name__)}")
         x = torch.randn(STEPS, 1, layer.input_size)
         return Reading(name, layer, x, torch.tensor([len(x)]), f"{STEPS} random inputs")
     given = data if data is not None else model.settings.dev or model.settings.train

@@ -22,7 +22,16 @@ def power(value: float) -> str:
     if value == 0 or value >= 0.001:
         return f"{value:.2g}"
     mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}·10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return f"{mantissa}·10{raised(int(exponent))}"
+
+
+def raised(number: int) -> str:
+    """A whole number as an exponent.
+
+    >>> "10" + raised(-15)
+    '10⁻¹⁵'
+    """
+    return str(number).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def listing(parts: Iterable[str]) -> str:

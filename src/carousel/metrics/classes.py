@@ -28,6 +28,19 @@ class Confusion:
         size = len(self.labels)
         self.counts += torch.bincount(gold * size + predicted, minlength=size * size).view(size, size)
 
+    def merged(self, names: Sequence[str]) -> Confusion:
+        """The same with class k called `names[k]`; those of one name are one class.
+
+        >>> found = Confusion(["cat", "dog", "oak"])
+        >>> found.add(torch.tensor([0, 1, 2]), torch.tensor([1, 1, 0]))
+        >>> found.merged(["animal", "animal", "plant"]).table()
+        {'animal': {'animal': 2, 'plant': 0}, 'plant': {'animal': 1, 'plant': 0}}
+        """
+        made = Confusion(list(dict.fromkeys(names)))
+        place = torch.tensor([made.labels.index(name) for name in names])
+        made.counts.index_put_((place[:, None], place), self.counts, accumulate=True)
+        return made
+
     @property
     def total(self) -> int:
         return int(self.counts.sum())

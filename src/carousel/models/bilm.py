@@ -20,6 +20,7 @@ from ..data.sentences import ReadSentences, Sentences
 from ..data.wordbook import Wordbook
 from ..kernels.output import linear_cross_entropy
 from ..training import Data, Loss, Task, key
+from ..wording import counted
 from .characters import CharacterName, CharacterSettings
 from .encoder import CELLS, SequenceDropout
 
@@ -248,15 +249,11 @@ class BiLanguageModel(Task):
             dev = s.reading_batches(held_out)
             rate = held_out.unknown / held_out.tokens
             facts["dev text"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
-        vectors = s.given_vectors(book.words)
         network = cls(settings, book)
-        if vectors is not None:
-            network.embedder.set_vectors(vectors)
-            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(book.words):,} words"
+        facts |= s.set_vectors(network.embedder, book.words)
         cut = store.facts["cut"]
-        notes = (
-            [f"{s.train}: {cut:,} sentences are cut into parts of {s.max_length:,} words (max_length)"] if cut else []
-        )
+        many = counted(cut, "sentence is", "sentences are")
+        notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
         return network, Data(s.training_batches(store), dev, facts, notes)
 
     @classmethod

@@ -116,9 +116,11 @@ class CharacterSettings(LayerSettings):
     """Keys of the tasks that read the characters of words."""
 
     characters: CharacterName = key("rnn", "what reads a word's characters", "model")
-    character_embedding: int = key(50, "size of a character's vector", "model", ge=1)
-    character_hidden: int = key(100, "units in each direction over characters, or filters", "model", ge=1)
-    character_width: int = key(3, "characters that a filter sees", "model", ge=1)
+    character_embedding: int = key(50, "size of a character's vector", "model", {"characters": ...}, ge=1)
+    character_hidden: int = key(
+        100, "units in each direction over characters, or filters", "model", {"characters": ...}, ge=1
+    )
+    character_width: int = key(3, "characters that a filter sees", "model", {"characters": ("cnn",)}, ge=1)
 
     def shapes(self, known: Vocabulary | None) -> WordShapes | None:
         """What reads the characters of words, of which these are `known`."""

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import field_validator
 from torch import Tensor, nn
 
 from ..data import Vocabulary
@@ -23,8 +22,10 @@ from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
-from ..training import Data, Loss, RunError, SettingsError, Task, key
+from ..training import ColumnName, Data, Loss, SettingsError, Task, key
 from ..training.files import write_whole
+from ..training.run import read_kept
+from ..wording import counted
 from .context import ContextEmbedder, read_words
 from .encoder import SequenceDropout
 from .pooling import PoolingName, pooling
@@ -35,19 +36,16 @@ class ClassifySettings(WordSettings):
     """Keys of the classifier."""
 
     task: Literal["classify"] = key("classify", "the task", "data")
-    text_column: str | None = key(None, "the column of texts, by name or by number from 1; null: found", "data")
-    label_column: str | None = key(None, "the column of labels, by name or by number from 1; null: found", "data")
+    text_column: ColumnName | None = key(None, "the column of texts, by name or by number from 1; null: found", "data")
+    label_column: ColumnName | None = key(
+        None, "the column of labels, by name or by number from 1; null: found", "data"
+    )
     extra: Path | None = key(None, "more labelled examples to train on, such as the phrases of sentences", "data")
     tokens: Literal["word", "character", "bpe"] = key("word", "what a token is", "data")
     pooling: PoolingName = key("max", "how the vectors of all tokens become one", "model")
     class_weights: str = key(
         "none", "how much an example counts: none (all the same), balanced (classes do), or LABEL=WEIGHT,…", "model"
     )
-
-    @field_validator("text_column", "label_column", mode="before")
-    @classmethod
-    def _column(cls, given: Any) -> Any:
-        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given  # YAML reads 2 so
 
     def table(self, path: str | Path, labelled: bool = True) -> Table:
         return Table(path, self.text_column, self.label_column, labelled=labelled)
@@ -230,13 +228,8 @@ class Classifier(Task):
             facts["dev texts"] = (
                 f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
             )
-        vectors = s.given_vectors(vocabulary)
-        if vectors is not None:
-            network.embedder.set_vectors(vectors)
-            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        cut = store.facts["cut"]
-        notes = [f"{s.train}: {cut:,} texts are cut off after {s.max_length:,} tokens (max_length)"] if cut else []
-        return network, Data(s.training_batches(store), dev, facts, notes)
+        facts |= s.set_vectors(network.embedder, vocabulary)
+        return network, Data(s.training_batches(store), dev, facts, s.cut_notes(store))
 
     @classmethod
     def check(cls, settings: ClassifySettings) -> TableCheck:
@@ -256,11 +249,7 @@ class Classifier(Task):
 
     @classmethod
     def restore(cls, settings: ClassifySettings, folder: Path) -> Self:
-        path = folder / "labels.json"
-        try:
-            labels = json.loads(path.read_text("utf-8"))
-        except ValueError as error:
-            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
+        labels = read_kept(folder / "labels.json", list[str])
         context = ContextEmbedder.restore(settings, folder)
         return cls(settings, Vocabulary.load(folder / "tokenizer.json"), labels, context=context)
 
@@ -327,4 +316,4 @@ class Accuracy:
 def _describe(path: Path, store: ExampleStore) -> str:
     cut = store.facts["cut"]
     said = f"; {cut:,} cut off after max_length" if cut else ""
-    return f"{path}: {len(store):,} texts, {store.tokens:,} tokens{said}"
+    return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{said}"

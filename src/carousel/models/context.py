@@ -15,6 +15,7 @@ from ..data.examples import CONTEXT, ExampleBatch, ExampleStore
 from ..data.wordbook import Wordbook
 from ..training import Run, RunError
 from ..training.files import write_whole
+from ..wording import an
 from .bilm import BiLanguageModel
 from .encoder import SequenceDropout
 from .words import WordEmbedder, WordSettings
@@ -69,7 +70,7 @@ class ContextEmbedder(nn.Module):
         run = Run(settings.embedder)
         kind, _ = run.settings()
         if kind is not BiLanguageModel:
-            raise RunError(f"{run.folder}: a {kind.name} run; an embedder is a bilm run")
+            raise RunError(f"{run.folder}: {an(kind.name)} run; an embedder is a bilm run")
         return cls(run.load(), settings)  # type: ignore[arg-type]
 
     def keep(self, folder: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import field_validator
 from torch import Tensor, nn
 
 from ..data import DataError, Vocabulary
@@ -24,8 +23,9 @@ from ..data.tables import PairTable
 from ..metrics import Confusion, pearson, spearman
 from ..metrics.picture import show_confusion
 from ..report import figure
-from ..training import Data, Loss, RunError, Task, key
+from ..training import ColumnName, Data, Loss, Task, key
 from ..training.files import write_whole
+from ..training.run import read_kept
 from .context import ContextEmbedder, read_words
 from .pooling import PoolingName, pooling
 from .words import WordSettings
@@ -35,9 +35,11 @@ class EncodeSettings(WordSettings):
     """Keys of the sentence encoder."""
 
     task: Literal["encode"] = key("encode", "the task", "data")
-    first_column: str | None = key(None, "the column of first texts, by name or by number from 1; null: found", "data")
-    second_column: str | None = key(None, "the column of second texts; null: found", "data")
-    label_column: str | None = key(None, "the column of labels or scores; null: found", "data")
+    first_column: ColumnName | None = key(
+        None, "the column of first texts, by name or by number from 1; null: found", "data"
+    )
+    second_column: ColumnName | None = key(None, "the column of second texts; null: found", "data")
+    label_column: ColumnName | None = key(None, "the column of labels or scores; null: found", "data")
     target: Literal["class", "score"] | None = key(
         None, "what is said of a pair: a class (entailment) or a score (relatedness); null: found", "data"
     )
@@ -45,11 +47,6 @@ class EncodeSettings(WordSettings):
     pooling: PoolingName = key("max", "how the vectors of all tokens become one; attention: self-attentive", "model")
     dropout: float = key(0.3, "dropout of what is known of a pair, and between layers", "model", ge=0, lt=1)
     head: int = key(64, "units between the vectors of a pair and what is said of it", "model", ge=1)
-
-    @field_validator("first_column", "second_column", "label_column", mode="before")
-    @classmethod
-    def _column(cls, given: Any) -> Any:
-        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given  # YAML reads 2 so
 
     def table(self, path: str | Path, labelled: bool = True) -> PairTable:
         return PairTable(path, self.first_column, self.second_column, self.label_column, labelled=labelled)
@@ -271,14 +268,9 @@ class SentenceEncoder(Task):
             dev = JudgedBatches(held_out, tokens=16_384, sequences=256, shuffle=False)
             rate = held_out.unknown / held_out.tokens
             facts["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
-        vectors = s.given_vectors(vocabulary)
-        if vectors is not None:
-            network.embedder.set_vectors(vectors)
-            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        cut = store.facts["cut"]
-        notes = [f"{s.train}: {cut:,} texts are cut off after {s.max_length:,} tokens (max_length)"] if cut else []
+        facts |= s.set_vectors(network.embedder, vocabulary)
         train = JudgedBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
-        return network, Data(train, dev, facts, notes)
+        return network, Data(train, dev, facts, s.cut_notes(store))
 
     @classmethod
     def check(cls, settings: EncodeSettings) -> TableCheck:
@@ -298,11 +290,7 @@ class SentenceEncoder(Task):
 
     @classmethod
     def restore(cls, settings: EncodeSettings, folder: Path) -> Self:
-        path = folder / "labels.json"
-        try:
-            judgement = Judgement(**json.loads(path.read_text("utf-8")))
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
+        judgement = read_kept(folder / "labels.json", lambda kept: Judgement(**kept))
         context = ContextEmbedder.restore(settings, folder)
         return cls(settings, Vocabulary.load(folder / "tokenizer.json"), judgement, context)
 

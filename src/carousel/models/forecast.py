@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal, Self
@@ -19,13 +19,17 @@ from torch.utils._pytree import tree_map
 from ..data import DataError
 from ..data.series import Filling, Gaps, Series, read_series, time_words
 from ..data.series_check import SeriesCheck, check_series
-from ..data.windows import Rows, WindowBatch, WindowBatches
-from ..report import figure
-from ..training import Data, Loss, RunError, Settings, SettingsError, Task, key
+from ..data.windows import WindowBatch, WindowBatches
+from ..training import ColumnName, Data, Loss, Settings, SettingsError, Task, key
 from ..training.files import write_whole
+from ..training.run import read_kept
+from ..wording import counted
 from .encoder import CellName, encoder
+from .forecast_errors import Errors, measure
+from .forecast_page import show_forecasts
+from .forecasting import Forecast, roll
+from .frame import Frame
 
-SEASONS = {("month", 1): 12, ("month", 3): 4, ("second", 604800): 52, ("second", 86400): 7, ("second", 3600): 24}
 PATHS = 200  # drawn for the interval of an autoregressive forecast
 
 
@@ -36,8 +40,8 @@ class ForecastSettings(Settings):
     train: Path = key(..., "a CSV file with a time and some numbers in each row", "data")
     dev: Path | None = key(None, "a file that goes on where train ends; null: the end of train is held out", "data")
     holdout: float = key(0.2, "what is held out of train without dev: a share, or a number of rows", "data", ge=0)
-    time_column: str | None = key(None, "the column of times, by name or by number from 1; null: found", "data")
-    columns: str | None = key(None, "the variables, as a,b,c; null: all columns of numbers", "data")
+    time_column: ColumnName | None = key(None, "the column of times, by name or by number from 1; null: found", "data")
+    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: all columns of numbers", "data")
     gaps: Gaps = key("fill", "rows that are left out: filled with missing values, or an error", "data")
     missing: Filling = key(
         "interpolate", "missing values: on a line between neighbours, the last one, an error", "data"
@@ -60,7 +64,7 @@ class ForecastSettings(Settings):
     interval: float = key(0.8, "share of values that should lie between the bounds", "model", gt=0, lt=1)
     calibration: int = key(100, "origins just before, whose errors set how wide the bounds are; 0: as learnt", "model",
                            ge=0)  # fmt: skip
-    linear: bool = key(True, "a linear autoregression beside the network (direct)", "model")
+    linear: bool = key(True, "a linear autoregression beside the network (direct)", "model", {"decoding": ("direct",)})
     cell: CellName = key("lstm", "the recurrent cell", "model")
     hidden: int = key(32, "units in a layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1)
@@ -70,68 +74,6 @@ class ForecastSettings(Settings):
     def read_file(self, path: Path) -> Series:
         wanted = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
         return read_series(path, self.time_column, wanted, self.gaps)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What a model knows of its series, from the training rows alone."""
-
-    names: list[str]
-    mean: list[float]
-    scale: list[float]
-    naive: list[float]  # mean error of the value a season before, in the series' own terms: the unit of MASE
-    unit: str
-    step: int
-    season: int
-    context: int
-    last: int  # the last tick of the training rows
-    logarithm: bool
-
-    @classmethod
-    def of(cls, s: ForecastSettings, series: Series, rows: int) -> Frame:
-        """From the first `rows` rows."""
-        season = s.season or SEASONS.get((series.unit, series.step), 1)
-        context = s.context or max(2 * season, 2 * s.horizon, 8)
-        reach = max(context + (season if s.around == "season" else 1), season)
-        if rows < reach + s.horizon:
-            problem = f"{rows:,} rows to train on, but a window takes {reach} to read and {s.horizon} ahead"
-            raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
-        values = series.filled(s.missing)[:rows]
-        for k, name in enumerate(series.names):
-            if np.ptp(values[:, k]) == 0:
-                problem = f"{name} is {values[0, k]:g} in all training rows"
-                raise DataError(series.path, None, problem, "leave it out with columns; there is nothing to forecast")
-            if s.logarithm and values[:, k].min() <= 0:
-                where = int(series.lines[values[:, k].argmin()])
-                raise DataError(series.path, where or None, f"{name} is not above 0 here", "set logarithm to false")
-        known = series.values[:rows]
-        naive = np.nanmean(np.abs(known[season:] - known[:-season]), 0)
-        flat = np.nanmean(np.abs(np.diff(known, axis=0)), 0)
-        naive[naive == 0] = flat[naive == 0]  # the same every season: by the step before
-        z = np.log(values) if s.logarithm else values
-        return cls(
-            series.names, z.mean(0).tolist(), z.std(0).tolist(), naive.tolist(), series.unit, series.step, season,
-            context, int(series.ticks[rows - 1]), s.logarithm,
-        )  # fmt: skip
-
-    def scaled(self, values: np.ndarray) -> np.ndarray:
-        """(T, V), as the network sees it."""
-        z = np.log(np.maximum(values, 1e-9)) if self.logarithm else values
-        return ((z - self.mean) / self.scale).astype(np.float32)
-
-    def plain(self, z: Tensor) -> Tensor:
-        """(..., V), in the series' own terms again."""
-        values = z.double() * torch.tensor(self.scale, dtype=torch.float64) + torch.tensor(
-            self.mean, dtype=torch.float64
-        )
-        return values.exp() if self.logarithm else values
-
-    def rows(self, series: Series, missing: Filling) -> Rows:
-        first = (series.ticks - series.ticks[0]) // series.step
-        offset = int(series.ticks[0]) // series.step
-        return Rows(
-            self.scaled(series.filled(missing)), ~np.isnan(series.values), (first + offset) % self.season
-        )  # fmt: skip
 
 
 class Forecaster(Task):
@@ -289,7 +231,7 @@ class Forecaster(Task):
     def predict(self, data: str | Path | Series) -> Forecast:
         """The steps that follow the end of a series."""
         series = self._fitting(data)
-        _, bounds = self.rolled(series, np.array([len(series)]))
+        _, bounds = roll(self, series, np.array([len(series)]))
         bounds = self.frame.plain(bounds[:, 0].movedim(-1, 0))  # (3, h, V)
         ahead = series.ticks[-1] + series.step * np.arange(1, self.settings.horizon + 1)
         return Forecast(series, [series.time(int(tick)) for tick in ahead], *bounds.numpy())
@@ -307,108 +249,28 @@ class Forecaster(Task):
         MASE is the mean absolute error in units of that of the value a season before, on the training rows;
         `seasonal_naive` is what repeating the last season gets on the same steps.
         """
-        meter = self._rolled(self._fitting(path))
+        meter = measure(self, self._fitting(path))
         return {
             **meter.result(), "seasonal_naive": meter.naive_mase, "origins": meter.origins,
             "variables": meter.by_variable(), "steps_ahead": meter.by_step(),
         }  # fmt: skip
-
-    def origins(self, series: Series) -> np.ndarray:
-        """The rows after the training's end that have enough before and after them to be forecast from."""
-        reach, h = self.compared, self.settings.horizon
-        after = int(np.searchsorted(series.ticks, self.frame.last, side="right"))
-        first = after if after < len(series) else 0  # a series of other times: all of it
-        found = np.arange(max(reach, first), len(series) - h + 1)
-        if not len(found):
-            problem = (
-                f"it takes {reach} rows to read and {h} ahead after {series.time(self.frame.last)}, the last trained on"
-            )
-            raise DataError(series.path, None, problem, "give a series that goes on for longer")
-        return found
-
-    @torch.no_grad()
-    def rolled(self, series: Series, origins: np.ndarray) -> tuple[WindowBatch, Tensor]:
-        """The windows of rising `origins`, and the bounds of their steps ahead, (h, origins, V, 3), scaled.
-
-        How wide the bounds are is set by the `calibration` origins before each whose steps ahead have all come by
-        then: the two sides are stretched alike, so that `interval` of those values would lie between them.
-        """
-        self.eval()
-        h, many = self.settings.horizon, self.settings.calibration
-        rows = self.frame.rows(series, self.settings.missing)
-        before = np.arange(max(self.compared, int(origins[0]) - many - h + 1), int(origins[0])) if many else origins[:0]
-        every = np.concatenate((before, origins))
-        parts = [rows.window(some, self.compared, h) for some in np.array_split(every, -(-len(every) // 128))]
-        bounds = torch.cat([self.bounds(part) for part in parts], 1)
-        truth, there = (torch.cat([getattr(part, name) for part in parts], 1) for name in ("future", "there"))
-        low, median, high = bounds.unbind(-1)
-        off = (truth - median) / torch.where(truth > median, high - median, median - low).clamp(min=1e-9)
-        stretched = bounds[:, len(before) :].clone()
-        for k, origin in enumerate(origins.tolist()):
-            last = int(np.searchsorted(every, origin - h, side="right"))
-            seen, told = off[:, max(0, last - many) : last].abs(), there[:, max(0, last - many) : last]
-            for v in range(seen.shape[2] if many else 0):
-                errors = seen[..., v][told[..., v]]
-                if len(errors) >= 20:
-                    stretch = torch.quantile(errors, self.settings.interval)
-                    middle = stretched[:, k, v, 1:2]
-                    stretched[:, k, v] = middle + stretch * (stretched[:, k, v] - middle)
-        return rows.window(origins, self.compared, h), stretched
-
-    def _rolled(self, series: Series) -> Errors:
-        meter = self.meter()
-        meter.count(*self.rolled(series, self.origins(series)))
-        return meter
 
     def _fitting(self, data: str | Path | Series) -> Series:
         """A series that this model can read, or a DataError."""
         series = data
         if not isinstance(series, Series):
             series = read_series(series, self.settings.time_column, self.frame.names, self.settings.gaps)
-        grid = (series.unit, series.step)
-        if grid != (self.frame.unit, self.frame.step) and len(series) > 1:
-            words = time_words(self.frame.step, self.frame.unit)
-            problem = f"its rows are {time_words(series.step, series.unit)} apart, those of the training {words}"
-            raise DataError(series.path, None, problem, "give a series with the same step of time")
+        series.check_step(self.frame.unit, self.frame.step)
         if len(series) < self.reach:
             raise DataError(
-                series.path, None, f"{len(series):,} rows, but the model reads {self.reach}", "give more rows"
+                series.path, None, f"{counted(len(series), 'row')}, but the model reads {self.reach}", "give more rows"
             )
         return series
 
     def show(self, page: Any) -> None:
         series, rows = _whole(self.settings)
-        if len(series) - rows < self.settings.horizon:
-            return
-        meter = self._rolled(series)
-        found = meter.result()
-        page.heading("Forecasts against what came").text(
-            f"From every origin after `{series.time(self.frame.last)}`, {self.settings.horizon} steps ahead: MASE "
-            f"*{found['mase']:.3f}*, where repeating the last season gets {meter.naive_mase:.3f}; "
-            f"{found['coverage']:.0%} of the values lie between the bounds, which {self.settings.interval:.0%} should."
-        )
-        for k, name in enumerate(self.frame.names[:4]):
-            page.figure(self._drawn(series, rows, k), name, "A new forecast begins where the one before it ends.")
-
-    def _drawn(self, series: Series, rows: int, variable: int) -> Any:
-        """What came, and forecasts from origins a horizon apart."""
-        h = self.settings.horizon
-        origins = np.arange(rows, len(series) - h + 1, h)[-24:]
-        _, found = self.rolled(series, origins)
-        bounds = self.frame.plain(found.movedim(-1, 0))[..., variable].transpose(1, 2)  # (3, B, h)
-        low, median, high = bounds.flatten(1).tolist()
-        shown = slice(max(0, int(origins[0]) - 2 * h), len(series))
-        times = [series.time(int(tick)) for tick in series.ticks]
-        ahead = times[int(origins[0]) : int(origins[-1]) + h]
-        drawn = figure(420, hovermode="x")
-        drawn.add_scatter(x=ahead, y=high, mode="lines", line={"width": 0}, showlegend=False, hoverinfo="skip")
-        said = f"{self.settings.interval:.0%} between the bounds"
-        drawn.add_scatter(x=ahead, y=low, mode="lines", line={"width": 0}, name=said, fill="tonexty",
-                          fillcolor="rgba(0,114,178,.2)")  # fmt: skip
-        drawn.add_scatter(x=ahead, y=median, mode="lines", name="forecast", line={"color": "#0072b2"})
-        drawn.add_scatter(x=times[shown], y=series.values[shown, variable].tolist(), mode="lines", name="what came",
-                          line={"color": "#d55e00", "width": 1.5})  # fmt: skip
-        return drawn
+        if len(series) - rows >= self.settings.horizon:
+            show_forecasts(self, page, series, rows)
 
     # ---------------------------------------------------------------- data
 
@@ -426,14 +288,14 @@ class Forecaster(Task):
         facts = {
             "training rows": f"{s.train}: {rows:,}, {series.time(int(series.ticks[0]))} to {last}",
             "variables": ", ".join(series.names),
-            "season": f"{frame.season} steps of {time_words(frame.step, frame.unit)}",
+            "season": f"{counted(frame.season, 'step')} of {time_words(frame.step, frame.unit)}",
             "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
         }
         dev = None
         if len(series) - rows >= s.horizon:
             origins = np.arange(rows, len(series) - s.horizon + 1)
             dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
-            facts["held out"] = f"{len(series) - rows:,} rows after {last}"
+            facts["held out"] = f"{counted(len(series) - rows, 'row')} after {last}"
         return network, Data(train, dev, facts, series.notes)
 
     @classmethod
@@ -446,12 +308,7 @@ class Forecaster(Task):
 
     @classmethod
     def restore(cls, settings: ForecastSettings, folder: Path) -> Self:
-        path = folder / "series.json"
-        try:
-            frame = Frame(**json.loads(path.read_text("utf-8")))
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
-        return cls(settings, frame)
+        return cls(settings, read_kept(folder / "series.json", lambda kept: Frame(**kept)))
 
 
 def _whole(s: ForecastSettings) -> tuple[Series, int]:
@@ -460,111 +317,9 @@ def _whole(s: ForecastSettings) -> tuple[Series, int]:
     if s.dev is None:
         held = round(s.holdout * len(series)) if s.holdout < 1 else int(s.holdout)
         if held >= len(series):
-            raise SettingsError(f"holdout: {held:,} rows held out, but {s.train} has {len(series):,}")
+            raise SettingsError(f"holdout: {counted(held, 'row')} held out, but {s.train} has {len(series):,}")
         return series, len(series) - held
     more = read_series(s.dev, s.time_column, series.names, s.gaps)
-    follows = more.unit == "row" or int(more.ticks[0]) == int(series.ticks[-1]) + series.step
-    if more.unit != series.unit or not follows:
-        problem = (
-            f"it begins at {more.time(int(more.ticks[0]))}, and {s.train} ends at {series.time(int(series.ticks[-1]))}"
-        )
-        raise DataError(s.dev, None, problem, "give a file that goes on with the next step")
-    ticks = np.concatenate((series.ticks, series.ticks[-1] + series.step * np.arange(1, len(more) + 1)))
-    values, lines = (np.concatenate(pair) for pair in ((series.values, more.values), (series.lines, more.lines)))
-    return replace(series, values=values, lines=lines, ticks=ticks), len(series)
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """The steps after the end of a series: times, and low, median and high of each, (h, V)."""
-
-    series: Series
-    times: list[str]
-    low: np.ndarray
-    median: np.ndarray
-    high: np.ndarray
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One for each time and variable."""
-        return [
-            {"time": time, "variable": name, "forecast": _short(self.median[t, v]), "low": _short(self.low[t, v]),
-             "high": _short(self.high[t, v])}
-            for t, time in enumerate(self.times) for v, name in enumerate(self.series.names)
-        ]  # fmt: skip
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            f"{row['time']}  {row['variable']}  {row['forecast']:g}  ({row['low']:g} to {row['high']:g})"
-            for row in self.rows()
-        )
-
-
-class Errors:
-    """Errors of forecasts: MASE, MAE, RMSE, and the share of values between the bounds."""
-
-    def __init__(self, model: Forecaster) -> None:
-        self.model = model
-        h, V = model.settings.horizon, len(model.frame.names)
-        self.absolute, self.squared, self.between, self.naive, self.counted = (
-            torch.zeros(h, V, dtype=torch.float64) for _ in range(5)
-        )
-        self.pinball = 0.0
-        self.origins = 0
-
-    @torch.no_grad()
-    def add(self, batch: WindowBatch) -> None:
-        self.count(batch, self.model.bounds(batch))
-
-    def count(self, batch: WindowBatch, bounds: Tensor) -> None:
-        """Add forecasts, (h, B, V, 3), to what came."""
-        model = self.model
-        there = batch.there.double()
-        low, median, high = model.frame.plain(bounds.movedim(-1, 0))
-        truth = model.frame.plain(batch.future)
-        steps = torch.arange(len(truth)) % model.frame.season
-        naive = model.frame.plain(batch.past[len(batch.past) - model.frame.season + steps])
-        self.absolute += ((median - truth).abs() * there).sum(1)
-        self.squared += ((median - truth).square() * there).sum(1)
-        self.naive += ((naive - truth).abs() * there).sum(1)
-        self.between += ((low <= truth) & (truth <= high)).double().mul(there).sum(1)
-        self.counted += there.sum(1)
-        self.pinball += float((model.pinball(bounds, batch.future) * batch.there).sum())
-        self.origins += len(batch.origins)
-
-    def _mase(self, total: Tensor) -> float:
-        """The mean over variables of the error in units of the naive one's on the training rows."""
-        errors = total.sum(0) / self.counted.sum(0).clamp(min=1)
-        return float((errors / torch.tensor(self.model.frame.naive, dtype=torch.float64)).mean())
-
-    @property
-    def naive_mase(self) -> float:
-        return self._mase(self.naive)
-
-    def result(self) -> dict[str, float]:
-        count = max(1.0, float(self.counted.sum()))
-        return {
-            "mase": self._mase(self.absolute),
-            "mae": float(self.absolute.sum()) / count,
-            "rmse": math.sqrt(float(self.squared.sum()) / count),
-            "coverage": float(self.between.sum()) / count,
-            "loss": self.pinball / count,
-        }
-
-    def by_variable(self) -> dict[str, dict[str, float]]:
-        count = self.counted.sum(0).clamp(min=1)
-        mae, naive, inside = (part.sum(0) / count for part in (self.absolute, self.naive, self.between))
-        return {
-            name: {"mae": float(mae[k]), "seasonal_naive_mae": float(naive[k]), "coverage": float(inside[k])}
-            for k, name in enumerate(self.model.frame.names)
-        }
-
-    def by_step(self) -> dict[str, dict[str, float]]:
-        """MASE and coverage of each step ahead."""
-        count = self.counted.clamp(min=1)
-        errors = self.absolute / count / torch.tensor(self.model.frame.naive, dtype=torch.float64)
-        pairs = zip(errors.mean(1).tolist(), (self.between / count).mean(1).tolist(), strict=True)
-        return {str(k): {"mase": mase, "coverage": inside} for k, (mase, inside) in enumerate(pairs, 1)}
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+    if s.missing == "error":
+        more.filled(s.missing)  # complains with its own lines, before they follow those of train
+    return series.followed_by(more), len(series)

@@ -18,12 +18,12 @@ from ..data.conll import Conll, check_column
 from ..data.examples import NO_LABEL, ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.tag_check import TagCheck, check_tags
 from ..data.tagged import Lexicon, SchemeName, TagCounts, TaggedSentences, complaints
-from ..data.tags import convert, legal
+from ..data.tags import convert, legal, type_of
 from ..kernels.output import linear_cross_entropy
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..metrics.spans import SpanScore
-from ..training import Data, Loss, Task, key
+from ..training import ColumnName, Data, Loss, Task, key
 from .characters import CharacterSettings
 from .context import ContextEmbedder
 from .encoder import SequenceDropout
@@ -37,7 +37,7 @@ class TagSettings(CharacterSettings, WordSettings):
     """Keys of the tagger."""
 
     task: Literal["tag"] = key("tag", "the task", "data")
-    column: str | None = key(
+    column: ColumnName | None = key(
         None, "where the tags are: upos or xpos of CoNLL-U, or a column's number; null: upos (.conllu), else the last",
         "data",
     )  # fmt: skip
@@ -60,10 +60,10 @@ class TagSettings(CharacterSettings, WordSettings):
         "cosine", WordSettings.model_fields["schedule"].description or "", "training"
     )
 
-    @field_validator("column", mode="before")
+    @field_validator("column")
     @classmethod
-    def _column(cls, given: Any) -> Any:
-        return check_column(str(given) if isinstance(given, int) else given)  # YAML reads 2 so
+    def _column(cls, given: str | None) -> str | None:
+        return check_column(given)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -225,7 +225,10 @@ class Tagger(Task):
         return "".join("\t".join(cells) + "\n" for cells in columns)
 
     def evaluate(self, path: str | Path) -> dict[str, Any]:
-        """Accuracy, also on words unseen in training; precision, recall and F1 of tags and of spans; confusions."""
+        """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; confusions.
+
+        Where tags are parts of spans, what is taken for what are the types of the spans that words are in.
+        """
         meter, store = self._measure(path)
         found: dict[str, Any] = {
             **meter.result(),
@@ -234,9 +237,11 @@ class Tagger(Task):
             "words": store.tokens,
             "sentences": len(store),
         }
-        if self.lexicon.scheme is not None:
+        if self.lexicon.scheme is None:
+            found["tags"] = meter.confusion.classes()
+        else:
             found |= {"illegal": store.facts["illegal"], "spans": {**meter.spans.types(), "all": meter.spans.overall()}}
-        return {**found, "tags": meter.confusion.classes(), "confusion": meter.confusion.table()}
+        return {**found, "confusion": meter.kinds.table()}
 
     def _measure(self, path: str | Path) -> tuple[TagMeter, ExampleStore]:
         store = self.settings.store(self.settings.source(path), self.lexicon)
@@ -261,7 +266,7 @@ class Tagger(Task):
                 for type, row in {**meter.spans.types(), "all": meter.spans.overall()}.items()
             ]
             page.table(["type", "precision", "recall", "F1", "spans"], rows)
-        show_confusion(page, meter.confusion, "What is taken for what", told)
+        show_confusion(page, meter.kinds, "What is taken for what", told)
 
     # ---------------------------------------------------------------- data
 
@@ -289,11 +294,8 @@ class Tagger(Task):
             unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
             facts["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
             notes += complaints(dev_source.path, held_out.facts, lexicon.written)
-        vectors = s.given_vectors(lexicon.words)
         network = cls(settings, lexicon, context)
-        if vectors is not None:
-            network.embedder.set_vectors(vectors)
-            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(lexicon.words):,} words"
+        facts |= s.set_vectors(network.embedder, lexicon.words)
         return network, Data(s.training_batches(store), dev, facts, notes)
 
     @classmethod
@@ -356,6 +358,13 @@ class TagMeter:
             pairs = zip(np.split(names[gold.numpy()], ends), np.split(names[said.numpy()], ends), strict=True)
             for right, guess in pairs:
                 self.spans.add(right.tolist(), guess.tolist())
+
+    @property
+    def kinds(self) -> Confusion:
+        """What is taken for what, by tag; if tags are parts of spans, by type: which part it is does not count."""
+        if self.model.lexicon.scheme is None:
+            return self.confusion
+        return self.confusion.merged([type_of(tag) for tag in self.confusion.labels])
 
     def result(self) -> dict[str, float]:
         found = {"accuracy": self.confusion.accuracy, "loss": self.total / max(1, self.confusion.total)}

@@ -27,10 +27,14 @@ class TextSettings(Settings):
     vocabulary_size: int | None = key(None, "the most tokens the vocabulary may have", "data", ge=5)
     vocabulary: Path | None = key(None, "a file with the vocabulary: one token a line, or tokenizer.json", "data")
     batch_size: int = key(64, "lines, or parallel streams, in a batch", "data", ge=1)
-    batch_tokens: int | None = key(None, "the most tokens in a batch of lines", "data", ge=1)
-    max_length: int = key(1000, "longer lines are cut into parts of so many tokens", "data", ge=1)
-    bptt: int = key(35, "steps of running text in a batch", "data", ge=1)
-    vary_bptt: bool = key(False, "draw the steps of each batch around bptt", "data")
+    batch_tokens: int | None = key(None, "the most tokens in a batch of lines", "data", {"layout": ("lines",)}, ge=1)
+    max_length: int = key(
+        1000, "longer lines are cut into parts of so many tokens", "data", {"layout": ("lines",)}, ge=1
+    )
+    bptt: int = key(35, "steps of running text in a batch", "data", {"layout": ("running", "sentences")}, ge=1)
+    vary_bptt: bool = key(
+        False, "draw the steps of each batch around bptt", "data", {"layout": ("running", "sentences")}
+    )
     cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
 
     def source(self, path: Path) -> Source:

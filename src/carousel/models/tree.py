@@ -29,8 +29,9 @@ from ..data.labelled_trees import (
 from ..data.tree_check import TreeCheck, check_trees
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
-from ..training import Data, Loss, RunError, SettingsError, Task, key
+from ..training import Data, Loss, SettingsError, Task, key
 from ..training.files import write_whole
+from ..training.run import read_kept
 from ..trees import ChildSumTreeLSTM, NaryTreeLSTM, RecursiveNet, TreeLayer
 from .words import VectorSettings
 
@@ -44,9 +45,12 @@ class TreeSettings(VectorSettings):
         "n-ary", "how a node comes of its children: two kinds of Tree-LSTM, or the plain recursive network", "model"
     )
     children: int | None = key(
-        None, "the most children of a node (not for child-sum); null: as in train", "model", ge=1
+        None, "the most children of a node (not for child-sum); null: as in train", "model",
+        {"composition": ("n-ary", "recursive")}, ge=1,
+    )  # fmt: skip
+    activation: Literal["tanh", "sigmoid"] = key(
+        "tanh", "of the recursive network", "model", {"composition": ("recursive",)}
     )
-    activation: Literal["tanh", "sigmoid"] = key("tanh", "of the recursive network", "model")
     hidden: int = key(150, "units of a node's state", "model", ge=1)
     train_on: Literal["all", "root"] = key("all", "the nodes whose labels are learnt", "model")
 
@@ -209,10 +213,7 @@ class TreeModel(Task):
             held_out = _store(s, dev_source, vocabulary, classes, known, children)
             dev = TreeBatches(held_out, trees=128, shuffle=False)
             facts["dev trees"] = f"{s.dev}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
-        vectors = s.given_vectors(vocabulary)
-        if vectors is not None:
-            network.embedder.set_vectors(vectors)
-            facts["word vectors"] = f"{s.vectors}: {int(vectors.known.sum()):,} of {len(vocabulary):,} words have one"
+        facts |= s.set_vectors(network.embedder, vocabulary)
         return network, Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, facts)
 
     @classmethod
@@ -233,13 +234,10 @@ class TreeModel(Task):
 
     @classmethod
     def restore(cls, settings: TreeSettings, folder: Path) -> Self:
-        path = folder / "labels.json"
-        try:
-            kept = json.loads(path.read_text("utf-8"))
-            classes, known, children = Classes(kept["classes"]), kept["labels"], kept["children"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
-        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), classes, known, children)
+        kept = read_kept(
+            folder / "labels.json", lambda kept: (Classes(kept["classes"]), kept["labels"], kept["children"])
+        )
+        return cls(settings, Vocabulary.load(folder / "tokenizer.json"), *kept)
 
 
 @dataclass(frozen=True)

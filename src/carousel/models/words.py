@@ -17,6 +17,7 @@ from ..data.vectors import Vectors, read_vectors
 from ..data.wordbook import Wordbook
 from ..layers import Recurrent
 from ..training import Settings, key
+from ..wording import counted
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
@@ -36,7 +37,7 @@ class VectorSettings(Settings):
     cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
 
     embedding: int = key(128, "size of a word's vector; with vectors, as theirs", "model", ge=1)
-    freeze_vectors: bool = key(False, "leave the given word vectors as they are", "model")
+    freeze_vectors: bool = key(False, "leave the given word vectors as they are", "model", {"vectors": ...})
     dropout: float = key(0.5, "dropout before, between and after the layers", "model", ge=0, lt=1)
     word_dropout: float = key(0.05, "share of the words read as [UNK] in training, so that it is learnt", "model",
                               ge=0, lt=1)  # fmt: skip
@@ -53,21 +54,25 @@ class VectorSettings(Settings):
     def make_vocabulary(self, texts: Iterable[str], kind: Literal["character", "word", "bpe"] = "word") -> Vocabulary:
         """The vocabulary of the training `texts`, or the one that was given."""
         if self.vocabulary is None:
-            return Vocabulary.train(texts, kind, size=self.vocabulary_size, min_frequency=self.min_frequency)
+            try:
+                return Vocabulary.train(texts, kind, size=self.vocabulary_size, min_frequency=self.min_frequency)
+            except DataError as error:  # texts that stream past have no name
+                raise DataError(error.file or self.train, error.line, error.problem, error.remedy) from error
         if self.vocabulary.suffix == ".json":
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, kind)
 
-    def given_vectors(self, vocabulary: Vocabulary) -> Vectors | None:
-        """The vectors that were given, for the words of the vocabulary."""
+    def set_vectors(self, embedder: WordEmbedder, vocabulary: Vocabulary) -> dict[str, str]:
+        """Let the words of the vocabulary begin with the vectors that were given; facts of them for the report."""
         if self.vectors is None:
-            return None
+            return {}
         found = read_vectors(self.vectors, vocabulary)
         width = found.values.shape[1]
         if width != self.embedding:
             problem = f"its vectors have {width} numbers, but embedding is {self.embedding}"
             raise DataError(self.vectors, None, problem, f"set embedding to {width}")
-        return found
+        embedder.set_vectors(found)
+        return {"word vectors": f"{self.vectors}: {int(found.known.sum()):,} of {len(vocabulary):,} tokens have one"}
 
     def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
         return WordEmbedder(
@@ -136,6 +141,12 @@ class WordSettings(LayerSettings):
     def reading(self, vocabulary: Vocabulary, context: Wordbook | None = None) -> Reading:
         """How texts are read; `context` is an embedder's."""
         return Reading(vocabulary, self.max_length, lower=self.lower, context=context)
+
+    def cut_notes(self, store: ExampleStore) -> list[str]:
+        """What is said before training if some texts were too long."""
+        many = counted(store.facts["cut"], "text is", "texts are")
+        said = f"{self.train}: {many} cut off after {counted(self.max_length, 'token')} (max_length)"
+        return [said] if store.facts["cut"] else []
 
     def encoder(self, input_size: int) -> Recurrent:
         """(T, B, input_size) → (T, B, directions · hidden)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ..decoding import (
     search,
     stream,
 )
+from ..wording import counted
 
 if TYPE_CHECKING:
     from .language import LanguageModel
@@ -81,10 +82,14 @@ class Writing:
     def constraints(self, vocabulary: Vocabulary) -> list[Constraint]:
         never = [PAD, START] if self.unknown else [PAD, START, UNK]
         rules: list[Constraint] = [Ban(never)]
-        marks = {c: k for k, c in enumerate(vocabulary.tokens) if len(c) == 1 and unicodedata.category(c)[0] == "P"}
+        marks = {c: k for k, c in enumerate(vocabulary.tokens) if len(c) == 1 and _is_mark(c)}
         if (self.form or self.acrostic or self.rhyme) and vocabulary.kind != "character":
             raise ValueError(f"form, acrostic and rhyme need a character model; this one reads {vocabulary.kind}s")
         if self.form is not None:
+            if (least := len(Pattern.named(self.form)) + 1) > self.length:
+                raise ValueError(
+                    f"length: {self.form} takes {least} tokens, its end counted; {self.length} are too few"
+                )
             rules.append(Form(self.form, marks, exclude=never))
         if self.acrostic is not None:
             if not marks:
@@ -122,8 +127,8 @@ def write(
     model: LanguageModel, prompts: Sequence[str], wish: Writing, *, seed: int = 0, batch: int = 64
 ) -> Iterator[Written]:
     """One text for each prompt, in their order, as soon as a batch of them is done. Batches change nothing."""
-    ids = [_read_prompt(prompt, k, model.vocabulary, wish.unknown) for k, prompt in enumerate(prompts)]
     stepper, common = model.stepper(), _common(model, wish)
+    ids = [_read_prompt(prompt, k, model.vocabulary, wish) for k, prompt in enumerate(prompts)]
     for first in range(0, len(ids), batch):
         part = ids[first : first + batch]
         numbers = list(range(first, first + len(part)))
@@ -133,8 +138,9 @@ def write(
 
 def write_aloud(model: LanguageModel, prompt: str, wish: Writing, *, seed: int = 0, number: int = 0) -> Iterator[str]:
     """One text in pieces, each as soon as it is settled, the prompt first."""
-    ids = _read_prompt(prompt, number, model.vocabulary, wish.unknown)
-    chosen = stream(model.stepper(), [ids], seed=seed, items=[number], **_common(model, wish))
+    common = _common(model, wish)
+    ids = _read_prompt(prompt, number, model.vocabulary, wish)
+    chosen = stream(model.stepper(), [ids], seed=seed, items=[number], **common)
     yield from model.vocabulary.decode_stream(chain(ids, (c.token for c in chosen)))
 
 
@@ -168,16 +174,38 @@ def _written(vocabulary: Vocabulary, prompt: list[int], best: Hypothesis) -> Wri
     return Written(vocabulary.decode([*prompt, *best.tokens]), best.log_prob, len(best.tokens), best.finished)
 
 
-def _read_prompt(prompt: str, number: int, vocabulary: Vocabulary, unknown: bool) -> list[int]:
+def _read_prompt(prompt: str, number: int, vocabulary: Vocabulary, wish: Writing) -> list[int]:
     ids = [int(i) for i in vocabulary.encode(prompt)]
-    if UNK in ids and not unknown:
+    if UNK in ids and not wish.unknown:
         parts = prompt if vocabulary.kind == "character" else prompt.split()
         strange = next(part for part, i in zip(parts, ids, strict=True) if i == UNK)
         raise ValueError(
             f"prompt {number + 1}: the model does not know {strange!r}; choose another, or allow unknown ones "
             "(--unknown)"
         )
+    if len(ids) >= wish.length:
+        problem = f"{counted(len(ids), 'token')}, which leaves no room in a length of {wish.length:,}"
+        raise ValueError(f"prompt {number + 1}: {problem}; give a larger length")
+    _check_rules(prompt, number, wish)
     return ids
+
+
+def _check_rules(prompt: str, number: int, wish: Writing) -> None:
+    """Refuse a prompt that breaks a rule: a search would too, but speaks of tokens by their numbers."""
+    places = Pattern.named(wish.form).places() if wish.form is not None else []
+    for at, (character, (_, mark)) in enumerate(zip(prompt, places, strict=False), 1):
+        if character != mark and (mark is not None or _is_mark(character)):
+            raise ValueError(f"prompt {number + 1}: {character!r}, its character {at}, does not fit {wish.form}")
+    heads = [here for before, here in pairwise(f"。{prompt}") if _is_mark(before)]
+    for line, (head, wanted) in enumerate(zip(heads, wish.acrostic or "", strict=False), 1):
+        if head != wanted:
+            problem = f"its line {line} begins with {head!r}, that of the acrostic with {wanted!r}"
+            raise ValueError(f"prompt {number + 1}: {problem}; change one of them")
+
+
+def _is_mark(character: str) -> bool:
+    """Whether it is punctuation, which ends a line."""
+    return unicodedata.category(character)[0] == "P"
 
 
 def _known(character: str, vocabulary: Vocabulary, what: str) -> int:

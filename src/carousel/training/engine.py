@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as lightning
-import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from ..threads import threads
+from ..wording import an, counted
 from .checkpoints import Checkpoints, step_of
 from .files import remove_parts, write_whole
 from .journal import Journal
@@ -25,7 +26,7 @@ from .module import Diverged, Module
 from .page import write_report
 from .progress import Bar
 from .run import Run, RunError
-from .settings import Settings, SettingsError
+from .settings import Settings, SettingsError, plain, shown
 from .task import Data, Task
 
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
@@ -51,7 +52,7 @@ def train(
     run, bar = Run(out), Bar(quiet)
     if not resume:
         run.check_free(force)
-    with _threads(settings.threads):
+    with threads(settings.threads):
         lightning.seed_everything(settings.seed, verbose=False)
         network, data = task.prepare(settings)
         _check_dev(settings, data)
@@ -73,12 +74,13 @@ def resumed_settings(
     """
     kept_task, kept = run.settings()
     if kept_task is not task:
-        raise RunError(f"{run.folder}: a {kept_task.name} run; resume it with carousel train {kept_task.name}")
+        raise RunError(f"{run.folder}: {an(kept_task.name)} run; resume it with carousel train {kept_task.name}")
     new = task.Settings.check({**kept.model_dump(), **given}, places or {})
     for name in type(new).model_fields:
-        if getattr(new, name) != getattr(kept, name) and name not in MAY_CHANGE:
+        then, now = plain(getattr(kept, name)), plain(getattr(new, name))
+        if then != now and name not in MAY_CHANGE:
             raise RunError(
-                f"{run.config}: {name} is {getattr(kept, name)!r} there, {getattr(new, name)!r} now; a run goes on "
+                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run goes on "
                 f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
             )
     return new
@@ -107,9 +109,9 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
         journal.begin()
     else:
         bar.say(f"going on from step {resumed}")
-    for note in data.notes:
+    for note in (*settings.idle, *data.notes):
         bar.say(note, "yellow")
-    bar.say(f"{network.size:,} parameters, {len(data.train):,} batches an epoch")
+    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} an epoch")
     with _quiet_lightning():
         trainer = lightning.Trainer(
             accelerator="cpu",
@@ -171,16 +173,6 @@ def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
     elif settings.clip > 1:
         advice.append(f"a smaller clip (it is {settings.clip:g})")
     return f"{error}; {kept}; try {' or '.join(advice)}"
-
-
-@contextmanager
-def _threads(count: int | None) -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from safetensors.torch import save
 
+from ..wording import counted
 from .files import write_whole
 from .journal import Journal
 from .module import Diverged, Module
@@ -92,7 +93,7 @@ class Keeper(Checkpoint):
         if self.wanted:
             raise Interrupted(trainer.global_step)
         if self._out_of_patience(module):
-            self.bar.say(f"no better for {self.waited} epochs; stopping")
+            self.bar.say(f"no better for {counted(self.waited, 'epoch')}; stopping")
             trainer.should_stop = True
 
     # ---------------------------------------------------------------- what they do

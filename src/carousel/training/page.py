@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..report import Page, figure
+from ..wording import an, counted
 from .journal import read_journal
 from .run import Run
 from .task import Task
@@ -14,7 +15,8 @@ def write_report(run: Run, network: Task, facts: dict[str, str], result: dict[st
     """Write the page; `facts` are what the data is like, `result` where the run ended."""
     found = result[f"dev_{network.metric}"]
     epochs, minutes = result["epochs"], result["minutes"]
-    lead = f"A {network.name} model of {network.size:,} parameters, {epochs} epochs in {minutes:.1f} minutes."
+    kind = an(network.name).capitalize()
+    lead = f"{kind} model of {network.size:,} parameters, {counted(epochs, 'epoch')} in {minutes:.1f} minutes."
     if found is not None:
         lead += f" Best dev {network.metric}: *{found:.4g}*, after epoch {result['best_epoch']}."
     page = Page(f"{run.folder.resolve().name}: {network.name}", lead)

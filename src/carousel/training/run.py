@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
@@ -22,9 +23,19 @@ from safetensors.torch import load_file
 from .settings import Settings, SettingsError, load_yaml
 from .task import Task
 
+T = TypeVar("T")
+
 
 class RunError(ValueError):
     """A run directory that cannot be used: one line that says which, why and what to do."""
+
+
+def read_kept(path: Path, make: Callable[[Any], T]) -> T:
+    """What `make` makes of a JSON file that a task keeps in its run directory."""
+    try:
+        return make(json.loads(path.read_text("utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
 
 
 class Run:
@@ -86,7 +97,7 @@ class Run:
             )
         found, _ = load_yaml(self.config)
         if "task" not in found:
-            raise SettingsError(f"{self.config}: task: must be given")
+            raise SettingsError(f"{self.config}: task: missing; give the name of one")
         task = find_task(str(found["task"]))
         return task, task.Settings.read({}, file=self.config)
 

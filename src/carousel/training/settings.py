@@ -7,23 +7,41 @@ The YAML file, the command line's options and what is said of a wrong value all 
 from __future__ import annotations
 
 import difflib
+import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
+
+# The name of a column, or its number, which YAML reads as such.
+ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
 
 
 class SettingsError(ValueError):
     """A key that does not exist, or a value that cannot be: one line that says where, what and what would be right."""
 
 
-def key(default: Any, help: str, group: str, **bounds: Any) -> Any:
-    """A field of a settings class: its default (`...`: it must be given), a line of help and a group to list it in."""
-    return Field(default, description=help, json_schema_extra={"group": group}, **bounds)
+def key(default: Any, help: str, group: str, needs: dict[str, Any] | None = None, **bounds: Any) -> Any:
+    """A field of a settings class: its default (`...`: it must be given), a line of help and a group to list it in.
+
+    `needs` names other keys without which this one does nothing: each with the values that it may have, or `...` for
+    any that is not null, none, 0 or false.
+    """
+    return Field(default, description=help, json_schema_extra={"group": group, "needs": needs or {}}, **bounds)
 
 
 class Settings(BaseModel):
@@ -63,8 +81,12 @@ class Settings(BaseModel):
     epochs: int = key(10, "how often the training data is read", "training", ge=1)
     optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adadelta"] = key("adam", "the optimizer", "training")
     lr: float = key(0.001, "learning rate at its highest", "training", gt=0)
-    momentum: float = key(0.0, "momentum, for sgd and rmsprop", "training", ge=0, lt=1)
-    beta2: float = key(0.999, "second-moment decay, for adam and adamw", "training", ge=0, lt=1)
+    momentum: float = key(
+        0.0, "momentum, for sgd and rmsprop", "training", {"optimizer": ("sgd", "rmsprop")}, ge=0, lt=1
+    )
+    beta2: float = key(
+        0.999, "second-moment decay, for adam and adamw", "training", {"optimizer": ("adam", "adamw")}, ge=0, lt=1
+    )
     weight_decay: float = key(0.0, "weight decay (adamw: decoupled)", "training", ge=0)
     schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
         "constant",
@@ -73,11 +95,15 @@ class Settings(BaseModel):
         "training",
     )
     warmup: float = key(0.0, "share of all steps in which the learning rate rises from nothing", "training", ge=0, lt=1)
-    decay: float = key(0.5, "factor for the schedules step and plateau", "training", gt=0, lt=1)
-    decay_from: int = key(1, "epochs at the full rate, for the schedule step", "training", ge=0)
+    decay: float = key(
+        0.5, "factor for the schedules step and plateau", "training", {"schedule": ("step", "plateau")}, gt=0, lt=1
+    )
+    decay_from: int = key(
+        1, "epochs at the full rate, for the schedule step", "training", {"schedule": ("step",)}, ge=0
+    )
     clip: float = key(5.0, "largest gradient; 0: no clipping", "training", ge=0)
     clip_by: Literal["norm", "value"] = key(
-        "norm", "what is clipped: the norm of all gradients, or each value", "training"
+        "norm", "what is clipped: the norm of all gradients, or each value", "training", {"clip": ...}
     )
     accumulate: int = key(1, "batches whose gradients make one step", "training", ge=1)
     average: float = key(
@@ -131,15 +157,25 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise SettingsError(explain(error.errors()[0], places)) from error
+            raise SettingsError(explain(cls, error.errors()[0], places)) from error
+
+    @property
+    def idle(self) -> list[str]:
+        """The keys that were changed, but do nothing with the others as they are, one line each."""
+        said = []
+        for name, field in type(self).model_fields.items():
+            for other, values in needs_of(field).items():
+                value, there = getattr(self, name), getattr(self, other)
+                if value != field.default and (there in (None, "none", 0) if values is ... else there not in values):
+                    wanted = "" if values is ... else f"; it is for {' or '.join(map(shown, values))}"
+                    said.append(f"{name}: {shown(value)} does nothing, since {other} is {shown(there)}{wanted}")
+        return said
 
     def to_yaml(self) -> str:
         """All keys with their values, grouped, each with its line of help: a file that gives these settings again."""
         groups: dict[str, list[str]] = {"data": [], "model": [], "training": []}
         for name, field in type(self).model_fields.items():
-            value = yaml.safe_dump(
-                _plain(getattr(self, name)), allow_unicode=True, default_flow_style=True, width=10**6
-            )
+            value = yaml.safe_dump(plain(getattr(self, name)), allow_unicode=True, default_flow_style=True, width=10**6)
             line = f"{name}: {value.removesuffix('...' + chr(10)).strip(chr(10))}  # {field.description}\n"
             groups.setdefault(group_of(field), []).append(line)
         return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items())
@@ -168,15 +204,31 @@ def gather(
     return merged, places
 
 
-def _plain(value: Any) -> Any:
-    """`value` in YAML's terms."""
+def plain(value: Any) -> Any:
+    """`value` in YAML's terms, files by their absolute paths, so that it means the same in every directory."""
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, Path) else value
+        return [plain(v) for v in value]
+    return os.path.abspath(value) if isinstance(value, Path) else value
+
+
+def shown(value: Any) -> str:
+    """`value` as a user would write it.
+
+    >>> from pathlib import Path
+    >>> shown(Path("poems.txt")), shown(None), shown(True), shown("adam"), shown([Path("a.en"), Path("a.de")])
+    ('poems.txt', 'null', 'true', 'adam', '[a.en, a.de]')
+    """
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(shown, value))}]"
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def group_of(field: Any) -> str:
     return (field.json_schema_extra or {}).get("group", "other")
+
+
+def needs_of(field: Any) -> dict[str, Any]:
+    return (field.json_schema_extra or {}).get("needs", {})
 
 
 def near(name: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str:
@@ -191,16 +243,17 @@ def near(name: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; keys are {', '.join(sorted(known))}"
 
 
-def explain(error: ErrorDetails, places: Mapping[str, str]) -> str:
+def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str]) -> str:
     """pydantic's first complaint in one line: place, key, what was given, what would be right."""
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "missing":
-        return f"{name}: must be given"
+        return f"{name}: missing; give {cls.model_fields[name].description}"
     said = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
     said = said[:1].lower() + said[1:]
     if not name:  # a complaint about several keys together words itself
         return said
-    return f"{places.get(name, name)}: {said}, got {error['input']!r}"
+    got = error["input"]
+    return f"{places.get(name, name)}: {said}, got {repr(got) if isinstance(got, str) else shown(got)}"
 
 
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from ...cells import Weights
+from ...data.errors import check_counts
 from ...layers import Recurrent
 from ...report import Page, figure
 from ..contenders import CELLS
-from ..derivatives import Walk
+from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
 from ..words import power
 
@@ -123,9 +124,7 @@ def run(steps: int = 12, *, hidden: int = 4, inputs: int = 3, seed: int = 0) -> 
     >>> found.verdict().stands
     True
     """
-    for name, value in (("steps", steps), ("hidden", hidden), ("inputs", inputs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(steps=steps, hidden=hidden, inputs=inputs)
     start = time.perf_counter()
     cells = []
     with torch.random.fork_rng():
@@ -146,9 +145,7 @@ def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str,
     if layer.path(x) == "fused":
         routes["kernels"] = by_autograd(lambda given: layer(given)[0], x, weights, own)
     routes["differences"] = by_differences(lambda given: float((layer(given)[0] * weights).sum()), x, own)
-    return {
-        name: {route: _apart(found[name], value) for route, found in routes.items()} for name, value in hand.items()
-    }
+    return {name: {route: apart(found[name], value) for route, found in routes.items()} for name, value in hand.items()}
 
 
 def unroll(layer: Recurrent, own: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
@@ -193,7 +190,3 @@ def by_differences(
             flat[k] = kept
         found[name] = slopes.view_as(value)
     return found
-
-
-def _apart(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-300))

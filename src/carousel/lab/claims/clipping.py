@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...data.errors import check_counts
 from ...layers import RNN
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
@@ -170,8 +171,7 @@ def run(steps: int = 300, *, lr: float = 0.1, thresholds: Sequence[float] = (10.
     >>> found.descents[1].farthest <= 0.5 * found.lr + 1e-9
     True
     """
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_counts(steps=steps)
     if not lr > 0:
         raise ValueError(f"lr must be above 0, got {lr:g}")
     if not thresholds or min(thresholds) <= 0:

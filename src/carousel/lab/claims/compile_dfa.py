@@ -13,6 +13,7 @@ from typing import Any
 from ...report import Page, figure
 from ..automata import DFA, compile_dfa, compile_pattern, count_machine
 from ..finding import Claim, Finding, Verdict
+from ..words import raised
 
 PATTERNS = ("ab*", "(a|b)*abb", "((a|b)(a|b))*", "b*(ab*ab*)*", "(ab|ba)*(aa)?")
 
@@ -192,5 +193,4 @@ def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.R
 
 def _brief(text: str) -> str:
     """A string with its runs counted: a³b²."""
-    digits = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return "".join(f"{a}{str(len(list(run))).translate(digits)}" for a, run in itertools.groupby(text))
+    return "".join(f"{symbol}{raised(len(list(run)))}" for symbol, run in itertools.groupby(text))

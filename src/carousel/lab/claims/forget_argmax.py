@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...data.errors import check_counts
 from ...pictures.gates import NAMES
 from ...report import Page, figure
+from ...wording import an
 from ..finding import Claim, Finding, Verdict
 from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
 from ..reading import Reading, read
@@ -247,9 +249,7 @@ def run(
     >>> found.at_the_place, found.units[0].drawn < found.units[0].closed
     (True, True)
     """
-    for name, value in (("units", units), ("hidden", hidden), ("samples", samples)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(units=units, hidden=hidden, samples=samples)
     reading = None if model is None else read(model, data)  # a model that cannot be used is said first
     preferences = () if reading is None else tuple(look(reading))
     start = time.perf_counter()
@@ -292,7 +292,7 @@ def look(reading: Reading) -> list[Preference]:
     gate = keeping_gate(layer.cell)
     if gate is None:
         raise ValueError(
-            f"{reading.name}: a {type(layer).__name__} has no gate that keeps the past; give an LSTM or GRU"
+            f"{reading.name}: {an(type(layer).__name__)} has no gate that keeps the past; give an LSTM or GRU"
         )
     at = layer.cell.gates.index(gate) * layer.hidden_size
     rows = slice(at, at + layer.hidden_size)

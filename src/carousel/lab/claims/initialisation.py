@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...data.errors import check_counts
 from ...models.language import LanguageModel
 from ...pictures.gates import OPEN
 from ...report import Page, figure
@@ -219,9 +220,7 @@ def run(
 
     `lines` are those of the corpus, 64 to an update.
     """
-    for name, value in (("hidden", hidden), ("lines", lines), ("epochs", epochs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(hidden=hidden, lines=lines, epochs=epochs)
     wrong = [cell for cell in cells if cell not in CELLS]
     if wrong or not cells:
         raise ValueError(f"cells must be some of {', '.join(CELLS)}; got {', '.join(wrong) or 'none'}")

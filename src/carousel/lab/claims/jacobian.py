@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from ...cells import Weights
+from ...data.errors import check_counts
 from ...layers import LSTM, Recurrent
 from ...report import Page, figure
 from ..contenders import CELLS
-from ..derivatives import Walk
+from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
 from ..reading import Reading, read
 from ..words import power
@@ -208,9 +209,7 @@ def run(
     >>> max(one.worst for one in found.cells) < 1e-10, found.product[0] < 1e-10 < found.product[1]
     (True, True)
     """
-    for name, value in (("steps", steps), ("hidden", hidden), ("inputs", inputs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(steps=steps, hidden=hidden, inputs=inputs)
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -227,9 +226,9 @@ def run(
     for t in reversed(range(steps)):
         one = printed(walk, t)
         jacobian = walk.jacobian(t)
-        printed_error = max(printed_error, _apart(one, jacobian[:hidden, :hidden]))
+        printed_error = max(printed_error, apart(one, jacobian[:hidden, :hidden]))
         exact, partial = exact @ jacobian, partial @ one
-        errors.append(_apart(partial, exact[:hidden, :hidden]))
+        errors.append(apart(partial, exact[:hidden, :hidden]))
     return Jacobian(tuple(cells), printed_error, tuple(errors), seed, time.perf_counter() - start, spectrum)
 
 
@@ -260,7 +259,7 @@ def compare(walk: Walk, t: int) -> dict[str, float]:
     """The relative difference of every ∂h_t/∂(…), by the cell's closed form and by autograd of its step."""
     hand, auto = by_hand(walk, t), by_autograd(walk, t)
     assert hand.keys() == auto.keys()
-    return {name: _apart(hand[name], auto[name]) for name in hand}
+    return {name: apart(hand[name], auto[name]) for name in hand}
 
 
 def by_hand(walk: Walk, t: int) -> dict[str, Tensor]:
@@ -303,7 +302,3 @@ def _random(layer: Recurrent) -> Recurrent:
         for parameter in layer.parameters():
             parameter.normal_(0, 0.6)
     return layer
-
-
-def _apart(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-300))

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...report import Page, figure
+from ...threads import threads
 from ..contenders import CELLS, contender
 from ..finding import Claim, Finding, Verdict
 from ..grammars import GRAMMARS, Grammar, Strings
 from ..progress import Bar
 from ..words import listing, percent
-from .latch import one_thread
 
 SAMPLES = 2  # strings of each size in the test
 SHOWN = ("lstm", "gru", "rnn")  # whose counting units are drawn
@@ -315,7 +315,7 @@ def run(
     s, bar = setting or Setting(), bar or Bar(quiet=True)
     result = Languages((), s, 0.0)
     start, outcomes = time.perf_counter(), []
-    with one_thread(), bar.over(result.head(), total=len(languages) * len(cells) * len(s.rates) * s.updates):
+    with threads(1), bar.over(result.head(), total=len(languages) * len(cells) * len(s.rates) * s.updates):
         for language in languages:
             draw = random.Random(f"{language} {s.seed}")
             grammar = GRAMMARS[language]

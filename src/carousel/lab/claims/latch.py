@@ -16,8 +16,7 @@ the first steps has vanished on its way back to them, and that a gated cell lets
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from torch import Tensor, nn
 
 from ... import report
 from ...layers import Recurrent
+from ...threads import threads
 from ..contenders import CELLS, contender
 from ..finding import Claim, Finding, Verdict
 from ..progress import Bar
@@ -347,7 +347,8 @@ def run(
     costs = [cost(*training) for training in trainings]
     bar = bar or Bar(quiet=True)
     start = time.perf_counter()
-    with one_thread(), bar.over(result.head(), total=sum(costs)):
+    # Networks this small gain nothing from a second thread, and lose much by it where cores are shared.
+    with threads(1), bar.over(result.head(), total=sum(costs)):
         for (cell, its), whole in zip(trainings, costs, strict=True):
             bar.start(CELLS[cell].label)
             outcome = train(cell, its, partial(bar.advance, whole / its.updates))
@@ -360,14 +361,3 @@ def run(
 def cost(cell: str, setting: Setting) -> float:
     """What a training costs at most, in no unit: the gates of the cell times the steps it reads."""
     return len(contender(cell).layer(1, 1).cell.gates) * setting.steps * setting.updates
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Networks this small gain nothing from a second thread, and lose much by it where cores are shared."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

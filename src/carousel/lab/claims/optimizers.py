@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from ...data.errors import check_counts
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
 from ..learning import MODEL, Curve, corpus
@@ -226,9 +227,7 @@ def run(
 
     The text's own rate, 0.01, is always among them.
     """
-    for name, value in (("lines", lines), ("epochs", epochs), ("seeds", seeds)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(lines=lines, epochs=epochs, seeds=seeds)
     if any(not 0 < rate < math.inf for rate in rates):
         raise ValueError(f"rates must be numbers above 0, got {list(rates)}")
     began = time.perf_counter()

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from ...data.errors import check_counts
 from ...report import Page, figure
 from ..contenders import CELLS
 from ..finding import Claim, Finding, Verdict
@@ -117,9 +118,7 @@ def run(horizons: Sequence[int] = HORIZONS, *, inputs: int = 32, hidden: int = 6
     >>> found.kinds[0].counts                      # 10 · 2 · 3 + 3, and 3 · 1 + 1
     (13, 67)
     """
-    for name, value in (("inputs", inputs), ("hidden", hidden), ("outputs", outputs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(inputs=inputs, hidden=hidden, outputs=outputs)
     if not horizons or min(horizons) < 1:
         raise ValueError(f"horizons must be some numbers from 1 on, got {list(horizons)}")
     start = time.perf_counter()

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...data.errors import check_counts
 from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates
@@ -138,9 +139,7 @@ def run(networks: int = 20, *, steps: int = 200, hidden: int = 16, inputs: int =
     >>> found.verdict().stands, found.constructions[-1].worst < 1e-6
     (False, True)
     """
-    for name, value in (("networks", networks), ("steps", steps), ("hidden", hidden), ("inputs", inputs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(networks=networks, steps=steps, hidden=hidden, inputs=inputs)
     start = time.perf_counter()
     draw = torch.Generator().manual_seed(seed)
     # label, what it is, how h relates to the RNN's by it, and the LSTM

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...data.errors import check_counts
 from ...layers import RNN, Recurrent
 from ...report import Page, figure
 from ..contenders import CELLS
 from ..derivatives import Walk
 from ..finding import Claim, Finding, Verdict
 from ..reading import Reading, read
-from ..words import percent, power
+from ..words import percent, power, raised
 
 GONE = -6.0  # as a power of ten: from here on nothing can be learned
 FORGOTTEN = 0.01  # of what a changed input changes in the output at once: from here on it is forgotten
@@ -233,9 +234,7 @@ def run(
     >>> len(found.cells), all(one.bounded for one in found.cells)
     (7, True)
     """
-    for name, value in (("steps", steps), ("hidden", hidden), ("inputs", inputs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    check_counts(steps=steps, hidden=hidden, inputs=inputs)
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -351,4 +350,4 @@ def _size(log: float) -> str:
         return "0"
     if -300 < log < 3:
         return power(10**log)
-    return f"10{str(round(log)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return f"10{raised(round(log))}"

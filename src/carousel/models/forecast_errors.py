@@ -1,0 +1,90 @@
+"""How far forecasts are from what came."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..data.series import Series
+from ..data.windows import WindowBatch
+from .forecasting import find_origins, roll
+
+if TYPE_CHECKING:
+    from .forecast import Forecaster
+
+
+class Errors:
+    """Errors of forecasts: MASE, MAE, RMSE, and the share of values between the bounds."""
+
+    def __init__(self, model: Forecaster) -> None:
+        self.model = model
+        h, V = model.settings.horizon, len(model.frame.names)
+        self.absolute, self.squared, self.between, self.naive, self.counted = (
+            torch.zeros(h, V, dtype=torch.float64) for _ in range(5)
+        )
+        self.pinball = 0.0
+        self.origins = 0
+
+    @torch.no_grad()
+    def add(self, batch: WindowBatch) -> None:
+        self.count(batch, self.model.bounds(batch))
+
+    def count(self, batch: WindowBatch, bounds: Tensor) -> None:
+        """Add forecasts, (h, B, V, 3), to what came."""
+        model = self.model
+        there = batch.there.double()
+        low, median, high = model.frame.plain(bounds.movedim(-1, 0))
+        truth = model.frame.plain(batch.future)
+        steps = torch.arange(len(truth)) % model.frame.season
+        naive = model.frame.plain(batch.past[len(batch.past) - model.frame.season + steps])
+        self.absolute += ((median - truth).abs() * there).sum(1)
+        self.squared += ((median - truth).square() * there).sum(1)
+        self.naive += ((naive - truth).abs() * there).sum(1)
+        self.between += ((low <= truth) & (truth <= high)).double().mul(there).sum(1)
+        self.counted += there.sum(1)
+        self.pinball += float((model.pinball(bounds, batch.future) * batch.there).sum())
+        self.origins += len(batch.origins)
+
+    def _mase(self, total: Tensor) -> float:
+        """The mean over variables of the error in units of the naive one's on the training rows."""
+        errors = total.sum(0) / self.counted.sum(0).clamp(min=1)
+        return float((errors / torch.tensor(self.model.frame.naive, dtype=torch.float64)).mean())
+
+    @property
+    def naive_mase(self) -> float:
+        return self._mase(self.naive)
+
+    def result(self) -> dict[str, float]:
+        count = max(1.0, float(self.counted.sum()))
+        return {
+            "mase": self._mase(self.absolute),
+            "mae": float(self.absolute.sum()) / count,
+            "rmse": math.sqrt(float(self.squared.sum()) / count),
+            "coverage": float(self.between.sum()) / count,
+            "loss": self.pinball / count,
+        }
+
+    def by_variable(self) -> dict[str, dict[str, float]]:
+        count = self.counted.sum(0).clamp(min=1)
+        mae, naive, inside = (part.sum(0) / count for part in (self.absolute, self.naive, self.between))
+        return {
+            name: {"mae": float(mae[k]), "seasonal_naive_mae": float(naive[k]), "coverage": float(inside[k])}
+            for k, name in enumerate(self.model.frame.names)
+        }
+
+    def by_step(self) -> dict[str, dict[str, float]]:
+        """MASE and coverage of each step ahead."""
+        count = self.counted.clamp(min=1)
+        errors = self.absolute / count / torch.tensor(self.model.frame.naive, dtype=torch.float64)
+        pairs = zip(errors.mean(1).tolist(), (self.between / count).mean(1).tolist(), strict=True)
+        return {str(k): {"mase": mase, "coverage": inside} for k, (mase, inside) in enumerate(pairs, 1)}
+
+
+def measure(model: Forecaster, series: Series) -> Errors:
+    """The errors of forecasts from every origin of a series."""
+    meter = Errors(model)
+    meter.count(*roll(model, series, find_origins(model, series)))
+    return meter
