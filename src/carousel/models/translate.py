@@ -73,7 +73,9 @@ class TranslateSettings(Settings):
     init: InitName = key("bridge", "how the decoder begins: a map of the encoder's last state, that state, or zeros",
                          "model")  # fmt: skip
     attention: AttentionName | Literal["none"] = key("additive", "how the decoder looks at the source", "model")
-    attention_size: int | None = key(None, "units of additive attention; null: as the decoder", "model", ge=1)
+    attention_size: int | None = key(
+        None, "units of additive attention; null: as the decoder", "model", {"attention": ("additive",)}, ge=1
+    )
     input_feeding: bool = key(False, "a step also reads the attentional vector of the step before", "model")
     tied: Literal["none", "output", "all"] = key(
         "output", "matrices that are one: target embedding and output, or both languages' too (needs shared)", "model"

@@ -33,8 +33,8 @@ def make_optimizer(settings: Settings, parameters: Iterable[nn.Parameter]) -> to
 def clip_norm(parameters: Iterable[nn.Parameter], limit: float) -> float:
     """The norm of all gradients together; if it is above `limit`, they are scaled down to it in place.
 
-    As `nn.utils.clip_grad_norm_`, without a pass over gradients that are small enough (`math.inf`: all are). What is not
-    a number is left as it is.
+    As `nn.utils.clip_grad_norm_`, without a pass over gradients that are small enough (`math.inf`: all are). Where the
+    norm is not a number, they stay as they are.
 
     >>> weight = nn.Parameter(torch.zeros(2))
     >>> weight.grad = torch.tensor([3.0, 4.0])
