@@ -107,16 +107,28 @@ def test_a_memory_prepared_once_serves_any_rows(kind):
     torch.testing.assert_close(weights, seen)
 
 
-def test_queries_that_are_not_real_change_nothing_for_those_that_are(kind):
+def test_the_queries_of_real_steps_alone(kind):
     attention = made(kind)
     query, memory = torch.randn(4, 3, SIZE).double(), torch.randn(5, 3, SIZE).double()
     prepared, real = attention.prepare(memory, torch.tensor([5, 1, 2])), Real(torch.tensor([2, 4, 0]), 4)
-    inside = real.put(torch.ones(6)).T.unsqueeze(2) > 0
-    query_with_nan = torch.where(inside, query, torch.nan)
-    for found, expected in zip(
-        attention.attend(query_with_nan, prepared, real), attention.attend(query, prepared), strict=True
-    ):
-        torch.testing.assert_close(real.take(found), real.take(expected))
+    (context, weights), (expected, seen) = (
+        attention.attend(real.take(query), prepared, real),
+        attention.attend(query, prepared),
+    )
+    torch.testing.assert_close(context, real.take(expected))
+    torch.testing.assert_close(real.take(weights), real.take(seen))
+
+
+def test_what_is_looked_at_may_be_a_map_of_the_memory(kind):
+    """A context of mapped places is the map of the context, and what is dropped is dropped from keys and values."""
+    attention, matrix = made(kind), torch.randn(4, SIZE).double()
+    query, memory, lengths = torch.randn(2, 3, SIZE).double(), torch.randn(5, 3, SIZE).double(), torch.tensor([5, 0, 2])
+    for counts in (None, lengths):
+        halved = attention.prepare(memory, counts, value=lambda x: x @ matrix.T, drop=lambda x: x / 2)
+        context, weights = attention.attend(query, halved)
+        expected, seen = attention(query, memory / 2, counts)
+        torch.testing.assert_close(context, expected @ matrix.T)
+        torch.testing.assert_close(weights, seen)
 
 
 def test_location_has_so_many_places():

@@ -32,21 +32,27 @@ AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "
 
 
 class Real:
-    """Which steps of a batch (T, B) are real: what is done step by step need not be done for padding.
+    """Which steps of a batch are real: what is done step by step need not be done for padding.
+
+    N steps are real among T of B sequences, and come step by step.
 
     >>> real = Real(torch.tensor([2, 1]), 3)
     >>> real.take(torch.arange(6).reshape(3, 2))
     tensor([0, 1, 2])
-    >>> real.put(torch.tensor([7, 8, 9]))
+    >>> whole = real.put(torch.tensor([7, 8, 9]))
+    >>> whole
     tensor([[7, 9, 0],
             [8, 0, 0]])
+    >>> real.take_back(whole)
+    tensor([7, 8, 9])
     """
 
     def __init__(self, lengths: Tensor, steps: int) -> None:
         self.lengths = lengths  # (B,)
         self.steps = steps
         inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
-        self.rows = inside.flatten().nonzero().squeeze(1)  # (N,), step by step
+        self.rows = inside.flatten().nonzero().squeeze(1)  # (N,): where each is in (T, B)
+        self.places = self.rows % len(lengths) * steps + self.rows // len(lengths)  # and in (B, T)
 
     def take(self, x: Tensor) -> Tensor:
         """x (T, B, ...) → (N, ...)."""
@@ -54,9 +60,12 @@ class Real:
 
     def put(self, x: Tensor) -> Tensor:
         """x (N, ...) → (B, T, ...), 0 where nothing is real."""
-        steps, sequences = self.steps, len(self.lengths)
-        rows = self.rows % sequences * steps + self.rows // sequences
-        return x.new_zeros(sequences * steps, *x.shape[1:]).index_copy_(0, rows, x).unflatten(0, (sequences, steps))
+        whole = x.new_zeros(len(self.lengths) * self.steps, *x.shape[1:])
+        return whole.index_copy_(0, self.places, x).unflatten(0, (len(self.lengths), self.steps))
+
+    def take_back(self, x: Tensor) -> Tensor:
+        """x (B, T, ...) → (N, ...)."""
+        return x.flatten(0, 1).index_select(0, self.places)
 
 
 class Memory(NamedTuple):
@@ -85,52 +94,66 @@ class Attention(nn.Module):
         self.memory_size = memory_size
 
     @abstractmethod
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        """query (T, B, D) → (B, T, S). Nobody looks at scores past an end, of queries (`real`) or of memory."""
+    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
+        """asked (B, T, K) → (B, T, S). Nobody looks at scores past an end, of queries (`counts`, (B,)) or of memory."""
+
+    def ask(self, query: Tensor) -> Tensor:
+        """A query as it is compared with keys: (..., D) → (..., K)."""
+        return query
 
     def make_keys(self, values: Tensor) -> Tensor:
         """(..., E) → (..., K)."""
         return values
 
     def prepare(
-        self, memory: Tensor, lengths: Tensor | None = None, value: Callable[[Tensor], Tensor] | None = None
+        self,
+        memory: Tensor,
+        lengths: Tensor | None = None,
+        value: Callable[[Tensor], Tensor] | None = None,
+        drop: Callable[[Tensor], Tensor] | None = None,
     ) -> Memory:
         """memory (S, B, E), lengths (B,) → what `attend` takes, for many calls with one memory.
 
         A context is a mean of the memory's places; with `value`, (..., E) → (..., O), of what that makes of them.
+        `drop`, (..., E) → (..., E), is for the places before anything else.
         """
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
             raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
-        if lengths is None:
-            places = memory.transpose(0, 1).contiguous()
-            return Memory(places if value is None else value(places), self.make_keys(places), None, None)
         steps, sequences = memory.shape[:2]
-        if lengths.shape != (sequences,):
-            raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(lengths.shape)}")
-        lengths = lengths.to(memory.device)
-        past = torch.arange(steps, device=memory.device) >= lengths.unsqueeze(1)
-        real = Real(lengths, steps)
-        taken = real.take(memory)
-        kept, keys = taken if value is None else value(taken), self.make_keys(taken)
-        values = real.put(kept)
-        return Memory(values, values if keys is kept else real.put(keys), lengths, past)
+        real = past = None
+        if lengths is not None:
+            if lengths.shape != (sequences,):
+                raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(lengths.shape)}")
+            lengths = lengths.to(memory.device)
+            past = torch.arange(steps, device=memory.device) >= lengths.unsqueeze(1)
+            real = Real(lengths, steps)
+        places = memory.transpose(0, 1).contiguous() if real is None else real.take(memory)
+        places = places if drop is None else drop(places)
+        values, keys = places if value is None else value(places), self.make_keys(places)
+        if real is not None:
+            same, values = keys is values, real.put(values)
+            keys = values if same else real.put(keys)
+        return Memory(values, keys, lengths, past)
 
     def attend(self, query: Tensor, memory: Memory, real: Real | None = None) -> tuple[Tensor, Tensor]:
         """query (T, B, D) → context (T, B, E), weights (T, B, S).
 
-        `real` are the queries that matter: what comes out for others is of no use, and may be cheaper.
+        With `real`, queries (N, D) and contexts (N, E) are those of its steps alone; weights of others are of no use.
         """
-        if query.dim() != 3 or query.shape[1:] != (len(memory.values), self.query_size):
-            wanted = f"(T, {len(memory.values)}, {self.query_size})"
-            raise ValueError(f"query must be {wanted}, got {tuple(query.shape)}")
-        scores = self.score(query, memory, real)
+        wanted = (len(memory.values), self.query_size) if real is None else (self.query_size,)
+        if query.dim() != len(wanted) + 1 or query.shape[1:] != wanted:
+            sizes = ", ".join(map(str, wanted))
+            raise ValueError(f"query must be ({'T' if real is None else 'N'}, {sizes}), got {tuple(query.shape)}")
+        asked = self.ask(query)
+        asked = asked.transpose(0, 1) if real is None else real.put(asked)
+        scores = self.score(asked, memory, None if real is None else real.lengths)
         if memory.past is None:
             weights = scores.softmax(2)
         else:
             past = memory.past.unsqueeze(1)  # not -inf: a sequence of length 0 would become NaN
             weights = scores.masked_fill(past, torch.finfo(scores.dtype).min).softmax(2).masked_fill(past, 0)
         context = torch.bmm(weights, memory.values)
-        return context.transpose(0, 1), weights.transpose(0, 1)
+        return context.transpose(0, 1) if real is None else real.take_back(context), weights.transpose(0, 1)
 
     def forward(self, query: Tensor, memory: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S)."""
@@ -166,10 +189,11 @@ class Additive(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        lengths = None if real is None else real.lengths
-        asked = self.query(query).transpose(0, 1) if real is None else real.put(self.query(real.take(query)))
-        return additive_scores(asked, memory.keys, self.v, lengths, memory.lengths)
+    def ask(self, query: Tensor) -> Tensor:
+        return self.query(query)
+
+    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
+        return additive_scores(asked, memory.keys, self.v, counts, memory.lengths)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, size={self.size}"
@@ -187,8 +211,8 @@ class Dot(Attention):
         super().__init__(query_size, query_size if memory_size is None else memory_size)
         self._need_equal_sizes()
 
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
+    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
+        return torch.bmm(asked, memory.keys.transpose(1, 2))
 
 
 class ScaledDot(Dot):
@@ -200,8 +224,8 @@ class ScaledDot(Dot):
     [0.5, 0.5]
     """
 
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        return super().score(query / math.sqrt(self.query_size), memory, real)
+    def ask(self, query: Tensor) -> Tensor:
+        return query / math.sqrt(self.query_size)
 
 
 class General(Attention):
@@ -218,8 +242,8 @@ class General(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
+    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
+        return torch.bmm(asked, memory.keys.transpose(1, 2))
 
 
 class Content(Attention):
@@ -240,9 +264,11 @@ class Content(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return nn.functional.normalize(values, dim=-1, eps=1e-8)
 
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        query = nn.functional.normalize(query, dim=2, eps=1e-8) * self.log_sharpness.exp()
-        return torch.bmm(query.transpose(0, 1), memory.keys.transpose(1, 2))
+    def ask(self, query: Tensor) -> Tensor:
+        return nn.functional.normalize(query, dim=-1, eps=1e-8) * self.log_sharpness.exp()
+
+    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
+        return torch.bmm(asked, memory.keys.transpose(1, 2))
 
 
 class Location(Attention):
@@ -258,18 +284,18 @@ class Location(Attention):
         self.places = places
         self.place = nn.Linear(query_size, places, bias=False)
 
-    def prepare(
-        self, memory: Tensor, lengths: Tensor | None = None, value: Callable[[Tensor], Tensor] | None = None
-    ) -> Memory:
-        whole = super().prepare(memory, lengths, value)
+    def prepare(self, memory: Tensor, lengths: Tensor | None = None, *given: Any, **named: Any) -> Memory:
+        whole = super().prepare(memory, lengths, *given, **named)
         if len(memory) <= self.places:
             return whole
         beyond = (torch.arange(len(memory), device=memory.device) >= self.places).expand(whole.values.shape[:2])
         return whole._replace(past=beyond if whole.past is None else beyond | whole.past)
 
-    def score(self, query: Tensor, memory: Memory, real: Real | None) -> Tensor:
-        scores, missing = self.place(query.transpose(0, 1)), memory.keys.shape[1] - self.places
-        return nn.functional.pad(scores, (0, missing))  # a negative number of missing ones cuts
+    def ask(self, query: Tensor) -> Tensor:
+        return self.place(query)
+
+    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
+        return nn.functional.pad(asked, (0, memory.keys.shape[1] - self.places))  # a negative number of places cuts
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, places={self.places}"

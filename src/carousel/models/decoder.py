@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -81,17 +81,17 @@ class Decoder(nn.Module):
         if attention is not None:
             self.join = nn.Linear(attention.memory_size + self.size, self.size)
 
-    def prepare(self, encoded: Tensor, lengths: Tensor, value: Callable[[Tensor], Tensor] | None) -> Memory | None:
-        """The encoder's output (S, B, E), or with `value` what that makes of it, as a memory to look at."""
-        return None if self.attention is None else self.attention.prepare(encoded, lengths, value)
+    def prepare(self, encoded: Tensor, lengths: Tensor, **given: Any) -> Memory | None:
+        """The encoder's output (S, B, E) as a memory to look at; the rest is as in `Attention.prepare`."""
+        return None if self.attention is None else self.attention.prepare(encoded, lengths, **given)
 
     def look(self, y: Tensor, memory: Memory | None, real: Real | None = None) -> tuple[Tensor, Tensor | None]:
         """The layers' output (T, B, H) → vectors (T, B, H), or of the `real` steps alone (N, H); weights (T, B, S)."""
-        take = (lambda x: x) if real is None else real.take
+        y = y if real is None else real.take(y)
         if self.attention is None or self.join is None or memory is None:
-            return take(y), None
+            return y, None
         context, weights = self.attention.attend(y, memory, real)
-        return torch.tanh(self.join(torch.cat((take(context), take(y)), -1))), weights
+        return torch.tanh(self.join(torch.cat((context, y), -1))), weights
 
     def forward(self, x: Tensor, memory: Memory | None, state: Any, real: Real) -> tuple[Tensor, Tensor | None]:
         """x (T, B, E): the tokens before, as vectors → vectors of real steps (N, H), attention weights (T, B, S)."""

@@ -212,7 +212,7 @@ class Translator(Task):
         """source (S, B) → the memory that the decoder looks at, or what `value` makes of it, and the state it begins
         with."""
         encoded, final = self.encoder(self.drop(self.source_embedder(source)), lengths=lengths)
-        return self.decoder.prepare(self.drop(encoded), lengths, value), self.bridge(final)
+        return self.decoder.prepare(encoded, lengths, value=value, drop=self.drop), self.bridge(final)
 
     def write(self, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         """What the output layer sees at each real step, (N, E or H), given the true tokens; what it should say, (N,);
