@@ -167,3 +167,16 @@ def test_wrong_shapes(query, memory, lengths, said):
 def test_an_unknown_name():
     with pytest.raises(ValueError, match="attention must be one of additive, dot"):
         make_attention("cosine", 2, 2)
+
+
+def test_real_steps_there_and_back():
+    """Gradients of gradients, and torch's transforms."""
+    real = Real(torch.tensor([2, 0, 4]), 4)
+    steps, rows = torch.randn(4, 3, 2).double().requires_grad_(), torch.randn(6, 2).double().requires_grad_()
+    assert torch.equal(real.take_back(real.put(rows)), rows)
+    assert torch.equal(real.put(real.take(steps)).transpose(0, 1)[real.steps - 1, 2], steps[3, 2])
+    for move, x in ((real.take, steps), (real.put, rows), (lambda x: real.take_back(x.transpose(0, 1)), steps)):
+        assert torch.autograd.gradcheck(move, x)
+        assert torch.autograd.gradgradcheck(lambda x, move=move: move(x) ** 2, x)
+        [expected] = torch.autograd.grad((move(x) ** 3).sum(), x)
+        torch.testing.assert_close(torch.func.grad(lambda x, move=move: (move(x) ** 3).sum())(x.detach()), expected)

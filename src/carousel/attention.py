@@ -56,16 +56,53 @@ class Real:
 
     def take(self, x: Tensor) -> Tensor:
         """x (T, B, ...) → (N, ...)."""
-        return x.flatten(0, 1).index_select(0, self.rows)
+        return Taken.apply(x.flatten(0, 1), self.rows)
 
     def put(self, x: Tensor) -> Tensor:
         """x (N, ...) → (B, T, ...), 0 where nothing is real."""
-        whole = x.new_zeros(len(self.lengths) * self.steps, *x.shape[1:])
-        return whole.index_copy_(0, self.places, x).unflatten(0, (len(self.lengths), self.steps))
+        whole = Put.apply(x, self.places, len(self.lengths) * self.steps)
+        return whole.unflatten(0, (len(self.lengths), self.steps))
 
     def take_back(self, x: Tensor) -> Tensor:
         """x (B, T, ...) → (N, ...)."""
-        return x.flatten(0, 1).index_select(0, self.places)
+        return Taken.apply(x.flatten(0, 1), self.places)
+
+
+class Taken(torch.autograd.Function):
+    """Rows of x, each at most once, so that its derivative has nothing to add up: it puts them back."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, rows: Tensor) -> Tensor:
+        return x.index_select(0, rows)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.size = len(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return Put.apply(grad, ctx.saved_tensors[0], ctx.size), None
+
+
+class Put(torch.autograd.Function):
+    """The other way: x as the rows of zeros, `size` rows in all."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, rows: Tensor, size: int) -> Tensor:
+        return x.new_zeros(size, *x.shape[1:]).index_copy_(0, rows, x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return Taken.apply(grad, ctx.saved_tensors[0]), None, None
 
 
 class Memory(NamedTuple):
