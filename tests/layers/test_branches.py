@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import carousel
 from carousel.layers import Branches, Steps
+from carousel.layers.branches import Drives
 
 I, WORDS = 5, 7
 KINDS = [
@@ -101,7 +102,9 @@ def test_without_kernels(monkeypatch):
     torch.testing.assert_close(fast, slow)
 
 
-def test_more_words_than_there_was_room_for():
+@pytest.mark.parametrize("most", [Drives.MOST, 500 * 72, 100])
+def test_more_words_than_there_was_room_for(most, monkeypatch):
+    monkeypatch.setattr(Drives, "MOST", most)
     torch.manual_seed(0)
     theirs, layer, words = torch.nn.GRU(I, 24), carousel.GRU(I, 24), torch.randn(900, I)
     layer.load_state_dict(theirs.state_dict())

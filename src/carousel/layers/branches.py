@@ -36,26 +36,34 @@ class Drives:
     """W x + b of the words that a search has read, each made when it is first read.
 
     `words` (V, I), `weight` (G·H, I) and `bias` (G·H): the parameters of this moment. Several threads may ask at once.
+    Where the words read would need more than `MOST` numbers, they are forgotten, and made again when they are read.
     """
+
+    MOST = 1 << 26
 
     def __init__(self, words: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         self.words, self.weight, self.bias = words, weight, bias
-        self.places = torch.full((len(words),), -1)  # (V,): where each word's row is
-        self.rows = block(weight, 256, len(weight))
-        self.used = 0
         self.lock = Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.places = torch.full((len(self.words),), -1)  # (V,): where each word's row is
+        self.rows = block(self.weight, 256, len(self.weight))
+        self.used = 0
 
     def take(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """inputs (N,) → rows (·, G·H), and which of them each is, (N,)."""
-        places = self.places.index_select(0, inputs)
-        if len(places) and int(places.min()) < 0:
-            with self.lock:
-                self._make(inputs)
+        with self.lock:
+            places = self.places.index_select(0, inputs)
+            if len(places) and int(places.min()) < 0:
+                self._make(inputs[places < 0].unique(), inputs)
                 places = self.places.index_select(0, inputs)
-        return self.rows, places
+            return self.rows, places
 
-    def _make(self, inputs: Tensor) -> None:
-        new = inputs[self.places[inputs] < 0].unique()
+    def _make(self, new: Tensor, inputs: Tensor) -> None:
+        if (self.used + len(new)) * len(self.weight) > self.MOST:
+            self._forget()
+            new = inputs.unique()
         end = self.used + len(new)
         if end > len(self.rows):
             more = block(self.rows, max(end, 2 * len(self.rows)), self.rows.shape[1])
