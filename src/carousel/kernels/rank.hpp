@@ -29,7 +29,7 @@ class Ranker {
 
  public:
   Ranker(const Ranking<T>& call, OutputPanels<T>& panels, int threads)
-      : call(call), panels(panels), threads(threads), seen(call.rows * threads), best(call.rows * threads * call.k) {
+      : call(call), panels(panels), seen(call.rows * threads), best(call.rows * threads * call.k) {
     for (long n = 0; n < call.rows; n++) h.push_back(call.h + n * call.size);
     if (!brief(call.rows)) panels.reserve(call.vocab, call.size);
   }
@@ -50,7 +50,7 @@ class Ranker {
         const Packed<T> W{panels.weight + v * call.size, call.size, nullptr, count * panel<T>, panels.bias + v};
         if (brief(call.rows)) dot(v, count * panel<T>, to.data());
         else multiply<T>(rows, h.data() + from, 0, W, 0, count, to.data(), Into::store);
-        for (long n = 0; n < rows; n++) look((from + n) * threads + team.rank, to[n], v, count * panel<T>);
+        for (long n = 0; n < rows; n++) look(place(team.rank, from + n), to[n], v, count * panel<T>);
       }
     }
     team.sync();
@@ -74,10 +74,11 @@ class Ranker {
   };
   const Ranking<T>& call;
   OutputPanels<T>& panels;
-  const int threads;
-  std::vector<Seen> seen;         // (N, threads)
-  std::vector<Item> best;         // (N, threads, k)
+  std::vector<Seen> seen;  // (threads, N)
+  std::vector<Item> best;  // (threads, N, k)
   std::vector<const T*> h;
+
+  long place(int rank, long n) const { return rank * call.rows + n; }  // threads write far from one another
 
   // `count` logits of every row, the first that of token v, from W as it is.
   void dot(long v, long count, T* const* to) const {
@@ -135,14 +136,13 @@ class Ranker {
 
   void conclude(long n, int parts) const {
     Seen whole;
-    for (int k = 0; k < parts; k++) whole.base = std::max(whole.base, seen[n * threads + k].base);
-    for (int k = 0; k < parts; k++)
-      whole.sum += seen[n * threads + k].sum * std::exp(seen[n * threads + k].base - whole.base);
+    for (int k = 0; k < parts; k++) whole.base = std::max(whole.base, seen[place(k, n)].base);
+    for (int k = 0; k < parts; k++) whole.sum += seen[place(k, n)].sum * std::exp(seen[place(k, n)].base - whole.base);
     const T total = whole.base + std::log(whole.sum);
     std::vector<long> next(parts, 0);  // of each thread's list
     for (long j = 0; j < call.k; j++) {
       int from = 0;
-      auto head = [&](int k) { return next[k] < call.k ? best[(n * threads + k) * call.k + next[k]] : Item{}; };
+      auto head = [&](int k) { return next[k] < call.k ? best[place(k, n) * call.k + next[k]] : Item{}; };
       for (int k = 1; k < parts; k++)
         if (head(k).value > head(from).value) from = k;
       const Item item = head(from);
