@@ -1,10 +1,13 @@
 // The output layer of a beam search: the k best of log softmax(W h + b) in each row, and nothing else.
 //
 // A beam looks at a handful of a row's V log-probabilities, so they are never written down: some columns at a time, the
-// logits of some rows are made, counted and ranked while they are in the cache. Each thread has a range of the
-// vocabulary; in the end the rows are shared, and what the threads know of a row is put together. As in predict.hpp, W is
-// packed unless there are only a few rows.
+// logits of some rows are made, counted and ranked while they are in the cache. Threads take one lot of columns after
+// the other, so that none waits for one that was held up; in the end the rows are shared, and what is known of a row is
+// put together in the order of the columns, whoever had them. As in predict.hpp, W is packed unless there are only a few
+// rows.
 #pragma once
+
+#include <atomic>
 
 #include "predict.hpp"
 
@@ -24,33 +27,34 @@ struct Ranking {
 
 template <class T>
 class Ranker {
-  static constexpr long wide = 8 * panel<T>, most_rows = 54 * tile_rows;  // logits at a time: in the second-level cache
-  static constexpr T nothing = -std::numeric_limits<T>::infinity(), far = Exponential<T>::limit / 2;
+  static constexpr long wide = 8, most_rows = 54 * tile_rows;  // panels and rows whose logits stay in the second-level cache
+  static constexpr T nothing = -std::numeric_limits<T>::infinity();
 
  public:
   Ranker(const Ranking<T>& call, OutputPanels<T>& panels, int threads)
-      : call(call), panels(panels), seen(call.rows * threads), best(call.rows * threads * call.k) {
+      : call(call), panels(panels), few(brief(call.rows)), lots(ceil_div(call.vocab, wide * panel<T>)),
+        row(up(lots, lanes<T>)), best(threads * call.rows * call.k) {
     for (long n = 0; n < call.rows; n++) h.push_back(call.h + n * call.size);
-    if (!brief(call.rows)) panels.reserve(call.vocab, call.size);
+    if (!few) panels.reserve(call.vocab, call.size);
+    tops.reserve(call.rows * row), sums.zero(call.rows * row);
+    std::fill_n(T_of(tops), call.rows * row, std::numeric_limits<T>::lowest());
   }
 
   void run(const Team& team) {
-    long p0, p1;
-    team.share(ceil_div(call.vocab, panel<T>), p0, p1);
-    if (!brief(call.rows)) panels.pack(call.weight, call.bias, call.vocab, call.size, p0, p1);
-    const long parts = ceil_div(call.rows, most_rows), at_once = wide / panel<T>;
+    const long parts = ceil_div(call.rows, most_rows), most = ceil_div(call.rows, parts);
     Buffer<T> logits;
-    logits.reserve(std::min(call.rows, most_rows) * wide);
+    logits.reserve(most * wide * panel<T>);
     std::vector<T*> to;
-    for (long n = 0; n < std::min(call.rows, most_rows); n++) to.push_back(logits + n * wide);
-    for (long part = 0; part < parts; part++) {
-      const long from = call.rows * part / parts, rows = call.rows * (part + 1) / parts - from;
-      for (long p = p0; p < p1; p += at_once) {
-        const long count = std::min(at_once, p1 - p), v = p * panel<T>;
-        const Packed<T> W{panels.weight + v * call.size, call.size, nullptr, count * panel<T>, panels.bias + v};
-        if (brief(call.rows)) dot(v, count * panel<T>, to.data());
+    for (long n = 0; n < most; n++) to.push_back(logits + n * wide * panel<T>);
+    for (long lot = next++; lot < lots; lot = next++) {
+      const long p = lot * wide, count = std::min(wide, ceil_div(call.vocab, panel<T>) - p), v = p * panel<T>;
+      if (!few) panels.pack(call.weight, call.bias, call.vocab, call.size, p, p + count);
+      const Packed<T> W{panels.weight + v * call.size, call.size, nullptr, count * panel<T>, panels.bias + v};
+      for (long part = 0; part < parts; part++) {
+        const long from = call.rows * part / parts, rows = call.rows * (part + 1) / parts - from;
+        if (few) dot(v, count * panel<T>, to.data());
         else multiply<T>(rows, h.data() + from, 0, W, 0, count, to.data(), Into::store);
-        for (long n = 0; n < rows; n++) look(place(team.rank, from + n), to[n], v, count * panel<T>);
+        for (long n = 0; n < rows; n++) look(team.rank, from + n, lot, to[n], v, count * panel<T>);
       }
     }
     team.sync();
@@ -58,27 +62,22 @@ class Ranker {
   }
 
  private:
-  // Σ e^{x − base} of what was seen. The base is a logit near the greatest: no other is `far` above it.
-  struct Seen {
-    T base = std::numeric_limits<T>::lowest(), sum = 0;
-    bool fresh = true;
-
-    void raise(T to) {
-      fresh = false;
-      if (to > base) sum *= std::exp(base - to), base = to;
-    }
-  };
   struct Item {
     T value = nothing;
     std::int64_t token = 0;
+
+    bool before(const Item& other) const { return value > other.value || (value == other.value && token < other.token); }
   };
   const Ranking<T>& call;
   OutputPanels<T>& panels;
-  std::vector<Seen> seen;  // (threads, N)
+  const bool few;
+  const long lots, row;    // of columns; a row of what is known of them
+  std::atomic<long> next{0};
+  Buffer<T> tops, sums;    // (N, row): the greatest logit of a lot, Σ e^{x − greatest}
   std::vector<Item> best;  // (threads, N, k)
   std::vector<const T*> h;
 
-  long place(int rank, long n) const { return rank * call.rows + n; }  // threads write far from one another
+  static T* T_of(const Buffer<T>& b) { return b; }
 
   // `count` logits of every row, the first that of token v, from W as it is.
   void dot(long v, long count, T* const* to) const {
@@ -95,29 +94,17 @@ class Ranker {
     }
   }
 
-  // `count` logits of a row, the first that of token v.
-  void look(long at, const T* x, long v, long count) {
-    Seen& my = seen[at];
-    Item* items = best.data() + at * call.k;
-    Vec<T> most = splat<T>(nothing), part = {};
-    auto add = [&] {
-      for (long j = 0; j < count; j += lanes<T>) {
-        const Vec<T> a = load<T>(x + j);
-        most = a > most ? a : most;
-        part += decay<T>(a - my.base);
-      }
-    };
-    if (my.fresh) {
-      for (long j = 0; j < count; j += lanes<T>) {
-        const Vec<T> a = load<T>(x + j);
-        most = a > most ? a : most;
-      }
-      my.raise(greatest<T>(most));
+  // `count` logits of row n, the first that of token v.
+  void look(int rank, long n, long lot, const T* x, long v, long count) {
+    Vec<T> most = splat<T>(std::numeric_limits<T>::lowest()), part = {};  // not −∞: see Seen in output.hpp
+    for (long j = 0; j < count; j += lanes<T>) {
+      const Vec<T> a = load<T>(x + j);
+      most = a > most ? a : most;
     }
-    add();
-    const T top = greatest<T>(most);
-    if (top > my.base + far) my.raise(top), part = Vec<T>{}, add();
-    my.sum += total<T>(part);
+    const T top = tops[n * row + lot] = greatest<T>(most);
+    for (long j = 0; j < count; j += lanes<T>) part += decay<T>(load<T>(x + j) - top);
+    sums[n * row + lot] = total<T>(part);
+    Item* items = best.data() + (rank * call.rows + n) * call.k;
     if (!(top > items[call.k - 1].value)) return;
     for (long j = 0; j < count; j += lanes<T>)
       for (unsigned better = lanes_where<T>(load<T>(x + j) > items[call.k - 1].value); better; better &= better - 1) {
@@ -135,16 +122,18 @@ class Ranker {
   }
 
   void conclude(long n, int parts) const {
-    Seen whole;
-    for (int k = 0; k < parts; k++) whole.base = std::max(whole.base, seen[place(k, n)].base);
-    for (int k = 0; k < parts; k++) whole.sum += seen[place(k, n)].sum * std::exp(seen[place(k, n)].base - whole.base);
-    const T total = whole.base + std::log(whole.sum);
+    const T *top = tops + n * row, *sum = sums + n * row;
+    Vec<T> most = load<T>(top), all = {};
+    for (long g = lanes<T>; g < row; g += lanes<T>) most = load<T>(top + g) > most ? load<T>(top + g) : most;
+    const T greatest = carousel::greatest<T>(most);
+    for (long g = 0; g < row; g += lanes<T>) all += load<T>(sum + g) * decay<T>(load<T>(top + g) - greatest);
+    const T total = greatest + std::log(carousel::total<T>(all));
     std::vector<long> next(parts, 0);  // of each thread's list
     for (long j = 0; j < call.k; j++) {
       int from = 0;
-      auto head = [&](int k) { return next[k] < call.k ? best[place(k, n) * call.k + next[k]] : Item{}; };
+      auto head = [&](int k) { return next[k] < call.k ? best[(k * call.rows + n) * call.k + next[k]] : Item{}; };
       for (int k = 1; k < parts; k++)
-        if (head(k).value > head(from).value) from = k;
+        if (head(k).before(head(from))) from = k;
       const Item item = head(from);
       next[from]++;
       call.values[n * call.k + j] = item.value - total, call.tokens[n * call.k + j] = item.token;
