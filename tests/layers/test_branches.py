@@ -26,13 +26,14 @@ def parts(state):
 @settings(max_examples=25)
 @given(st.integers(1, 9), st.lists(ROWS, min_size=1, max_size=3), st.integers(0, 99))
 @pytest.mark.parametrize("hidden", [16, 13])
+@pytest.mark.parametrize("remembers", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_rows_that_branch(kind, hidden, first, choices, seed):
+def test_rows_that_branch(kind, remembers, hidden, first, choices, seed):
     torch.manual_seed(seed)
     layer = kind(I, hidden, num_layers=2, dtype=torch.float64)
     words = torch.randn(WORDS, I, dtype=torch.float64)
     with torch.no_grad():
-        steps, rows, state = Steps(layer), Branches(), None
+        steps, rows, state = Steps(layer, remembers), Branches(), None
         for choice in [None, *choices]:
             if choice is not None:
                 count = parts(state)[0].shape[1]
@@ -77,11 +78,12 @@ def test_options_and_threads(options, threads):
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_rows_that_are_not_there(few):
+@pytest.mark.parametrize("remembers", [False, True])
+def test_rows_that_are_not_there(few, remembers):
     count = 2 if few else 20
     layer, words = carousel.LSTM(I, 8), torch.randn(WORDS, I)
     with torch.no_grad():
-        steps = Steps(layer)
+        steps = Steps(layer, remembers)
         _, rows = steps.step(words, Branches(), torch.zeros(count, dtype=torch.int64))
         for wrong in (WORDS, -1):
             with pytest.raises(IndexError):
@@ -109,7 +111,7 @@ def test_more_words_than_there_was_room_for(most, monkeypatch):
     theirs, layer, words = torch.nn.GRU(I, 24), carousel.GRU(I, 24), torch.randn(900, I)
     layer.load_state_dict(theirs.state_dict())
     with torch.no_grad():
-        steps, rows, state = Steps(layer), Branches(), None
+        steps, rows, state = Steps(layer, remembers=True), Branches(), None
         for _ in range(4):
             tokens = torch.randint(900, (300,))
             y, rows = steps.step(words, rows, tokens)
@@ -122,7 +124,7 @@ def test_more_words_than_there_was_room_for(most, monkeypatch):
 
 def test_several_threads_read_words():
     layer, words = carousel.LSTM(I, 24), torch.randn(900, I)
-    steps = Steps(layer)
+    steps = Steps(layer, remembers=True)
 
     def read(seed):
         with torch.no_grad():

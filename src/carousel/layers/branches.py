@@ -77,7 +77,8 @@ class Drives:
 class Steps:
     """A layer, one way, a step at a time, with the parameters as they are now: they are packed once for all steps.
 
-    Rows with the same parent share its product, and a word's is made once for all steps. No gradient flows.
+    Rows with the same parent share its product, and rows with the same word; with `remembers` a word's is made once for
+    all steps, which pays where one `Steps` serves many searches. No gradient flows.
 
     >>> lstm, words = carousel.LSTM(8, 16).eval(), torch.randn(50, 8)
     >>> with torch.no_grad():
@@ -88,8 +89,9 @@ class Steps:
     torch.Size([3, 16])
     """
 
-    def __init__(self, layer: Recurrent) -> None:
+    def __init__(self, layer: Recurrent, remembers: bool = False) -> None:
         self.layer = layer
+        self.remembers = remembers
         self.native = fused.keep(layer)  # None: the layer has no native step
         self.drives: Drives | None = None
 
@@ -102,7 +104,7 @@ class Steps:
             read, driven = x, False
             if inputs is not None:
                 inputs = inputs.to(torch.int64).contiguous()
-                if len(inputs) > FEW and (drives := self._drives(x)) is not None:
+                if self.remembers and len(inputs) > FEW and (drives := self._drives(x)) is not None:
                     (read, places), driven = drives.take(inputs), True
             made = self.native.step(read, state, places if driven else inputs, parents, driven)
         if made is None:

@@ -147,7 +147,7 @@ class Writer:
         self.words = words
         self.project = project
         self.predict = predict
-        self.layers = Steps(decoder.layers)
+        self.layers = Steps(decoder.layers, remembers=True)
         self.native_look: AdditiveLook | None = None
         if decoder.attention is not None and decoder.join is not None:
             sizes = [decoder.attention.memory_size, decoder.size]
