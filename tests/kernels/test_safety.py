@@ -18,7 +18,8 @@ from torch import Tensor
 import carousel
 from carousel import kernels
 from carousel.cells.base import Weights
-from carousel.kernels.ops import Stream, fused_layer
+from carousel.kernels.ops import fused_layer
+from carousel.kernels.stream import Stream
 
 names = pytest.mark.parametrize("name", CELLS)
 

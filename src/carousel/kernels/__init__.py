@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import ModuleType
 
 import torch
+from torch.autograd import forward_ad
 
 SETS = ("avx512", "avx2", "generic")  # best first
 
@@ -54,3 +55,8 @@ def isa() -> str:
 def why_not() -> str:
     """What is missing, or "" with kernels."""
     return load()[2]
+
+
+def transformed() -> bool:
+    """Whether a transform of `torch.func` or forward-mode differentiation needs to see every operation."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0

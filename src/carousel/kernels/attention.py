@@ -6,11 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from . import load
-
-_functorch = torch._C._functorch
+from . import load, transformed
 
 
 def additive_scores(
@@ -40,7 +37,7 @@ def _fits(*given: Tensor) -> bool:
         return False
     if any(t.device.type != "cpu" or t.dtype != given[0].dtype or not t.numel() for t in given):
         return False
-    return _functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
+    return not transformed()
 
 
 def _reference(query: Tensor, key: Tensor, v: Tensor, queries: Tensor | None, keys: Tensor | None) -> Tensor:

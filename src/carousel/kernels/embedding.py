@@ -10,12 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import functional
 
+from . import transformed
 from .ops import block
-
-_functorch = torch._C._functorch
 
 
 def embedding(tokens: Tensor, weight: Tensor, padding: int = 0) -> Tensor:
@@ -27,7 +25,7 @@ def embedding(tokens: Tensor, weight: Tensor, padding: int = 0) -> Tensor:
     tensor([0., 2., 1.])
     """
     plain = weight.is_cpu and weight.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling()
-    if not plain or _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
+    if not plain or transformed():
         return functional.embedding(tokens, weight, padding)
     return Rows.apply(weight, tokens, padding)
 

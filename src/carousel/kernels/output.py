@@ -12,15 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import functional
 
-from . import available, load
+from . import available, load, transformed
 from .ops import Grads, block
 
 REDUCTIONS = ("mean", "sum", "none")
 AVAILABLE = available()  # asked once: torch.compile would not look past the question
-_functorch = torch._C._functorch
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def _fits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
         return False
     if torch.compiler.is_compiling():
         return True
-    return _functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
+    return not transformed()
 
 
 def _reference(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, how: How) -> Tensor:

@@ -14,7 +14,8 @@ from torch.autograd import forward_ad
 
 from .. import kernels
 from ..cells.base import State, Weights
-from ..kernels.ops import Stream, fused_layer, kernel_of
+from ..kernels.ops import fused_layer, kernel_of
+from ..kernels.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
 
