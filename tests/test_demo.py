@@ -42,7 +42,7 @@ def test_the_demo_from_end_to_end(command, tmp_path):
 
     model = carousel.load(out / "run")
     right = sum(model.translate(text, beam=1).text == date for text, date in files["test"])
-    assert f"{right / 40:.1%} of 40 held-out dates are right" in said
+    assert f"{right / 40:.2%} of 40 held-out dates are right" in said
     examples = [line for line in said.splitlines() if "→" in line]
     assert len(examples) == len(demo.EXAMPLES)
     for line, text in zip(examples, demo.EXAMPLES, strict=True):

@@ -58,7 +58,7 @@ class Demo:
         width = max(cell_len(one.source) for one in self.examples)
         lines = [f"{set_cell_size(one.source, width)}  →  {one.text}" for one in self.examples]
         every = sum(count for _, count in self.right.values())
-        return "\n".join([*lines, "", f"{self.exact:.1%} of {every:,} held-out dates are right, to the last digit."])
+        return "\n".join([*lines, "", f"{self.exact:.2%} of {every:,} held-out dates are right, to the last digit."])
 
 
 def run(
@@ -117,7 +117,7 @@ def page(done: Demo, command: str, seed: int) -> Page:
         "Dates, as people write them",
         f"A translator of {done.model.size:,} parameters has read {done.pairs:,} dates in six languages, letter by "
         f"letter, for {done.minutes:.1f} minutes. Of {every:,} dates that it never saw in any form it writes "
-        f"*{done.exact:.1%}* without a fault.",
+        f"*{done.exact:.2%}* without a fault.",
     )
     made.heading("Some of them").table(["date", "translation"], [[one.source, one.text] for one in done.examples])
     made.text("Your own:").code(f'echo "{EXAMPLES[0]}" | carousel translate {done.folder / "run"}')
