@@ -5,10 +5,13 @@ import json
 import pytest
 import torch
 
+from carousel.bench import joey as joeys
 from carousel.bench import translate
 from carousel.cli import main as cli
+from carousel.models.translate import TranslateSettings, Translator
+from carousel.training import engine
 
-SMALL = {"vocabulary": 60, "embedding": 8, "hidden": 6, "decoder": 12, "dropout": 0.0, "smoothing": 0.0}
+SMALL = {**translate.PLAIN, "embedding": 8, "hidden": 6, "decoder_hidden": 12, "dropout": 0.0, "label_smoothing": 0.0}
 
 
 @pytest.fixture
@@ -19,11 +22,10 @@ def joey():
 @pytest.mark.parametrize("feeding", [False, True])
 def test_both_sides_are_one_network(joey, feeding):
     torch.manual_seed(1)
-    size = {**SMALL, "feeding": feeding}
-    theirs, ours = translate.make_joey(size), translate.make_model(size)
-    translate.copy_weights(theirs, ours)
-    batch = translate.make_batch(size, 7)
-    a, b = translate.joey_loss(theirs, translate.joey_batch(batch)), ours.loss(batch).mean
+    ours = translate.make_model(60, {**SMALL, "input_feeding": feeding})
+    theirs = joeys.make_joey(ours)
+    batch = translate.make_batch(60, 7)
+    a, b = joeys.joey_loss(theirs, joeys.joey_batch(batch)), ours.loss(batch).mean
     torch.testing.assert_close(a, b)
     a.backward(), b.backward()
     torch.testing.assert_close(theirs.encoder.rnn.weight_hh_l0.grad, ours.encoder.weight_hh_l0.grad)
@@ -37,36 +39,92 @@ def test_both_sides_are_one_network(joey, feeding):
 
 @pytest.mark.parametrize("setup", translate.SETUPS)
 def test_both_have_the_weights_that_are_said(joey, setup):
-    size = translate.SETUPS[setup]
-    theirs, ours = translate.make_joey(size), translate.make_model(size)
+    words, settings = translate.SETUPS[setup]
+    ours = translate.make_model(words, settings)
+    theirs = joeys.make_joey(ours)
     count = sum(p.numel() for p in theirs.parameters())
     assert round(count / 1e6, 1) == 11.5
-    only_ours = size["vocabulary"] + size["decoder"] + (2 * size["hidden"] + 1) * size["decoder"]  # biases; a map for c
+    hidden, decoder = settings["hidden"], settings["decoder_hidden"]
+    only_ours = words + decoder + (2 * hidden + 1) * decoder  # biases; a map for c
     assert ours.size == count + only_ours
 
 
 def test_lengths_are_those_of_multi30k():
-    batch = translate.make_batch(translate.SIZE, 4000)
+    batch = translate.make_batch(7400, 4000)
     assert batch.source_lengths.double().mean() == pytest.approx(13.0, abs=0.3)
     assert batch.lengths.double().mean() == pytest.approx(12.4 + 1, abs=0.3)
     assert bool((batch.source_lengths.diff() <= 0).all())
-    alike = translate.make_batch(translate.SIZE, 64, alike=True)
+    alike = translate.make_batch(7400, 64, alike=True)
     assert torch.maximum(alike.source_lengths, alike.lengths - 1).unique().numel() <= 2
 
 
 def test_it_is_written_and_said(joey, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(translate, "SETUPS", {"plain": {**SMALL, "feeding": False}})
+    monkeypatch.setattr(translate, "SETUPS", {"plain": (60, SMALL)})
     with pytest.raises(SystemExit) as stop:
         cli.main(["bench", "translate", "--out", str(tmp_path / "b"), "--seconds", "0.01"])
     assert not stop.value.code
     found = json.loads((tmp_path / "b" / "translate.json").read_text())
-    assert [row["batch"] for row in found["training"]] == ["mixed", "alike"]
-    assert "beam of 5, ratio to Joey NMT" in capsys.readouterr().out
+    assert [row["what"] for row in found["rows"]] == [
+        "beam of 5, plain",
+        *(f"training plain, lengths {n}" for n in ("mixed", "alike")),
+    ]
+    assert [claim["what"].split(":")[0] for claim in found["claims"]] == [
+        "beam of 5, plain",
+        "training plain, lengths mixed",
+    ]
+    assert "ratio to Joey NMT" in capsys.readouterr().out
 
 
 def test_joey_is_missing(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(translate.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(joeys.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as stop:
         cli.main(["bench", "translate", "--out", str(tmp_path / "b")])
     assert stop.value.code
     assert "pip install" in capsys.readouterr().err and not (tmp_path / "b").exists()
+
+
+SENTENCES = ["a man in red is on the street .", "ein mann in rot ist auf der straße ."]
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A run of a few epochs, in which translations end by themselves."""
+
+    def train(**options):
+        files = {}
+        for kind, count in (("train", 40), ("dev", 9)):
+            files[kind] = [tmp_path / f"{kind}.en", tmp_path / f"{kind}.de"]
+            for file, text in zip(files[kind], SENTENCES, strict=True):
+                words = text.split()
+                file.write_text("".join(" ".join(words[k % 5 :]) + "\n" for k in range(count)), "utf-8")
+        small = {
+            "embedding": 8,
+            "hidden": 16,
+            "tokens": "word",
+            "dropout": 0,
+            "epochs": 40,
+            "batch_size": 8,
+            "lr": 0.02,
+        }
+        settings = TranslateSettings.read({**files, **small, "cache": tmp_path / "cache", **options})
+        engine.train(Translator, settings, tmp_path / "run", quiet=True, report=False)
+        return tmp_path / "run"
+
+    return train
+
+
+def test_a_run_is_raced_as_it_is_used(joey, trained, tmp_path, capsys):
+    found = translate.main(tmp_path / "b", 0.01, trained(tied="none"))
+    [searched, own, same] = found["rows"]
+    assert searched["same translations"] == 1 and searched["what"] == "beam of 5, 9 lines"
+    assert own["joey"] == same["joey"] and min(own["carousel"], same["carousel"]) > 0
+    assert [claim["what"] for claim in found["claims"]] == [
+        f"{row['what']}: ratio to Joey NMT" for row in (searched, own)
+    ]
+    assert "100% of the translations are the same" in capsys.readouterr().out
+
+
+def test_a_run_that_joey_cannot_be(joey, trained, tmp_path):
+    with pytest.raises(ValueError, match="run: tied is output, and Joey NMT's network has none"):
+        translate.main(tmp_path / "b", 0.01, trained())
+    assert not (tmp_path / "b").exists()

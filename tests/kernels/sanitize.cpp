@@ -215,6 +215,16 @@ bool check_attention(long batch, long queries, long keys, long size, int threads
   return false;
 }
 
+template <class T>
+bool check_dropout(long places, long times, int threads) {
+  Arrays<T> a;
+  const Dropout<T> call{places, times, random_numbers(), 0.3, a.some(places * times), a.room(places * times)};
+  run_dropout(call, threads);
+  if (a.finite()) return true;
+  std::printf("dropout: places=%ld times=%ld threads=%d: not a number\n", places, times, threads);
+  return false;
+}
+
 }  // namespace
 
 int main() {
@@ -265,6 +275,12 @@ int main() {
       wrong += !check_output<double>(s[0], s[1], s[2], 1 + k % 4, options);
       calls += 2;
     }
+  for (long places : {1, 255, 256, 257, 9000})
+    for (long times : {1, 3})
+      for (int threads : {1, 2, 3}) {
+        wrong += !check_dropout<float>(places, times, threads) + !check_dropout<double>(places, times, threads);
+        calls += 2;
+      }
   std::printf("%ld calls, %ld wrong\n", calls, wrong);
   return wrong != 0;
 }

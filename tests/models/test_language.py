@@ -10,7 +10,7 @@ from torch import nn
 
 from carousel.data import END, START, UNK, TextBatch, Vocabulary
 from carousel.models import language
-from carousel.models.encoder import CELLS, SequenceDropout, keep_mask
+from carousel.models.encoder import CELLS, SequenceDropout
 from carousel.models.language import LanguageModel, LanguageSettings
 
 LINES = ["abba", "a cab", "back and forth", "b", "dada is cabaret", "a bad cad", "fade  away", "zebra"]
@@ -299,17 +299,6 @@ def test_dropout_of_sequences():
     assert not torch.equal(plain, plain[:1].expand_as(plain))
     assert plain.mean().item() == pytest.approx(1, abs=0.06)
     assert drop.eval()(x) is x
-
-
-def test_places_are_dropped_one_by_one_at_the_rate_asked_for():
-    torch.manual_seed(0)
-    mask = keep_mask((1000, 999), 0.3, torch.empty((), dtype=torch.float64))
-    dropped = (mask == 0).double().flatten()
-    assert dropped.mean().item() == pytest.approx(0.3, abs=0.002)  # four standard deviations
-    assert mask.mean().item() == pytest.approx(1, abs=0.003)
-    for apart in (1, 2, 3, 4, 999):
-        assert abs(torch.corrcoef(torch.stack((dropped[apart:], dropped[:-apart])))[0, 1]) < 0.005
-    assert keep_mask((3,), 0.0, mask).tolist() == [1, 1, 1]
 
 
 def test_hidden_tokens_are_hidden_at_every_place(make):

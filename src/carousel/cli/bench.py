@@ -133,18 +133,23 @@ def translate(
     out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where translate.json goes.")] = Path(
         "bench-translate"
     ),
+    run: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Race on this run's texts, with its weights.", show_default=False)
+    ] = None,
     seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns.")] = 5.0,
 ) -> None:
     """Training and beam search of a translator against Joey NMT, which must be installed.
 
-    The same network, weights and batches on both sides, in one process,
-    taking turns, best of several.
+    The same network and weights on both sides, in one process, taking turns.
+    Without a run, batches of random words, the same for both, best of
+    several; with one, its texts as each side draws and translates them.
 
     \b
-    carousel bench translate             # some minutes
+    carousel bench translate               # some minutes
     carousel bench translate --seconds 60  # on a busy machine
+    carousel bench translate --run run     # a run of train translate --tied none --dev …
     """
     from carousel.bench import translate
 
     with option("--out"):
-        translate.main(out=out, seconds=seconds)
+        translate.main(out=out, seconds=seconds, run=run)

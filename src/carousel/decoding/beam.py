@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .best import k_best, take_columns
+from .best import take_columns
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
@@ -130,10 +130,10 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
     request, record = frontier.request, frontier.request.record
     if record is not None:
         record.begin(len(request.lengths))
-    begun, first = frontier.begin()
     columns = min(beam.width + 1, frontier.vocab_size)  # of each sequence, one of which may end
-    found = k_best(begun, columns)
-    longest = int(request.lengths.max())
+    shortest, longest = int(request.lengths.min()), int(request.lengths.max())
+    # while prompts go on, and for a record, what the model says of other tokens matters too
+    found, first = frontier.begin_best(columns, whole=record is not None or shortest < longest)
     trail = Trail()
     finished = _Finished.none(len(request.lengths), beam.n_best)
     items = frontier.items  # (n,) of the items still searched
@@ -168,8 +168,7 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
         if position + 1 < request.max_length:
             if len(rows) != len(frontier.items) or (rows != np.arange(len(rows))).any():
                 frontier.select(rows)
-            whole = record is not None or position + 1 < longest  # what the model says of other tokens matters too
-            found = k_best(frontier.feed(tokens), columns) if whole else frontier.feed_best(tokens, columns)
+            found = frontier.feed_best(tokens, columns, whole=record is not None or position + 1 < longest)
     return _gather(frontier, beam, finished, trail, first, items, total)
 
 

@@ -41,6 +41,7 @@ class Frontier:
         self.request = request
         self.stepper = stepper
         self.items = np.arange(len(request.lengths))  # the item of each row
+        self._first = int(request.lengths.min())  # what every prompt has
         self.vocab_size = stepper.vocab_size
         self.end = -1 if request.end is None else request.end
         self.biased = any(c.biases for c in request.constraints)
@@ -56,19 +57,31 @@ class Frontier:
 
         Returns the first log-probabilities, (B·copies, V), and their position.
         """
-        log_probs = None
-        if self.request.start is not None:
-            log_probs = self.feed(np.full(len(self.items), self.request.start), advance=False)
-        for position in range(int(self.request.lengths.min())):
-            tokens = self.request.prompts[:, position]
-            self.check_prompt(position, np.arange(len(tokens)), tokens)
-            log_probs = self.feed(tokens)
-        assert log_probs is not None and self._raw is not None  # without a start token every prompt has one
+        log_probs = self.feed(*self._read_prompts())
         if copies > 1:
+            assert self._raw is not None
             rows = np.repeat(self.items, copies)
             self.select(rows)
             log_probs, self._raw = log_probs[rows], self._raw[rows]
-        return log_probs, int(self.request.lengths.min())
+        return log_probs, self._first
+
+    def begin_best(self, k: int, whole: bool) -> tuple[tuple[np.ndarray, np.ndarray], int]:
+        """As `begin`, but only the `k` best of each row, as `feed_best` has them."""
+        tokens, advance = self._read_prompts()
+        return self.feed_best(tokens, k, whole, advance), self._first
+
+    def _read_prompts(self) -> tuple[np.ndarray, bool]:
+        """Read the start token and what every prompt has, but for the last of it. Returns that, and whether it is a
+        prompt's."""
+        start = self.request.start
+        opening = [] if start is None else [(-1, np.full(len(self.items), start))]
+        opening += [(position, self.request.prompts[:, position]) for position in range(self._first)]
+        for position, tokens in opening:  # without a start token every prompt has one
+            if position >= 0:
+                self.check_prompt(position, np.arange(len(tokens)), tokens)
+            if position < self._first - 1:
+                self.feed(tokens, position >= 0)
+        return tokens, position >= 0
 
     def feed(self, tokens: np.ndarray, advance: bool = True) -> Tensor:
         """Give each row its token, (N,). The log-probabilities of the next, constrained: (N, V)."""
@@ -77,15 +90,17 @@ class Frontier:
             self._advance(given)
         return self._constrained(given)
 
-    def feed_best(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def feed_best(self, tokens: np.ndarray, k: int, whole: bool, advance: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """As `feed`, but only the `k` best of each row: log-probabilities and tokens, (N, k) each, best first.
 
-        Where the model has a shorter way to them, and the constraints only forbid the same tokens in all rows, the
-        others never exist, and `model_says` has nothing to look at; but nothing is added to what is found either.
+        Unless the `whole` row is wanted too, where the model has a shorter way to the best, and the constraints only
+        forbid the same tokens in all rows, the others never exist, and `model_says` has nothing to look at; but nothing
+        is added to what is found either.
         """
         given = self._tensor(tokens)
-        self._advance(given)
-        step_best, never = getattr(self.stepper, "step_best", None), self._bans()
+        if advance:
+            self._advance(given)
+        step_best, never = None if whole else getattr(self.stepper, "step_best", None), self._bans()
         found = None if step_best is None or never is None else step_best(given, self._state, k, never)
         if found is None:
             return k_best(self._constrained(given), k)

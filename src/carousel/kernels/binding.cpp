@@ -268,6 +268,12 @@ void bind(nb::module_& module, const std::string& suffix) {
     run_additive<T>(call, threads);
   });
 
+  module.def(("dropout" + suffix).c_str(), [](long places, long times, std::uint64_t seed, double rate,
+                                              std::uintptr_t x, std::uintptr_t y, int threads) {
+    const Dropout<T> call{places, times, seed, rate, reinterpret_cast<const T*>(x), reinterpret_cast<T*>(y)};
+    run_dropout<T>(call, threads);
+  }, nb::call_guard<nb::gil_scoped_release>());
+
   using A = AdditiveLook<T>;
   nb::class_<A> look(module, ("AdditiveLook" + suffix).c_str());
   look.def("__init__", [](A* self, long query, long size, long out, std::array<std::uintptr_t, 3> at) {

@@ -67,6 +67,11 @@ void run_look(const Look<T>& call, OutputPanels<T>& panels, int threads) {
 }
 
 template <class T>
+void run_dropout(const Dropout<T>& call, int threads) {
+  dropout<T>(call, threads);
+}
+
+template <class T>
 void run_predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
   predict<T>(call, panels, threads);
 }
@@ -84,6 +89,7 @@ void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, in
 template void run_output(const Output<CAROUSEL_REAL>&);
 template void run_additive(const Scores<CAROUSEL_REAL>&, int);
 template void run_look(const Look<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
+template void run_dropout(const Dropout<CAROUSEL_REAL>&, int);
 template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_rank(const Ranking<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);

@@ -6,6 +6,7 @@
 #include "attention.hpp"
 #include "cell.hpp"
 #include "choose.hpp"
+#include "dropout.hpp"
 #include "output.hpp"
 #include "rank.hpp"
 
@@ -26,6 +27,9 @@ template <class T>
 void run_additive(const Scores<T>&, int threads);
 template <class T>
 void run_look(const Look<T>&, OutputPanels<T>&, int threads);
+
+template <class T>
+void run_dropout(const Dropout<T>&, int threads);
 
 // The output layer for a few rows, all of it or its best, and the choice of a token from each: log-probabilities in,
 // tokens out.

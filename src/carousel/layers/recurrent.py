@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..cells.base import Cell, State, Weights
+from ..kernels.dropout import dropout
 from . import arguments, cudnn, fused
 from .batch import Batch, read, read_state
 from .path import Path
@@ -355,8 +356,9 @@ class Recurrent(nn.Module):
         final: list[State] = []
         seen: list[Seen] = []
         for layer in range(self.num_layers):
-            if layer > 0 and self.dropout:
-                x = self._drop(x)
+            if layer > 0 and self.training and self.dropout:
+                # as torch.nn draws it, so that one seed drops the same units
+                x = dropout(x, self.dropout, repeat=True) if self.variational else F.dropout(x, self.dropout)
             weights, runs = [], []
             for direction in range(self.num_directions):
                 at = layer * self.num_directions + direction
@@ -406,17 +408,11 @@ class Recurrent(nn.Module):
         """The parameters of one layer and direction, with the noise of this call."""
         parameters = self._parameters_of(layer, direction)
         if self.training and self.weight_drop:
-            parameters["weight_hh"] = F.dropout(parameters["weight_hh"], self.weight_drop)
+            parameters["weight_hh"] = dropout(parameters["weight_hh"], self.weight_drop)
         mask = None
         if self.training and self.recurrent_dropout:
-            mask = F.dropout(batch.x.new_ones(batch.size, self.state_size(self.cell.states[0])), self.recurrent_dropout)
+            mask = dropout(batch.x.new_ones(batch.size, self.state_size(self.cell.states[0])), self.recurrent_dropout)
         return Weights(self.cell, parameters, mask)
-
-    def _drop(self, x: Tensor) -> Tensor:
-        """Dropout between layers, x (T, B, F): one mask for each step, or one for all of them."""
-        if self.variational and self.training:
-            return x * F.dropout(x.new_ones(x.shape[1:]), self.dropout)
-        return F.dropout(x, self.dropout, self.training)
 
     def _draw_zoneout(self, batch: Batch) -> Zoneout | None:
         if not self.zoneout:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from .. import layers
+from ..kernels.dropout import dropout
 
 CELLS = {
     "lstm": layers.LSTM,
@@ -31,19 +29,6 @@ def encoder(cell: CellName, input_size: int, hidden_size: int, **options: Any) -
         return CELLS[cell](input_size, hidden_size, **options)
 
 
-def keep_mask(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
-    """0 for a share `rate` of the places, and for the others what keeps the mean as it was.
-
-    A place takes 16 random bits, where `F.dropout` draws 64; their drawing is what dropout costs, and it has but one
-    thread. So the rate is one of 65,536.
-    """
-    dropped = min(round(rate * 65536), 65535)
-    places = math.prod(shape)
-    drawn = torch.empty(-(-places // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    kept = drawn.view(torch.int16)[:places].view(shape) >= dropped - 32768
-    return kept.to(like.dtype).mul_(65536 / (65536 - dropped))
-
-
 class SequenceDropout(nn.Module):
     """Dropout for sequences (T, B, F): with `variational`, a unit that is dropped is dropped at all steps."""
 
@@ -53,9 +38,7 @@ class SequenceDropout(nn.Module):
         self.variational = variational
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or not self.rate:
-            return x
-        return x * keep_mask((1, *x.shape[1:]) if self.variational else x.shape, self.rate, x)
+        return dropout(x, self.rate, repeat=self.variational) if self.training else x
 
     def extra_repr(self) -> str:
         return f"{self.rate}, variational={self.variational}"
