@@ -18,9 +18,9 @@ def dropout(x: Tensor, rate: float, repeat: bool = False) -> Tensor:
     With `repeat` a place is dropped at all T steps, or at none. Natively the places depend on torch's seed alone, not
     on the number of threads.
 
-    >>> y = dropout(torch.ones(1000, 8), 0.25, repeat=True)
-    >>> bool((y == y[0]).all()), set(y.unique().tolist()) <= {0, 4 / 3}
-    (True, True)
+    >>> y = dropout(torch.ones(1000, 80), 0.5, repeat=True)
+    >>> bool((y == y[0]).all()), y.unique()
+    (True, tensor([0., 2.]))
     """
     if not rate:
         return x
