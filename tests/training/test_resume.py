@@ -42,7 +42,7 @@ VARIANTS = {
     "linear": {"schedule": "linear", "warmup": 0.2},
     "cosine": {"schedule": "cosine", "warmup": 0.1},
     "step": {"schedule": "step"},
-    "plateau": {"schedule": "plateau", "lr": 20.0, "optimizer": "sgd"},
+    "plateau": {"schedule": "plateau", "lr": 100.0, "optimizer": "sgd"},
     "average": {"average": 0.9},
     "accumulate": {"accumulate": 3, "batch_size": 3},
     "accumulate, uneven": {"accumulate": 4, "batch_size": 4, "log_steps": 1},
@@ -52,7 +52,7 @@ VARIANTS = {
     "gru": {"cell": "gru", "layout": "running", "batch_size": 3},
     "no dev set": {"dev": None},
     "rare log": {"log_steps": 5},
-    "patience": {"patience": 1, "lr": 20.0, "optimizer": "sgd", "epochs": 6},
+    "patience": {"patience": 1, "lr": 100.0, "optimizer": "sgd", "epochs": 6},
 }
 
 

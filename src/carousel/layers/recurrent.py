@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..cells.base import Cell, State, Weights
@@ -356,9 +355,8 @@ class Recurrent(nn.Module):
         final: list[State] = []
         seen: list[Seen] = []
         for layer in range(self.num_layers):
-            if layer > 0 and self.training and self.dropout:
-                # as torch.nn draws it, so that one seed drops the same units
-                x = dropout(x, self.dropout, repeat=True) if self.variational else F.dropout(x, self.dropout)
+            if layer > 0 and self.training:
+                x = dropout(x, self.dropout, repeat=self.variational)
             weights, runs = [], []
             for direction in range(self.num_directions):
                 at = layer * self.num_directions + direction
