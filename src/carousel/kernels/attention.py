@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from . import load, transformed
+from .ops import block
 
 
 def additive_scores(
@@ -77,8 +78,8 @@ class Fused(torch.autograd.Function):
             wanted = [t for t in (query, key, v) if t.requires_grad]
             found = iter(torch.autograd.grad(_reference(*given), wanted, grad, create_graph=True))
             return *(next(found) if t.requires_grad else None for t in (query, key, v)), None, None
-        d_query = torch.empty_strided(query.shape, query.stride(), dtype=query.dtype)
-        d_key, d_v = torch.empty_like(key), v.new_empty(len(query), len(v))
+        d_query = block(query, query.numel()).as_strided(query.shape, query.stride())
+        d_key, d_v = block(key, *key.shape), v.new_empty(len(query), len(v))
         _run(*given, grad.contiguous(), d_query, d_key, d_v)
         return d_query, d_key, d_v.sum(0), None, None
 
