@@ -18,7 +18,7 @@ ASK = {"start": 1, "end": 0, "max_length": 6}
     [
         (1, Sample(TopK(6)), {}, "TopK(6): k is larger than the vocabulary, which has 5 tokens"),
         (1, Sample(RandomK(6)), {}, "RandomK(6): k is larger than the vocabulary, which has 5 tokens"),
-        (1, Beam(6), {}, "wider than the vocabulary of 5; take a narrower one, or wide=True if this is meant"),
+        (1, Beam(6), {}, "wider than the vocabulary of 5; take a narrower one"),
         (0, Greedy(), {}, "prompts is empty; there is nothing to continue"),
         ([], Greedy(), {}, "prompts is empty; there is nothing to continue"),
         ([[1], []], Greedy(), {"start": None}, "prompts[1] is empty, and there is no start token to begin with"),

@@ -65,8 +65,8 @@ class Beam:
     def check(self, vocab_size: int) -> None:
         if self.width > vocab_size and not self.wide:
             raise ValueError(
-                f"Beam: width is {self.width}, wider than the vocabulary of {vocab_size}; take a narrower one, or "
-                "wide=True if this is meant"
+                f"Beam: width is {self.width}, wider than the vocabulary of {vocab_size}; take a narrower one "
+                "(in Python, wide=True allows it)"
             )
 
     def run(self, frontier: Frontier) -> Run:
