@@ -12,7 +12,7 @@ from .forms import Acrostic, Form, Rhyme
 from .hypothesis import Chosen, Hypothesis
 from .length import GNMT, LengthNorm, Mean, Unnormalised
 from .pattern import Pattern
-from .samplers import RandomK, Sampler, Temperature, TopK, TopP
+from .samplers import RandomK, Sampler, Temperature, TopK, TopP, make_samplers
 from .search import search, stream
 from .stepper import Ensemble, StepFunction, Stepper, select_rows
 from .strategy import Strategy
@@ -53,6 +53,7 @@ __all__ = [
     "TopK",
     "TopP",
     "Unnormalised",
+    "make_samplers",
     "search",
     "select_rows",
     "stream",

@@ -29,15 +29,11 @@ from ..decoding import (
     LengthNorm,
     Mean,
     Prefix,
-    RandomK,
     Sample,
-    Sampler,
     Stepper,
     Strategy,
-    Temperature,
-    TopK,
-    TopP,
     Unnormalised,
+    make_samplers,
     search,
 )
 
@@ -77,17 +73,7 @@ class Wish:
     tree: bool = False
 
     def strategy(self) -> Strategy:
-        samplers: list[Sampler] = []
-        for value, sampler in (
-            (self.temperature, Temperature),
-            (self.random_k, RandomK),
-            (self.top_k, TopK),
-            (self.top_p, TopP),
-        ):
-            if value is not None:
-                samplers.append(sampler(value))  # type: ignore[arg-type]
-        if self.random_k is not None and (self.top_k is not None or self.top_p is not None):
-            raise ValueError("random_k draws from its k best alike; leave top_k and top_p away")
+        samplers = make_samplers(self.temperature, self.random_k, self.top_k, self.top_p)
         if self.unknown not in UNKNOWN:
             raise ValueError(f"unknown must be one of {', '.join(UNKNOWN)}; got {self.unknown!r}")
         if samplers:

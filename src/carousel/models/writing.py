@@ -20,14 +20,10 @@ from ..decoding import (
     Hypothesis,
     NoRepeat,
     Pattern,
-    RandomK,
     Rhyme,
     Sample,
-    Sampler,
     Strategy,
-    Temperature,
-    TopK,
-    TopP,
+    make_samplers,
     search,
     stream,
 )
@@ -62,19 +58,9 @@ class Writing:
     length: int = LENGTH
 
     def strategy(self) -> Strategy:
-        samplers: list[Sampler] = []
-        for value, sampler in (
-            (self.temperature, Temperature),
-            (self.random_k, RandomK),
-            (self.top_k, TopK),
-            (self.top_p, TopP),
-        ):
-            if value is not None:
-                samplers.append(sampler(value))  # type: ignore[arg-type]
+        samplers = make_samplers(self.temperature, self.random_k, self.top_k, self.top_p)
         if self.beam is not None and samplers:
             raise ValueError("beam searches and samplers draw; choose one of them")
-        if self.random_k is not None and (self.top_k is not None or self.top_p is not None):
-            raise ValueError("random_k draws from its k best alike; leave top_k and top_p away")
         if self.beam is not None:
             return Beam(self.beam)
         return Sample(*samplers) if samplers else Greedy()
