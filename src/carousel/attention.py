@@ -26,7 +26,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from .kernels import takes
 from .kernels.attention import additive_scores
+from .kernels.ops import block
 
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
@@ -94,7 +96,8 @@ class Put(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, rows: Tensor, size: int) -> Tensor:
-        return x.new_zeros(size, *x.shape[1:]).index_copy_(0, rows, x)
+        whole = block(x, size, *x.shape[1:]).zero_() if takes(x) else x.new_zeros(size, *x.shape[1:])
+        return whole.index_copy_(0, rows, x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:

@@ -60,3 +60,13 @@ def why_not() -> str:
 def transformed() -> bool:
     """Whether a transform of `torch.func` or forward-mode differentiation needs to see every operation."""
     return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+def takes(*tensors: torch.Tensor) -> bool:
+    """Whether a native call may have these: plain numbers of one kind on the CPU, and nobody who needs to see more."""
+    kind = tensors[0].dtype
+    if load()[0] is None or kind not in (torch.float32, torch.float64):
+        return False
+    if any(not t.is_cpu or t.dtype is not kind or not t.numel() for t in tensors):
+        return False
+    return not torch.compiler.is_compiling() and not transformed()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import load, transformed
+from . import load, takes
 from .ops import block
 
 
@@ -24,21 +24,12 @@ def additive_scores(
     >>> torch.allclose(scores[1, 4, 2], v @ torch.tanh(q[1, 4] + k[1, 2]), atol=1e-5)
     True
     """
-    if not _fits(query, key, v):
+    if not takes(query, key, v):
         return _reference(query, key, v, queries, keys)
     if not query.transpose(0, 1).is_contiguous():  # as time-first layers give it, it is taken as it is
         query = query.contiguous()
     counts = [None if n is None else n.to("cpu", torch.int64).contiguous() for n in (queries, keys)]
     return Fused.apply(query, key.contiguous(), v.contiguous(), *counts)
-
-
-def _fits(*given: Tensor) -> bool:
-    """Whether the kernel can run the call."""
-    if load()[0] is None or given[0].dtype not in (torch.float32, torch.float64) or torch.compiler.is_compiling():
-        return False
-    if any(t.device.type != "cpu" or t.dtype != given[0].dtype or not t.numel() for t in given):
-        return False
-    return not transformed()
 
 
 def _reference(query: Tensor, key: Tensor, v: Tensor, queries: Tensor | None, keys: Tensor | None) -> Tensor:
@@ -97,7 +88,7 @@ class AdditiveLook:
         self.weight = torch.cat((query, of_state)).detach()
         self.bias = torch.cat((bias.new_zeros(self.size), bias)).detach()
         self.v = v.detach().contiguous()
-        native = load()[0] if _fits(query, v, of_state, bias) else None
+        native = load()[0] if takes(query, v, of_state, bias) else None
         self.native: Any = None
         if native is not None:
             make = native.AdditiveLook32 if query.dtype is torch.float32 else native.AdditiveLook64

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from . import load, transformed
+from . import load, takes
 from .ops import block
 
 
@@ -24,8 +24,7 @@ def dropout(x: Tensor, rate: float, repeat: bool = False) -> Tensor:
     """
     if not rate:
         return x
-    native, plain = load()[0], x.is_cpu and x.dtype in (torch.float32, torch.float64) and x.numel() and rate < 1
-    if native is None or not plain or torch.compiler.is_compiling() or transformed():
+    if rate == 1 or not takes(x):
         return x * functional.dropout(x.new_ones(x.shape[1:]), rate) if repeat else functional.dropout(x, rate)
     seed = int(torch.empty((), dtype=torch.int64).random_())
     return Dropped.apply(x, seed, rate, len(x) if repeat else 1)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from . import transformed
+from . import takes
 from .ops import block
 
 
@@ -24,8 +24,7 @@ def embedding(tokens: Tensor, weight: Tensor, padding: int = 0) -> Tensor:
     >>> weight.grad[:3, 0]
     tensor([0., 2., 1.])
     """
-    plain = weight.is_cpu and weight.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling()
-    if not plain or transformed():
+    if not takes(weight):
         return functional.embedding(tokens, weight, padding)
     return Rows.apply(weight, tokens, padding)
 
