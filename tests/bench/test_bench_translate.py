@@ -128,3 +128,11 @@ def test_a_run_that_joey_cannot_be(joey, trained, tmp_path):
     with pytest.raises(ValueError, match="run: tied is output, and Joey NMT's network has none"):
         translate.main(tmp_path / "b", 0.01, trained())
     assert not (tmp_path / "b").exists()
+
+
+def test_a_run_whose_text_is_gone(joey, trained, tmp_path):
+    run = trained(tied="none", optimizer="sgd", epochs=1)
+    (tmp_path / "train.de").unlink()
+    with pytest.raises(ValueError, match=r"train\.de: no such file"):
+        translate.main(tmp_path / "b", 0.01, run)
+    assert not (tmp_path / "b").exists()

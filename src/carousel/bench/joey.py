@@ -17,9 +17,9 @@ from ..data import END
 from ..data.pairs import PairBatch
 from ..models.translate import TranslateSettings, Translator
 
-NETWORK: dict[str, Any] = {  # what its network has, of what ours may have
-    "cell": "lstm", "bidirectional": True, "layers": 1, "decoder_layers": (None, 1), "init": "bridge",
-    "attention": "additive", "tied": "none",
+NETWORK: dict[str, tuple[Any, ...]] = {  # of what our network may have, what its network has
+    "cell": ("lstm",), "bidirectional": (True,), "layers": (1,), "decoder_layers": (None, 1), "init": ("bridge",),
+    "attention": ("additive",), "tied": ("none",),
 }  # fmt: skip
 
 
@@ -31,11 +31,8 @@ def need_joey() -> None:
 
 def need_like(settings: TranslateSettings) -> None:
     """Refuse settings of a network that Joey NMT does not have."""
-    size = settings.attention_size, (None, settings.decoder_size)
-    for name, (found, wanted) in {
-        **{name: (getattr(settings, name), wanted) for name, wanted in NETWORK.items()}, "attention_size": size,
-    }.items():  # fmt: skip
-        accepted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for name, accepted in {**NETWORK, "attention_size": (None, settings.decoder_size)}.items():
+        found = getattr(settings, name)
         if found not in accepted:
             raise ValueError(f"{name} is {found}, and Joey NMT's network has {accepted[-1]}; give a run that was "
                              f"trained with {name}={accepted[-1]}")  # fmt: skip

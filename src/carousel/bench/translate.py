@@ -13,7 +13,7 @@ attention. There are two races:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ LEAST = 4.0
 
 
 def our_trainer(model: Translator) -> Callable[[PairBatch], None]:
-    """A step of training on a batch."""
-    optimizer = make_optimizer(model.settings, model.parameters())
+    """A step of training on a batch, by Adam, whatever the run was trained by."""
+    optimizer = make_optimizer(model.settings.model_copy(update={"optimizer": "adam"}), model.parameters())
 
     def step(batch: PairBatch) -> None:
         model.train()
@@ -105,7 +105,7 @@ def make_batch(words: int, pairs: int = PAIRS, alike: bool = False, seed: int = 
 def make_model(words: int, settings: Mapping[str, Any]) -> Translator:
     vocabulary = Vocabulary.from_tokens([f"w{k}" for k in range(words - 4)], "word")
     files = Path("source"), Path("target")
-    return Translator(TranslateSettings(train=files, optimizer="adam", **settings), vocabulary, vocabulary)
+    return Translator(TranslateSettings(train=files, **settings), vocabulary, vocabulary)
 
 
 def race_words(seconds: float) -> Iterator[dict[str, Any]]:
@@ -174,6 +174,8 @@ def open_run(folder: Path) -> Translator:
         raise ValueError(f"{folder}: {error}") from None
     if settings.dev is None:
         raise ValueError(f"{folder}: it has no dev text to translate; give a run that was trained with --dev")
+    for files in (settings.train, settings.dev):
+        settings.pairs(files)  # a missing file is said before the first race
     model: Any = run.load()
     return model
 
@@ -217,7 +219,7 @@ def race_text(ours: Translator, joey: Any, seconds: float) -> Iterator[dict[str,
     mixed = np.random.default_rng(0).permutation(len(store))
 
     def turn(step: Callable[[Any], None], batches: Iterator[PairBatch], own: Callable[[PairBatch], Any]) -> int:
-        chosen: Sequence[PairBatch] = [next(batches) for _ in range(4)]
+        chosen = [next(batches) for _ in range(4)]
         for batch in map(own, chosen):
             step(batch)
         return sum(batch.tokens for batch in chosen)
