@@ -109,14 +109,15 @@ def test_a_memory_prepared_once_serves_any_rows(kind):
 
 def test_the_queries_of_real_steps_alone(kind):
     attention = made(kind)
-    query, memory = torch.randn(4, 3, SIZE).double(), torch.randn(5, 3, SIZE).double()
+    query, base, memory = (torch.randn(n, 3, SIZE).double() for n in (4, 4, 5))
     prepared, real = attention.prepare(memory, torch.tensor([5, 1, 2])), Real(torch.tensor([2, 4, 0]), 4)
-    (context, weights), (expected, seen) = (
-        attention.attend(real.take(query), prepared, real),
-        attention.attend(query, prepared),
-    )
-    torch.testing.assert_close(context, real.take(expected))
-    torch.testing.assert_close(real.take(weights), real.take(seen))
+    for way in (lambda x: None, lambda x: x):
+        (context, weights), (expected, seen) = (
+            attention.attend(real.take(query), prepared, real.lengths, way(real.take(base))),
+            attention.attend(query, prepared, base=way(base)),
+        )
+        torch.testing.assert_close(context, real.take(expected))
+        torch.testing.assert_close(weights, real.take(seen))
 
 
 def test_what_is_looked_at_may_be_a_map_of_the_memory(kind):
@@ -171,11 +172,12 @@ def test_an_unknown_name():
 
 def test_real_steps_there_and_back():
     """Gradients of gradients, and torch's transforms."""
-    real = Real(torch.tensor([2, 0, 4]), 4)
+    real = Real(torch.tensor([2, 0, 9]), 4)  # of nine only four are there
     steps, rows = torch.randn(4, 3, 2).double().requires_grad_(), torch.randn(6, 2).double().requires_grad_()
-    assert torch.equal(real.take_back(real.put(rows)), rows)
-    assert torch.equal(real.put(real.take(steps)).transpose(0, 1)[real.steps - 1, 2], steps[3, 2])
-    for move, x in ((real.take, steps), (real.put, rows), (lambda x: real.take_back(x.transpose(0, 1)), steps)):
+    assert torch.equal(real.take(real.put(rows)), rows)
+    whole = real.put(real.take(steps))
+    assert torch.equal(whole[:2, 0], steps[:2, 0]) and torch.equal(whole[:, 2], steps[:, 2]) and not whole[:, 1].any()
+    for move, x in ((real.take, steps), (real.put, rows)):
         assert torch.autograd.gradcheck(move, x)
         assert torch.autograd.gradgradcheck(lambda x, move=move: move(x) ** 2, x)
         [expected] = torch.autograd.grad((move(x) ** 3).sum(), x)

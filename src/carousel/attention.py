@@ -19,7 +19,6 @@ Location     (W q)[place]                 what stands there does not matter
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -27,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from .kernels import takes
-from .kernels.attention import additive_scores
+from .kernels.attention import Sequences, attend
 from .kernels.ops import block
 
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
@@ -36,38 +35,32 @@ AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "
 class Real:
     """Which steps of a batch are real: what is done step by step need not be done for padding.
 
-    N steps are real among T of B sequences, and come step by step.
+    N steps are real among T of B sequences, and come sequence by sequence.
 
     >>> real = Real(torch.tensor([2, 1]), 3)
     >>> real.take(torch.arange(6).reshape(3, 2))
-    tensor([0, 1, 2])
-    >>> whole = real.put(torch.tensor([7, 8, 9]))
-    >>> whole
-    tensor([[7, 9, 0],
-            [8, 0, 0]])
-    >>> real.take_back(whole)
-    tensor([7, 8, 9])
+    tensor([0, 2, 1])
+    >>> real.put(torch.tensor([7, 8, 9]))
+    tensor([[7, 9],
+            [8, 0],
+            [0, 0]])
     """
 
     def __init__(self, lengths: Tensor, steps: int) -> None:
-        self.lengths = lengths  # (B,)
+        self.lengths = lengths = lengths.clamp(0, steps)  # (B,)
         self.steps = steps
-        inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
-        self.rows = inside.flatten().nonzero().squeeze(1)  # (N,): where each is in (T, B)
-        self.places = self.rows % len(lengths) * steps + self.rows // len(lengths)  # and in (B, T)
+        inside = torch.arange(steps, device=lengths.device) < lengths.unsqueeze(1)
+        sequence, step = inside.nonzero(as_tuple=True)
+        self.rows = step * len(lengths) + sequence  # (N,): where each is in (T, B)
 
     def take(self, x: Tensor) -> Tensor:
         """x (T, B, ...) → (N, ...)."""
         return Taken.apply(x.flatten(0, 1), self.rows)
 
     def put(self, x: Tensor) -> Tensor:
-        """x (N, ...) → (B, T, ...), 0 where nothing is real."""
-        whole = Put.apply(x, self.places, len(self.lengths) * self.steps)
-        return whole.unflatten(0, (len(self.lengths), self.steps))
-
-    def take_back(self, x: Tensor) -> Tensor:
-        """x (B, T, ...) → (N, ...)."""
-        return Taken.apply(x.flatten(0, 1), self.places)
+        """x (N, ...) → (T, B, ...), 0 where nothing is real."""
+        whole = Put.apply(x, self.rows, self.steps * len(self.lengths))
+        return whole.unflatten(0, (self.steps, len(self.lengths)))
 
 
 class Taken(torch.autograd.Function):
@@ -111,37 +104,38 @@ class Put(torch.autograd.Function):
 class Memory(NamedTuple):
     """What is looked at, prepared once for any number of queries."""
 
-    values: Tensor  # (B, S, E), 0 past the end
-    keys: Tensor  # (B, S, K): what queries are compared with
-    lengths: Tensor | None  # (B,): how many places each sequence has; None: all S
-    past: Tensor | None  # (B, S) bool: True past the end
+    values: Tensor  # (M, E): the places of all sequences, one sequence after the other
+    keys: Tensor | None  # (M, K): what queries are compared with; None: it does not matter what stands there
+    starts: Tensor  # (B,): where each sequence begins
+    counts: Tensor  # (B,): how many places it has
+    most: int  # S: how many it might have
+
+    def sequences(self, asked: Tensor) -> Sequences:
+        """With `asked` (B,) queries of each sequence."""
+        return Sequences(asked, self.starts, self.counts, self.most)
 
     def select(self, rows: Tensor) -> Memory:
         """The memory whose sequence j is sequence `rows[j]` of this one."""
-        lengths, past = (None if t is None else t.index_select(0, rows) for t in (self.lengths, self.past))
-        keys = self.keys.index_select(0, rows)
-        return Memory(keys if self.keys is self.values else self.values.index_select(0, rows), keys, lengths, past)
+        return self._replace(starts=self.starts.index_select(0, rows), counts=self.counts.index_select(0, rows))
 
 
 class Attention(nn.Module):
-    """What all kinds share. A kind says how a memory becomes keys, and how queries and keys become scores."""
+    """What all kinds share. A kind says what of a query is compared with what of a place."""
 
     names: ClassVar[tuple[str, ...]] = get_args(AttentionName)
+    v: nn.Parameter | None  # (K,), of additive attention
 
     def __init__(self, query_size: int, memory_size: int) -> None:
         super().__init__()
         self.query_size = query_size
         self.memory_size = memory_size
-
-    @abstractmethod
-    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
-        """asked (B, T, K) → (B, T, S). Nobody looks at scores past an end, of queries (`counts`, (B,)) or of memory."""
+        self.register_parameter("v", None)
 
     def ask(self, query: Tensor) -> Tensor:
         """A query as it is compared with keys: (..., D) → (..., K)."""
         return query
 
-    def make_keys(self, values: Tensor) -> Tensor:
+    def make_keys(self, values: Tensor) -> Tensor | None:
         """(..., E) → (..., K)."""
         return values
 
@@ -160,40 +154,38 @@ class Attention(nn.Module):
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
             raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
         steps, sequences = memory.shape[:2]
-        real = past = None
-        if lengths is not None:
+        if lengths is None:
+            counts = torch.full((sequences,), steps, device=memory.device)
+            places = memory.transpose(0, 1).flatten(0, 1)
+        else:
             if lengths.shape != (sequences,):
                 raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(lengths.shape)}")
-            lengths = lengths.to(memory.device)
-            past = torch.arange(steps, device=memory.device) >= lengths.unsqueeze(1)
-            real = Real(lengths, steps)
-        places = memory.transpose(0, 1).contiguous() if real is None else real.take(memory)
+            counts = lengths.to(memory.device, torch.int64).clamp(0, steps)
+            places = Real(counts, steps).take(memory)
         places = places if drop is None else drop(places)
         values, keys = places if value is None else value(places), self.make_keys(places)
-        if real is not None:
-            same, values = keys is values, real.put(values)
-            keys = values if same else real.put(keys)
-        return Memory(values, keys, lengths, past)
+        return Memory(values, keys, counts.cumsum(0) - counts, counts, steps)
 
-    def attend(self, query: Tensor, memory: Memory, real: Real | None = None) -> tuple[Tensor, Tensor]:
+    def attend(
+        self, query: Tensor, memory: Memory, asked: Tensor | None = None, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """query (T, B, D) → context (T, B, E), weights (T, B, S).
 
-        With `real`, queries (N, D) and contexts (N, E) are those of its steps alone; weights of others are of no use.
+        With `asked`, (B,), the sequences have so many queries, which stand one sequence after the other: query (N, D)
+        → context (N, E), weights (N, S). With `base`, like the context, the first result is tanh(base + context).
         """
-        wanted = (len(memory.values), self.query_size) if real is None else (self.query_size,)
+        sequences = len(memory.counts)
+        wanted = (sequences, self.query_size) if asked is None else (self.query_size,)
         if query.dim() != len(wanted) + 1 or query.shape[1:] != wanted:
             sizes = ", ".join(map(str, wanted))
-            raise ValueError(f"query must be ({'T' if real is None else 'N'}, {sizes}), got {tuple(query.shape)}")
-        asked = self.ask(query)
-        asked = asked.transpose(0, 1) if real is None else real.put(asked)
-        scores = self.score(asked, memory, None if real is None else real.lengths)
-        if memory.past is None:
-            weights = scores.softmax(2)
-        else:
-            past = memory.past.unsqueeze(1)  # not -inf: a sequence of length 0 would become NaN
-            weights = scores.masked_fill(past, torch.finfo(scores.dtype).min).softmax(2).masked_fill(past, 0)
-        context = torch.bmm(weights, memory.values)
-        return context.transpose(0, 1) if real is None else real.take_back(context), weights.transpose(0, 1)
+            raise ValueError(f"query must be ({'T' if asked is None else 'N'}, {sizes}), got {tuple(query.shape)}")
+        if asked is not None:
+            return attend(self.ask(query), memory.keys, memory.values, memory.sequences(asked), self.v, base)
+        rows, bases = (None if x is None else x.transpose(0, 1).flatten(0, 1) for x in (query, base))
+        assert rows is not None
+        made = self.attend(rows, memory, torch.full_like(memory.counts, len(query)), bases)
+        context, weights = (x.unflatten(0, (sequences, len(query))).transpose(0, 1) for x in made)
+        return context, weights
 
     def forward(self, query: Tensor, memory: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S)."""
@@ -219,6 +211,8 @@ class Additive(Attention):
     (torch.Size([5, 2, 6]), torch.Size([5, 2, 7]), 0.0)
     """
 
+    v: nn.Parameter
+
     def __init__(self, query_size: int, memory_size: int, size: int | None = None) -> None:
         super().__init__(query_size, memory_size)
         self.size = query_size if size is None else size
@@ -231,9 +225,6 @@ class Additive(Attention):
 
     def ask(self, query: Tensor) -> Tensor:
         return self.query(query)
-
-    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
-        return additive_scores(asked, memory.keys, self.v, counts, memory.lengths)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, size={self.size}"
@@ -250,9 +241,6 @@ class Dot(Attention):
     def __init__(self, query_size: int, memory_size: int | None = None) -> None:
         super().__init__(query_size, query_size if memory_size is None else memory_size)
         self._need_equal_sizes()
-
-    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
-        return torch.bmm(asked, memory.keys.transpose(1, 2))
 
 
 class ScaledDot(Dot):
@@ -282,9 +270,6 @@ class General(Attention):
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)
 
-    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
-        return torch.bmm(asked, memory.keys.transpose(1, 2))
-
 
 class Content(Attention):
     """β cos(q, m). A cosine lies between -1 and 1, so its softmax is nearly flat; β is learned, and 1 at first.
@@ -307,9 +292,6 @@ class Content(Attention):
     def ask(self, query: Tensor) -> Tensor:
         return nn.functional.normalize(query, dim=-1, eps=1e-8) * self.log_sharpness.exp()
 
-    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
-        return torch.bmm(asked, memory.keys.transpose(1, 2))
-
 
 class Location(Attention):
     """(W q)[place], for the first `places` of a memory; those after them get no weight.
@@ -324,18 +306,11 @@ class Location(Attention):
         self.places = places
         self.place = nn.Linear(query_size, places, bias=False)
 
-    def prepare(self, memory: Tensor, lengths: Tensor | None = None, *given: Any, **named: Any) -> Memory:
-        whole = super().prepare(memory, lengths, *given, **named)
-        if len(memory) <= self.places:
-            return whole
-        beyond = (torch.arange(len(memory), device=memory.device) >= self.places).expand(whole.values.shape[:2])
-        return whole._replace(past=beyond if whole.past is None else beyond | whole.past)
-
     def ask(self, query: Tensor) -> Tensor:
         return self.place(query)
 
-    def score(self, asked: Tensor, memory: Memory, counts: Tensor | None) -> Tensor:
-        return nn.functional.pad(asked, (0, memory.keys.shape[1] - self.places))  # a negative number of places cuts
+    def make_keys(self, values: Tensor) -> None:
+        return None
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, places={self.places}"

@@ -186,29 +186,43 @@ bool check_output(long tokens, long features, long classes, int threads, unsigne
   return false;
 }
 
-// The scores of additive attention and their gradients; with options, lengths and queries that are time-first.
+// Attention and its gradients; with options, keys, additive scores, a base, gradients of weights, and sequences that
+// share their places. Then a search's step.
 template <class T>
 bool check_attention(long batch, long queries, long keys, long size, int threads, unsigned options) {
   auto has = [&](int bit) { return (options >> bit & 1) != 0; };
   Arrays<T> a;
-  Scores<T> call{};
-  call.batch = batch, call.queries = queries, call.keys = keys, call.size = size;
-  call.query = a.some(batch * queries * size), call.key = a.some(batch * keys * size), call.v = a.some(size);
-  call.query_stride[0] = has(0) ? size : queries * size, call.query_stride[1] = has(0) ? batch * size : size;
-  if (has(1)) call.query_count = a.lengths(batch, queries);
-  if (has(2)) call.key_count = a.lengths(batch, keys);
-  call.scores = a.room(batch * queries * keys);
-  run_additive(call, threads);
-  call.scores = nullptr, call.d_scores = a.some(batch * queries * keys);
-  call.d_query = a.room(batch * queries * size), call.d_key = a.room(batch * keys * size);
-  call.d_v = a.room(batch * size);
-  run_additive(call, threads);
-  const long rows = batch * queries, out = keys + 1;
-  const Look<T> look{rows,        queries,      keys,          batch,           size,
-                     out,         a.some(rows * batch), a.some((size + out) * batch), a.some(size + out),
-                     call.key,    call.v,       a.some(batch * keys * out), call.key_count, a.room(rows * out)};
-  OutputPanels<T> panels;
-  for (int again = 0; again < 2; again++) run_look(look, panels, threads);
+  const std::int64_t *asked = a.lengths(batch, queries), *count = a.lengths(batch, keys);
+  std::vector<std::int64_t> start;
+  long rows = 0, places = 0;
+  for (long b = 0; b < batch; b++) {
+    start.push_back(has(4) ? 0 : places);
+    rows += asked[b], places = has(4) ? std::max<long>(places, count[b]) : places + count[b];
+  }
+  const long out = keys + 1;
+  Attend<T> call;
+  call.sequences = batch, call.places = places, call.size = size, call.out = out, call.most = keys;
+  call.query = a.some(rows * size), call.query_row = size, call.value = a.some(places * out);
+  if (has(0)) call.key = a.some(places * size);
+  if (has(0) && has(1)) call.v = a.some(size);
+  if (has(2)) call.base = a.some(rows * out), call.base_row = out;
+  call.asked = asked, call.start = start.data(), call.count = count;
+  call.weights = a.room(rows * keys), call.result = a.room(rows * out);
+  run_attend(call, threads);
+  call.d_result = a.some(rows * out);
+  if (has(3)) call.d_weights = a.some(rows * keys);
+  call.d_query = a.room(rows * size), call.d_value = a.room(places * out);
+  if (call.key) call.d_key = a.room(places * size);
+  if (call.v) call.d_v = a.room(batch * size);
+  if (call.base) call.d_base = a.room(rows * out);
+  run_attend(call, threads);
+  if (call.v) {
+    const long wide = batch;
+    const Look<T> look{rows,     batch,        wide,       size,  out,   keys, a.some(rows * wide), a.some((size + out) * wide),
+                       a.some(size + out), call.key, call.v, call.value, asked, start.data(), count, a.room(rows * out)};
+    OutputPanels<T> panels;
+    for (int again = 0; again < 2; again++) run_look(look, panels, threads);
+  }
   if (a.finite()) return true;
   std::printf("attention: B=%ld T=%ld S=%ld D=%ld threads=%d options=%x: not a number\n", batch, queries, keys, size,
               threads, options);
@@ -260,7 +274,7 @@ int main() {
           calls += 2;
         }
   for (const auto& s : shapes)
-    for (unsigned options = 0; options < 8; options++)
+    for (unsigned options = 0; options < 32; options++)
       for (int threads : {1, 2, 3}) {
         wrong += !check_attention<float>(s[0], s[1], s[2], s[3], threads, options);
         wrong += !check_attention<double>(s[0], s[1], s[2], s[3], threads, options);

@@ -93,11 +93,11 @@ def batch_of(*pairs):
 
 
 def spread(batch, vectors):
-    """Vectors of the real steps, (N, H), where they belong, (T, B, H)."""
-    real = torch.arange(len(batch.inputs)).unsqueeze(1) < batch.lengths
+    """Vectors of the real steps, (N, H), sequence by sequence, where they belong, (T, B, H)."""
+    real = torch.arange(len(batch.inputs)) < batch.lengths.unsqueeze(1)
     whole = vectors.new_zeros(*real.shape, vectors.shape[1])
     whole[real] = vectors
-    return whole
+    return whole.transpose(0, 1)
 
 
 def write(model, batch):
@@ -116,9 +116,9 @@ def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
     model = untrained(attention=attention, **given).double()
     batch = batch_of(*BATCH)
     vectors, weights = write(model, batch)
-    memory, state = model.read(batch.source, batch.source_lengths)
+    sight, state = model.read(batch.source, batch.source_lengths)
     for t in range(len(batch.inputs)):
-        vector, seen, state = model.decoder.step(model.target_embedder(batch.inputs[t]), None, memory, state)
+        vector, seen, state = model.decoder.step(model.target_embedder(batch.inputs[t]), None, sight, state)
         real = t < batch.lengths
         torch.testing.assert_close(vectors[t, real], model._finish(vector)[real])
         assert (seen is None) == (attention == "none")
@@ -163,7 +163,7 @@ def test_teachers_and_the_model_itself(feeding):
     said = spread(batch, F.linear(free, model.output_weight, model.bias)).argmax(2)
     told = replace(batch, inputs=torch.cat((batch.inputs[:1], said[:-1])))
     torch.testing.assert_close(model.write(told)[0], free)
-    assert targets.tolist() == [target for row in batch.targets.tolist() for target in row if target != PAD]
+    assert targets.tolist() == [target for row in batch.targets.T.tolist() for target in row if target != PAD]
 
 
 def test_the_teacher_leaves_by_and_by():

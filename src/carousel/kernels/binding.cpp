@@ -128,14 +128,14 @@ struct AdditiveLook {
   OutputPanels<T> panels;
   Once packing;
 
-  // y (N, H), N = B·each; key (B, S, D), value (B, S, O), count (B) or null; vectors (N, O): out
-  void run(long rows, long each, long keys, int threads, std::uintptr_t y, std::uintptr_t key, std::uintptr_t value,
-           std::uintptr_t count, std::uintptr_t vectors) {
+  // y (N, H); key (M, D), value (M, O); asked, start and count (B); vectors (N, O): out
+  void run(long rows, long sequences, long most, int threads, std::uintptr_t y, std::uintptr_t key, std::uintptr_t value,
+           std::uintptr_t asked, std::uintptr_t start, std::uintptr_t count, std::uintptr_t vectors) {
     auto real = [](std::uintptr_t address) { return reinterpret_cast<T*>(address); };
-    const Look<T> call{rows,         each,    keys,        query,
-                       size,         out,     real(y),     real(weight),
-                       real(bias),   real(key), real(v),   real(value),
-                       reinterpret_cast<const std::int64_t*>(count), real(vectors)};
+    auto counts = [](std::uintptr_t address) { return reinterpret_cast<const std::int64_t*>(address); };
+    const Look<T> call{rows,          sequences,  query,     size,    out,         most,          real(y),
+                       real(weight),  real(bias), real(key), real(v), real(value), counts(asked), counts(start),
+                       counts(count), real(vectors)};
     packing.run(true, [&] { run_look<T>(call, panels, threads); });
   }
 };
@@ -258,14 +258,24 @@ void bind(nb::module_& module, const std::string& suffix) {
   pointer(output, "d_bias", &O::d_bias);
   output.def("run", [](const O& self) { run_output(self); }, nb::call_guard<nb::gil_scoped_release>());
 
-  // sizes (B, T, S, D) and query's strides; then the pointers of Scores in their order
-  module.def(("additive" + suffix).c_str(), [](std::array<long, 6> n, std::array<std::uintptr_t, 10> at, int threads) {
+  // N, B, M, D, O, S; then the pointers of Attend in their order
+  module.def(("attend" + suffix).c_str(), [](std::array<long, 6> n, std::array<std::uintptr_t, 17> at, int threads) {
     auto real = [&](int k) { return reinterpret_cast<T*>(at[k]); };
     auto counts = [&](int k) { return reinterpret_cast<const std::int64_t*>(at[k]); };
-    const Scores<T> call{n[0],      n[1],      n[2],    n[3],    real(0), {n[4], n[5]}, real(1), real(2),
-                         counts(3), counts(4), real(5), real(6), real(7), real(8),      real(9)};
+    const Attend<T> call{n[1],     n[2],     n[3],      n[4],      n[5],      real(0), n[3],    real(1),
+                         real(2),  real(3),  real(4),   n[4],      counts(5), counts(6), counts(7), real(8),
+                         real(9),  real(10), real(11),  real(12),  real(13),  real(14), real(15), real(16)};
+    long asked = 0;
+    for (long b = 0; b < call.sequences; b++) {
+      const long from = call.start[b], count = call.count[b];
+      if (from < 0 || count < 0 || count > call.most || from + count > call.places)
+        throw std::out_of_range("attend: a sequence has places that are not there");
+      if (call.asked[b] < 0) throw std::out_of_range("attend: a sequence has fewer than no queries");
+      asked += call.asked[b];
+    }
+    if (asked != n[0]) throw std::out_of_range("attend: the sequences have more or fewer queries than there are");
     nb::gil_scoped_release release;
-    run_additive<T>(call, threads);
+    run_attend<T>(call, threads);
   });
 
   module.def(("dropout" + suffix).c_str(), [](long places, long times, std::uint64_t seed, double rate,

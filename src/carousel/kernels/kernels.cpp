@@ -57,8 +57,8 @@ void run_output(const Output<T>& call) {
 }
 
 template <class T>
-void run_additive(const Scores<T>& call, int threads) {
-  additive<T>(call, threads);
+void run_attend(const Attend<T>& call, int threads) {
+  attend<T>(call, threads);
 }
 
 template <class T>
@@ -87,7 +87,7 @@ void run_choose(const Choices<T>& call, const std::vector<Sampler>& samplers, in
 }
 
 template void run_output(const Output<CAROUSEL_REAL>&);
-template void run_additive(const Scores<CAROUSEL_REAL>&, int);
+template void run_attend(const Attend<CAROUSEL_REAL>&, int);
 template void run_look(const Look<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_dropout(const Dropout<CAROUSEL_REAL>&, int);
 template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);

@@ -22,9 +22,9 @@ void run_backward(const Layer<T>&, const CellKernel<T>&);
 template <class T>
 void run_output(const Output<T>&);
 
-// The scores of additive attention, or their gradients.
+// Attention, or its gradients; and a search's step of it.
 template <class T>
-void run_additive(const Scores<T>&, int threads);
+void run_attend(const Attend<T>&, int threads);
 template <class T>
 void run_look(const Look<T>&, OutputPanels<T>&, int threads);
 

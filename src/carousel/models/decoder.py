@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +64,20 @@ class Bridge(nn.Module):
         return self.kind
 
 
+class Sight(NamedTuple):
+    """What a decoder sees of its sources.
+
+    tanh(W [context; h] + b) is W's two halves times the one and the other, and the context is a mean of what stands at
+    a source's places; so the first half is taken there, once for all steps.
+    """
+
+    memory: Memory  # its values are those of W's first half
+    of_state: Tensor  # (H, H): the other half
+
+    def select(self, rows: Tensor) -> Sight:
+        return self._replace(memory=self.memory.select(rows))
+
+
 class Decoder(nn.Module):
     """layers → attention → tanh(W [context; h]), the vector from which a token is predicted.
 
@@ -81,65 +96,60 @@ class Decoder(nn.Module):
         if attention is not None:
             self.join = nn.Linear(attention.memory_size + self.size, self.size)
 
-    def prepare(self, encoded: Tensor, lengths: Tensor, **given: Any) -> Memory | None:
-        """The encoder's output (S, B, E) as a memory to look at; the rest is as in `Attention.prepare`."""
-        return None if self.attention is None else self.attention.prepare(encoded, lengths, **given)
+    def prepare(self, encoded: Tensor, lengths: Tensor, drop: Callable[[Tensor], Tensor]) -> Sight | None:
+        """The encoder's output (S, B, E) as something to look at; `drop` is as in `Attention.prepare`."""
+        if self.attention is None or self.join is None:
+            return None
+        of_context, of_state = self.join.weight.split([self.attention.memory_size, self.size], 1)
+        value = partial(nn.functional.linear, weight=of_context)
+        return Sight(self.attention.prepare(encoded, lengths, value, drop), of_state)
 
-    def look(self, y: Tensor, memory: Memory | None, real: Real | None = None) -> tuple[Tensor, Tensor | None]:
-        """The layers' output (T, B, H) → vectors (T, B, H), or of the `real` steps alone (N, H); weights (T, B, S)."""
-        y = y if real is None else real.take(y)
-        if self.attention is None or self.join is None or memory is None:
+    def look(self, y: Tensor, sight: Sight | None, asked: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The layers' output (N, H), sequence by sequence, `asked` (B,) of each → vectors (N, H), weights (N, S)."""
+        if self.attention is None or self.join is None or sight is None:
             return y, None
-        context, weights = self.attention.attend(y, memory, real)
-        return torch.tanh(self.join(torch.cat((context, y), -1))), weights
+        base = nn.functional.linear(y, sight.of_state, self.join.bias)
+        return self.attention.attend(y, sight.memory, asked, base)
 
-    def forward(self, x: Tensor, memory: Memory | None, state: Any, real: Real) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, sight: Sight | None, state: Any, real: Real) -> tuple[Tensor, Tensor | None]:
         """x (T, B, E): the tokens before, as vectors → vectors of real steps (N, H), attention weights (T, B, S)."""
         if not self.feeding:
             y, _ = self.layers(x, state, lengths=real.lengths)
-            return self.look(y, memory, real)
+            found, seen = self.look(real.take(y), sight, real.lengths)
+            return found, None if seen is None else real.put(seen)
         vectors, weights = [], []
         fed = x.new_zeros(x.shape[1], self.size)
         for step in x:
-            fed, seen, state = self.step(step, fed, memory, state)
+            fed, seen, state = self.step(step, fed, sight, state)
             vectors.append(fed)
             weights.append(seen)
         return real.take(torch.stack(vectors)), torch.stack(weights)  # type: ignore[arg-type]
 
-    def step(
-        self, x: Tensor, fed: Tensor | None, memory: Memory | None, state: Any
-    ) -> tuple[Tensor, Tensor | None, Any]:
+    def step(self, x: Tensor, fed: Tensor | None, sight: Sight | None, state: Any) -> tuple[Tensor, Tensor | None, Any]:
         """One step: x (B, E) and the vector of the step before (B, H) → vector (B, H), weights (B, S), state."""
         if self.feeding:
             assert fed is not None
             x = torch.cat((x, fed), 1)
         y, state = self.layers.step(x, state)
-        vectors, weights = self.look(y.unsqueeze(0), memory)
-        return vectors[0], None if weights is None else weights[0], state
+        return *self.look(y, sight, torch.ones(len(y), dtype=torch.int64, device=y.device)), state
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The state of a search: each row is a translation in the making of one of the sources.
-
-    Where rows that stand side by side share a source, as in a beam, they share its memory: `each` rows for every
-    sequence of `memory`. Otherwise a row has a memory of its own.
-    """
+    """The state of a search: each row is a translation in the making of one of the sources. Rows that stand side by
+    side and share a source, as in a beam, look at it together."""
 
     inner: Branches  # the state of the layers
     fed: Tensor | None  # (N, H): the vector of the step before
     sources: Tensor  # (N,): which source each row translates
-    memory: Memory | None
-    each: int = 1
+    sight: Sight | None  # of B sources
+    asked: Tensor  # (B,): how many rows look at each
 
 
 class Writer:
     """A decoder ready to write, with its parameters as they are now, packed once for any number of sources.
 
     `words` (V, E) are the tokens' vectors, `project` maps the decoder's vectors (N, H) to what `predict` takes.
-
-    tanh(W [context; h] + b) is W's two halves times the one and the other, and the context is a mean of what stands at
-    the source's places; so the first half can be taken there, once for all steps.
     """
 
     def __init__(self, decoder: Decoder, words: Tensor, project: nn.Module | None, predict: Predictor) -> None:
@@ -149,18 +159,10 @@ class Writer:
         self.predict = predict
         self.layers = Steps(decoder.layers, remembers=True)
         self.native_look: AdditiveLook | None = None
-        if decoder.attention is not None and decoder.join is not None:
-            sizes = [decoder.attention.memory_size, decoder.size]
-            self.of_context, self.of_state = decoder.join.weight.detach().split(sizes, 1)
-            if isinstance(decoder.attention, Additive):
-                look = AdditiveLook(
-                    decoder.attention.query.weight, decoder.attention.v, self.of_state, decoder.join.bias
-                )
-                self.native_look = look if look.native else None
-
-    def value(self, places: Tensor) -> Tensor:
-        """What a context is the mean of: (..., E) → (..., H)."""
-        return nn.functional.linear(places, self.of_context)
+        if isinstance(decoder.attention, Additive) and decoder.join is not None:
+            of_state = decoder.join.weight[:, decoder.attention.memory_size :]
+            look = AdditiveLook(decoder.attention.query.weight, decoder.attention.v, of_state, decoder.join.bias)
+            self.native_look = look if look.native else None
 
     @torch.no_grad()
     def advance(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
@@ -170,32 +172,21 @@ class Writer:
         else:
             x = torch.cat((nn.functional.embedding(tokens, self.words), state.fed), 1)
             y, inner = self.layers.step(x, state.inner)
-        vectors = self.look(y, state.memory, state.each)
+        memory = None if state.sight is None else state.sight.memory
+        if self.native_look is None or memory is None or memory.keys is None:
+            vectors, _ = self.decoder.look(y, state.sight, state.asked)
+        else:
+            vectors = self.native_look(y, memory.keys, memory.values, memory.sequences(state.asked))
         fed = None if state.fed is None else vectors
         return vectors if self.project is None else self.project(vectors), replace(state, inner=inner, fed=fed)
 
-    def look(self, y: Tensor, memory: Memory | None, each: int) -> Tensor:
-        """The layers' output (N, H) → vectors (N, H), as `Decoder.look`, for a memory of `value`."""
-        attention, join = self.decoder.attention, self.decoder.join
-        if attention is None or join is None or memory is None:
-            return y
-        if self.native_look is not None:
-            return self.native_look(y, memory.keys, memory.values, memory.lengths, each)
-        # rows of one source are to its memory what steps are in training: several queries at once
-        context, _ = attention.attend(y.unflatten(0, (-1, each)).transpose(0, 1), memory)
-        seen = context.transpose(0, 1).flatten(0, 1)
-        return torch.addmm(seen, y, self.of_state.T).add_(join.bias).tanh_()
-
 
 class DecoderStepper:
-    """A decoder before some encoded sources, as `carousel.decoding.search` sees it; one item for each source.
+    """A decoder before some encoded sources, as `carousel.decoding.search` sees it; one item for each source."""
 
-    `memory` has been prepared with the writer's `value`.
-    """
-
-    def __init__(self, writer: Writer, memory: Memory | None, state: Any) -> None:
+    def __init__(self, writer: Writer, sight: Sight | None, state: Any) -> None:
         self.writer = writer
-        self.memory = memory
+        self.sight = sight
         self.state = state
         self.vocab_size = writer.predict.vocab
         self.device = writer.words.device
@@ -203,7 +194,8 @@ class DecoderStepper:
     def start(self, items: int) -> Rows:
         decoder = self.writer.decoder
         fed = self.writer.words.new_zeros(items, decoder.size) if decoder.feeding else None
-        return Rows(Branches(self.state), fed, torch.arange(items, device=self.device), self.memory)
+        sources = torch.arange(items, device=self.device)
+        return Rows(Branches(self.state), fed, sources, self.sight, torch.ones_like(sources))
 
     def step(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
         vectors, state = self.writer.advance(tokens, state)
@@ -220,10 +212,7 @@ class DecoderStepper:
     def select(self, state: Rows, rows: Tensor) -> Rows:
         inner = state.inner.select(rows)
         fed, sources = select_rows((state.fed, state.sources), rows)
-        if self.memory is None or torch.equal(sources, state.sources):
+        if self.sight is None or torch.equal(sources, state.sources):
             return replace(state, inner=inner, fed=fed, sources=sources)
-        kept, counts = sources.unique_consecutive(return_counts=True)
-        each = int(counts[0]) if bool((counts == counts[0]).all()) else 1
-        kept = kept if each > 1 else sources
-        same = torch.equal(kept, state.sources[:: state.each])
-        return Rows(inner, fed, sources, state.memory if same else self.memory.select(kept), each)
+        kept, asked = sources.unique_consecutive(return_counts=True)
+        return Rows(inner, fed, sources, self.sight.select(kept), asked)

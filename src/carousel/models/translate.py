@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,7 +12,7 @@ import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor, nn
 
-from ..attention import AttentionName, Memory, Real, make_attention
+from ..attention import AttentionName, Real, make_attention
 from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
@@ -21,7 +21,7 @@ from ..kernels.generation import Predictor
 from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
-from .decoder import Bridge, Decoder, DecoderStepper, InitName, Writer
+from .decoder import Bridge, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
@@ -206,32 +206,29 @@ class Translator(Task):
         """(V, E) if tied, else (V, H)."""
         return self.target_embedder.weight if self.output is None else self.output
 
-    def read(
-        self, source: Tensor, lengths: Tensor, value: Callable[[Tensor], Tensor] | None = None
-    ) -> tuple[Memory | None, Any]:
-        """source (S, B) → the memory that the decoder looks at, or what `value` makes of it, and the state it begins
-        with."""
+    def read(self, source: Tensor, lengths: Tensor) -> tuple[Sight | None, Any]:
+        """source (S, B) → what the decoder looks at, and the state it begins with."""
         encoded, final = self.encoder(self.drop(self.source_embedder(source)), lengths=lengths)
-        return self.decoder.prepare(encoded, lengths, value=value, drop=self.drop), self.bridge(final)
+        return self.decoder.prepare(encoded, lengths, self.drop), self.bridge(final)
 
     def write(self, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         """What the output layer sees at each real step, (N, E or H), given the true tokens; what it should say, (N,);
         and attention (T, B, S)."""
         real = Real(batch.lengths, len(batch.inputs))
-        memory, state = self.read(batch.source, batch.source_lengths)
+        sight, state = self.read(batch.source, batch.source_lengths)
         x = self.drop(self.target_embedder(batch.inputs))
-        vectors, weights = self.decoder(x, memory, state, real)
+        vectors, weights = self.decoder(x, sight, state, real)
         return self._finish(vectors), real.take(batch.targets), weights
 
     def write_freely(self, batch: PairBatch, share: float) -> tuple[Tensor, Tensor]:
         """As `write`, but a step reads the true token with probability `share` only, else the model's own."""
-        memory, state = self.read(batch.source, batch.source_lengths)
+        sight, state = self.read(batch.source, batch.source_lengths)
         fed = batch.inputs.new_zeros(batch.inputs.shape[1], self.decoder.size, dtype=self.bias.dtype)
         tokens, found = batch.inputs[0], []
         predict = self._predictor()
         for t in range(len(batch.inputs)):
             x = self.drop(self.target_embedder(tokens))
-            fed, _, state = self.decoder.step(x, fed, memory, state)
+            fed, _, state = self.decoder.step(x, fed, sight, state)
             found.append(self._finish(fed))
             if t + 1 < len(batch.inputs):
                 with torch.no_grad():
@@ -287,7 +284,7 @@ class Translator(Task):
     def stepper(self, source: Tensor, lengths: Tensor, writer: Writer | None = None) -> DecoderStepper:
         """This model before some sources, (S, B) with lengths (B,), as a search sees it; `writer`: made before."""
         writer = writer or self.writer()
-        return DecoderStepper(writer, *self.read(source, lengths, writer.value))
+        return DecoderStepper(writer, *self.read(source, lengths))
 
     def attention_weights(self, batch: PairBatch) -> Tensor | None:
         """Where each step of a batch looks, (T, B, S); None without attention."""
