@@ -55,27 +55,27 @@ class Real:
 
     def take(self, x: Tensor) -> Tensor:
         """x (T, B, ...) → (N, ...)."""
-        return Taken.apply(x.flatten(0, 1), self.rows)
+        flat = x.flatten(0, 1)
+        return Taken.apply(flat, self.rows) if takes(flat) else flat.index_select(0, self.rows)
 
     def put(self, x: Tensor) -> Tensor:
         """x (N, ...) → (T, B, ...), 0 where nothing is real."""
-        whole = Put.apply(x, self.rows, self.steps * len(self.lengths))
+        size = self.steps * len(self.lengths)
+        if takes(x):
+            whole = Put.apply(x, self.rows, size)
+        else:
+            whole = x.new_zeros(size, *x.shape[1:]).index_copy(0, self.rows, x)
         return whole.unflatten(0, (self.steps, len(self.lengths)))
 
 
 class Taken(torch.autograd.Function):
     """Rows of x, each at most once, so that its derivative has nothing to add up: it puts them back."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(x: Tensor, rows: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.size = len(x)
         return x.index_select(0, rows)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
-        ctx.size = len(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -85,16 +85,10 @@ class Taken(torch.autograd.Function):
 class Put(torch.autograd.Function):
     """The other way: x as the rows of zeros, `size` rows in all."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(x: Tensor, rows: Tensor, size: int) -> Tensor:
-        whole = block(x, size, *x.shape[1:]).zero_() if takes(x) else x.new_zeros(size, *x.shape[1:])
-        return whole.index_copy_(0, rows, x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
+    def forward(ctx: Any, x: Tensor, rows: Tensor, size: int) -> Tensor:
+        ctx.save_for_backward(rows)
+        return block(x, size, *x.shape[1:]).zero_().index_copy_(0, rows, x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:

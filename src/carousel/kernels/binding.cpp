@@ -284,6 +284,14 @@ void bind(nb::module_& module, const std::string& suffix) {
     run_dropout<T>(call, threads);
   }, nb::call_guard<nb::gil_scoped_release>());
 
+  // (pointer, how many numbers) of each tensor
+  module.def(("squares" + suffix).c_str(), [](const std::vector<std::pair<std::uintptr_t, long>>& tensors, int threads) {
+    std::vector<Numbers<T>> numbers;
+    for (const auto& [data, count] : tensors) numbers.push_back({reinterpret_cast<const T*>(data), count});
+    nb::gil_scoped_release release;
+    return run_squares<T>(numbers, threads);
+  });
+
   using A = AdditiveLook<T>;
   nb::class_<A> look(module, ("AdditiveLook" + suffix).c_str());
   look.def("__init__", [](A* self, long query, long size, long out, std::array<std::uintptr_t, 3> at) {

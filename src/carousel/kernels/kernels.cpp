@@ -72,6 +72,11 @@ void run_dropout(const Dropout<T>& call, int threads) {
 }
 
 template <class T>
+double run_squares(const std::vector<Numbers<T>>& tensors, int threads) {
+  return squares<T>(tensors, threads);
+}
+
+template <class T>
 void run_predict(const Prediction<T>& call, OutputPanels<T>& panels, int threads) {
   predict<T>(call, panels, threads);
 }
@@ -90,6 +95,7 @@ template void run_output(const Output<CAROUSEL_REAL>&);
 template void run_attend(const Attend<CAROUSEL_REAL>&, int);
 template void run_look(const Look<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_dropout(const Dropout<CAROUSEL_REAL>&, int);
+template double run_squares(const std::vector<Numbers<CAROUSEL_REAL>>&, int);
 template void run_predict(const Prediction<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_rank(const Ranking<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL>&, int);
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);

@@ -7,6 +7,7 @@
 #include "cell.hpp"
 #include "choose.hpp"
 #include "dropout.hpp"
+#include "norm.hpp"
 #include "output.hpp"
 #include "rank.hpp"
 
@@ -30,6 +31,9 @@ void run_look(const Look<T>&, OutputPanels<T>&, int threads);
 
 template <class T>
 void run_dropout(const Dropout<T>&, int threads);
+
+template <class T>
+double run_squares(const std::vector<Numbers<T>>&, int threads);
 
 // The output layer for a few rows, all of it or its best, and the choice of a token from each: log-probabilities in,
 // tokens out.

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
+from ..kernels.norm import total_norm
 from .settings import Settings
 
 
@@ -44,7 +45,7 @@ def clip_norm(parameters: Iterable[nn.Parameter], limit: float) -> float:
     tensor([0.6000, 0.8000])
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = float(nn.utils.get_total_norm(gradients, foreach=True))
+    norm = total_norm(gradients)
     if limit < norm < math.inf:
         torch._foreach_mul_(gradients, limit / norm)
     return norm
