@@ -110,20 +110,47 @@ BATCH = [([4, 5, 6], [7, 8]), ([9], [4, 4, 4, 5]), ([5, 5], [])]
 # ---------------------------------------------------------------- the network
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
-@pytest.mark.parametrize("given", [{}, {"cell": "gru", "layers": 2, "init": "last"}, {"bidirectional": False}])
+def one_by_one(model, batch):
+    """Vectors and weights of each step, all sequences at every one, by the layers' own step."""
+    sight, state = model.read(batch.source, batch.source_lengths)
+    fed = torch.zeros(batch.inputs.shape[1], model.decoder.size).double()
+    for tokens in batch.inputs:
+        x = model.target_embedder(tokens)
+        y, state = model.decoder.layers.step(torch.cat((x, fed), 1) if model.decoder.feeding else x, state)
+        fed, seen = model.decoder.look(y, sight, torch.ones_like(tokens))
+        yield fed, seen
+
+
+STEPPED = [
+    {}, {"cell": "gru", "layers": 2, "init": "last"}, {"bidirectional": False}, {"input_feeding": True},
+    {"input_feeding": True, "cell": "gru", "layers": 2}, {"input_feeding": True, "cell": "layernorm", "init": "zeros"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attention", "given"),
+    [(kind, given) for kind in ATTENTIONS for given in STEPPED if kind != "none" or "input_feeding" not in given],
+)
 def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
     model = untrained(attention=attention, **given).double()
     batch = batch_of(*BATCH)
     vectors, weights = write(model, batch)
-    sight, state = model.read(batch.source, batch.source_lengths)
-    for t in range(len(batch.inputs)):
-        vector, seen, state = model.decoder.step(model.target_embedder(batch.inputs[t]), None, sight, state)
+    losses = [vectors.new_zeros(()), vectors.new_zeros(())]
+    for t, (vector, seen) in enumerate(one_by_one(model, batch)):
         real = t < batch.lengths
-        torch.testing.assert_close(vectors[t, real], model._finish(vector)[real])
+        mine, right = vectors[t, real], model._finish(vector)[real]
+        torch.testing.assert_close(mine, right)
         assert (seen is None) == (attention == "none")
         if seen is not None:
             torch.testing.assert_close(weights[t, real], seen[real])
+        factor = torch.randn_like(mine)
+        losses = [loss + (found * factor).sum() for loss, found in zip(losses, (mine, right), strict=True)]
+    parameters = list(model.parameters())
+    found, right = (torch.autograd.grad(loss, parameters, allow_unused=True) for loss in losses)
+    for a, b in zip(found, right, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize(

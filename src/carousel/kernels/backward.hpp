@@ -17,6 +17,7 @@ struct Returning {
   std::vector<long> offset;        // of each step of the chunk in the list of its rows
   std::vector<long> times, batch;  // of each row of the chunk
   long total = 0, t = 0;
+  bool alone = false;  // this thread has rows of its own, and all units
   long from = 0, to = 0, p_from = 0, p_to = 0;  // blocks of units, panels of h
   std::vector<const T*> at, c, c_, h_, d_out, delta_all, d_h_all;
   std::vector<T*> delta, d_h, m, carry_h, carry_c, through, d_m;
@@ -50,13 +51,13 @@ class Backward {
     for (long u = from; u < to; u++) sum[u] += carry[u], carry[u] = 0;
   }
 
-  // d_x (T, B, I): where this direction's ∂L/∂x goes, or is added.
-  Backward(const Layer<T>& layer, const CellKernel<T>& cell, long index, T* d_x, Into into)
+  // d_x (T, B, I): where this direction's ∂L/∂x goes, or is added. `whole`: all steps are one chunk.
+  Backward(const Layer<T>& layer, const CellKernel<T>& cell, long index, T* d_x, Into into, bool whole = false)
       : layer(layer), d(layer.direction[index]), schedule(layer, index == 1), cell(cell),
         size(cell.planes, layer.hidden), index(index), d_x(d_x), into_x(into) {
     const int gates = cell.gates;
     const long B = layer.batch, P = layer.projected, I = layer.input;
-    chunk = std::min(layer.steps, std::max(1L, 512 / B));
+    chunk = whole ? layer.steps : std::min(layer.steps, std::max(1L, 512 / B));
     most = chunk * B;
     d_row = padded<T>(cell.d_planes * size.plane);
     h_row = padded<T>(up(P, panel<T>));
@@ -95,20 +96,13 @@ class Backward {
   }
 
   void run(const Team& team) {
-    const bool alone = team.size == 1 || split_rows(layer, cell.gates, team.size);
     Returning<T> my;
-    list(my, team, alone);
-    pack(team);
-    const Team inner{team.barrier, alone ? 0 : team.rank, alone ? 1 : team.size};
-    size.share(inner, my.from, my.to);
-    if (projects()) inner.share(p_panels, my.p_from, my.p_to);
-    else my.p_from = my.from, my.p_to = my.to;
-    team.sync();
+    begin(my, team);
     bool first = true;
     for (long s1 = layer.steps; s1 > 0; s1 -= chunk) {
       const long s0 = std::max(0L, s1 - chunk);
       list_rows(my, s0, s1);
-      for (long s = s1 - 1; s >= s0; s--) step(my, inner, s, s0);
+      for (long s = s1 - 1; s >= s0; s--) step(my, inner(my, team), s, s0);
       fill_arguments(my, team);
       team.sync();
       if (my.total) {
@@ -119,9 +113,38 @@ class Backward {
         first = false;
       }
     }
-    if (!inner.rank) clear_padding(my);
+    if (!inner(my, team).rank) clear_padding(my);
     team.sync();
     finish(team, first);
+  }
+
+  // The same a step a call, forwards in time only and all of it one chunk: `step_back` for each step, from the last; it
+  // has this step's ∂L/∂x, which may be what the ∂L/∂h of the step before waits for. Then `end`.
+  void begin_steps(Returning<T>& my, const Team& team) {
+    begin(my, team);
+    list_rows(my, 0, layer.steps);
+    my.offset.push_back(my.total);
+  }
+
+  void step_back(Returning<T>& my, const Team& team, long t) {
+    step(my, inner(my, team), t, 0);
+    team.sync();
+    if (!d_x) return;
+    long from, to;
+    team.share(i_panels, from, to);  // few rows: each thread reads a part of the weights
+    input_gradient(my, my.offset[t], my.offset[t + 1], from, to);
+  }
+
+  void end(Returning<T>& my, const Team& team) {
+    fill_arguments(my, team);
+    team.sync();
+    if (my.total) {
+      pack_chunk(my, team);
+      team.sync();
+      weight_gradients(my, team, true);
+      team.sync();
+    }
+    finish(team, !my.total);
   }
 
  private:
@@ -142,6 +165,22 @@ class Backward {
 
   static T* T_of(const Buffer<T>& b) { return b; }
   long m_row() const { return padded<T>(h_panels * panel<T>); }
+
+  void begin(Returning<T>& my, const Team& team) {
+    my.alone = team.size == 1 || split_rows(layer, cell.gates, team.size);
+    list(my, team, my.alone);
+    pack(team);
+    const Team within = inner(my, team);
+    size.share(within, my.from, my.to);
+    if (projects()) within.share(p_panels, my.p_from, my.p_to);
+    else my.p_from = my.from, my.p_to = my.to;
+    team.sync();
+  }
+
+  // Those that share a step: all threads, or each is alone with its rows.
+  static Team inner(const Returning<T>& my, const Team& team) {
+    return {team.barrier, my.alone ? 0 : team.rank, my.alone ? 1 : team.size};
+  }
 
   void list(Returning<T>& my, const Team& team, bool alone) const {
     my.rows = schedule.rows(alone ? team.rank : 0, alone ? team.size : 1, &my.places);
@@ -313,13 +352,18 @@ class Backward {
     if (!d_x) return;
     long from, to;
     team.share(my.total, from, to);
+    input_gradient(my, from, to, 0, i_panels);
+  }
+
+  // Rows [from, to) of the chunk, panels [p0, p1) of x.
+  void input_gradient(Returning<T>& my, long from, long to, long p0, long p1) {
     my.a_rows.clear(), my.c_rows.clear();
     for (long k = from; k < to; k++) {
       my.a_rows.push_back(delta + k * d_row);
       my.c_rows.push_back(d_x + (my.times[k] * layer.batch + my.batch[k]) * layer.input);
     }
     const Packed<T> w{packed_ih, cell.gates * size.plane, nullptr, layer.input, nullptr};
-    multiply<T>(to - from, my.a_rows.data(), cell.x_plane * size.plane, w, 0, i_panels, my.c_rows.data(), into_x);
+    multiply<T>(to - from, my.a_rows.data(), cell.x_plane * size.plane, w, p0, p1, my.c_rows.data(), into_x);
   }
 
   // δ transposed, and what it meets in panels.

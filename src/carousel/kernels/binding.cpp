@@ -227,6 +227,18 @@ void bind(nb::module_& module, const std::string& suffix) {
     nb::gil_scoped_release release;
     run_backward(self, kernel);
   });
+  struct Walked {
+    std::unique_ptr<Walking<T>> walk;
+  };
+  nb::class_<Walked> walked(module, ("Walk" + suffix).c_str());
+  walked.def("__init__", [](Walked* self, const L& layer, const std::string& cell) {
+    new (self) Walked{make_walk<T>(layer, kernel_of<T>(cell))};
+  });
+  walked.def_prop_ro("layer", [](Walked& self) -> L& { return self.walk->layer; }, nb::rv_policy::reference_internal);
+  walked.def("forward", [](Walked& self, long t) { self.walk->forward(t); }, nb::call_guard<nb::gil_scoped_release>());
+  walked.def("backward", [](Walked& self, long t) { self.walk->backward(t); }, nb::call_guard<nb::gil_scoped_release>());
+  walked.def("finish", [](Walked& self) { self.walk->finish(); }, nb::call_guard<nb::gil_scoped_release>());
+
   nb::class_<Stream<T>> stream(module, ("Stream" + suffix).c_str());
   stream.def("__init__", [](Stream<T>* self, const std::string& cell) { new (self) Stream<T>{cell, {}, {}, {}}; });
   stream.def("add", [](Stream<T>& self, const L& layer) { self.layers.push_back(layer); });
@@ -371,6 +383,7 @@ double peak(int threads) {
 }  // namespace
 
 NB_MODULE(CAROUSEL_MODULE, module) {
+  nb::set_leak_warnings(false);  // a graph that is alive at exit holds what its steps need, and torch does not take it down
   nb::class_<Samplers>(module, "Samplers").def(nb::init<const std::vector<std::pair<int, double>>&>());
   bind<float>(module, "32");
   bind<double>(module, "64");

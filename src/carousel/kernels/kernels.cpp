@@ -52,6 +52,11 @@ void run_backward(const Layer<T>& layer, const CellKernel<T>& cell) {
 }
 
 template <class T>
+std::unique_ptr<Walking<T>> make_walk(const Layer<T>& layer, const CellKernel<T>& cell) {
+  return std::make_unique<Walk<T>>(layer, cell);
+}
+
+template <class T>
 void run_output(const Output<T>& call) {
   cross_entropy<T>(call);
 }
@@ -101,6 +106,7 @@ template void run_rank(const Ranking<CAROUSEL_REAL>&, OutputPanels<CAROUSEL_REAL
 template void run_choose(const Choices<CAROUSEL_REAL>&, const std::vector<Sampler>&, int);
 template void run_forward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template void run_backward(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
+template std::unique_ptr<Walking<CAROUSEL_REAL>> make_walk(const Layer<CAROUSEL_REAL>&, const CellKernel<CAROUSEL_REAL>&);
 template const CellKernel<CAROUSEL_REAL>* find_kernel<CAROUSEL_REAL>(const std::string&);
 
 }  // namespace carousel

@@ -10,6 +10,7 @@
 #include "norm.hpp"
 #include "output.hpp"
 #include "rank.hpp"
+#include "walk.hpp"
 
 namespace carousel {
 
@@ -18,6 +19,10 @@ template <class T>
 void run_forward(const Layer<T>&, const CellKernel<T>&);
 template <class T>
 void run_backward(const Layer<T>&, const CellKernel<T>&);
+
+// A layer a step a call, in training.
+template <class T>
+std::unique_ptr<Walking<T>> make_walk(const Layer<T>&, const CellKernel<T>&);
 
 // The output layer: losses, and the gradients that have a place to go.
 template <class T>

@@ -6,6 +6,7 @@ from .path import Path
 from .recurrent import Recurrent
 from .standard import GRU, LSTM, RNN, CoupledLSTM, LayerNormLSTM, PeepholeLSTM, ResetBeforeGRU
 from .trace import Clamp, Trace
+from .walk import Walker
 
 __all__ = [
     "GRU",
@@ -22,4 +23,5 @@ __all__ = [
     "ResetBeforeGRU",
     "Steps",
     "Trace",
+    "Walker",
 ]

@@ -15,7 +15,7 @@ from ..attention import Additive, Attention, Memory, Real
 from ..decoding import select_rows
 from ..kernels.attention import AdditiveLook
 from ..kernels.generation import Predictor
-from ..layers import Branches, Steps
+from ..layers import Branches, Steps, Walker
 
 InitName = Literal["bridge", "last", "zeros"]
 
@@ -117,21 +117,58 @@ class Decoder(nn.Module):
             y, _ = self.layers(x, state, lengths=real.lengths)
             found, seen = self.look(real.take(y), sight, real.lengths)
             return found, None if seen is None else real.put(seen)
-        vectors, weights = [], []
-        fed = x.new_zeros(x.shape[1], self.size)
-        for step in x:
-            fed, seen, state = self.step(step, fed, sight, state)
-            vectors.append(fed)
-            weights.append(seen)
-        return real.take(torch.stack(vectors)), torch.stack(weights)  # type: ignore[arg-type]
+        course = Course(self, sight, state, real)
+        for given in x.flatten(0, 1).index_select(0, course.rows).split(course.going):
+            course.step(given)
+        return course.vectors, course.weights
 
-    def step(self, x: Tensor, fed: Tensor | None, sight: Sight | None, state: Any) -> tuple[Tensor, Tensor | None, Any]:
-        """One step: x (B, E) and the vector of the step before (B, H) → vector (B, H), weights (B, S), state."""
-        if self.feeding:
-            assert fed is not None
-            x = torch.cat((x, fed), 1)
-        y, state = self.layers.step(x, state)
-        return *self.look(y, sight, torch.ones(len(y), dtype=torch.int64, device=y.device)), state
+
+class Course:
+    """A decoder's way through a batch in training, a step at a time; what has ended costs nothing.
+
+    At each step the sequences that have it come in the order of their lengths, the longest first: `order[:n]`, with
+    `n = going[t]`.
+    """
+
+    def __init__(self, decoder: Decoder, sight: Sight | None, state: Any, real: Real) -> None:
+        self.decoder, self.sight, self.real = decoder, sight, real
+        lengths = real.lengths
+        self.order = lengths.argsort(descending=True, stable=True)
+        self.going = [n for t in range(real.steps) if (n := int((lengths > t).sum()))]
+        self.walker = Walker(decoder.layers, self.going, select_rows(state, self.order, 1))
+        steps = (t * len(lengths) + self.order[:n] for t, n in enumerate(self.going))
+        self.rows = torch.cat([self.order[:0], *steps])  # (N,): where each is in (T, B)
+        like = next(decoder.parameters())
+        nothing = like.new_zeros(len(lengths), decoder.size)  # what is fed to the first step
+        self.found, self.seen = [nothing], [] if sight is None else [nothing.new_zeros(0, sight.memory.most)]
+
+    def step(self, x: Tensor) -> Tensor:
+        """x (n, E): the tokens before, as vectors → vectors (n, H)."""
+        n = len(x)
+        if self.decoder.feeding:
+            x = torch.cat((x, self.found[-1][:n]), 1)
+        asking = self.order[:n]
+        sight = None if self.sight is None else self.sight.select(asking)
+        vectors, weights = self.decoder.look(self.walker.step(x), sight, torch.ones_like(asking))
+        self.found.append(vectors)
+        if weights is not None:
+            self.seen.append(weights)
+        return vectors
+
+    @property
+    def vectors(self) -> Tensor:
+        """Those of all steps, (N, H), as `Real` has them."""
+        return self._in_order(torch.cat([self.found[0][:0], *self.found[1:]]))
+
+    @property
+    def weights(self) -> Tensor | None:
+        """Attention weights (T, B, S)."""
+        return self.real.put(self._in_order(torch.cat(self.seen))) if self.seen else None
+
+    def _in_order(self, x: Tensor) -> Tensor:
+        place = torch.empty(self.real.steps * len(self.order), dtype=torch.int64, device=x.device)
+        place[self.rows] = torch.arange(len(self.rows), device=x.device)
+        return x.index_select(0, place[self.real.rows])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ..kernels.generation import Predictor
 from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
 from ..training import Data, Loss, Settings, Task, key
-from .decoder import Bridge, Decoder, DecoderStepper, InitName, Sight, Writer
+from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
@@ -222,21 +222,18 @@ class Translator(Task):
 
     def write_freely(self, batch: PairBatch, share: float) -> tuple[Tensor, Tensor]:
         """As `write`, but a step reads the true token with probability `share` only, else the model's own."""
-        sight, state = self.read(batch.source, batch.source_lengths)
-        fed = batch.inputs.new_zeros(batch.inputs.shape[1], self.decoder.size, dtype=self.bias.dtype)
-        tokens, found = batch.inputs[0], []
-        predict = self._predictor()
-        for t in range(len(batch.inputs)):
-            x = self.drop(self.target_embedder(tokens))
-            fed, _, state = self.decoder.step(x, fed, sight, state)
-            found.append(self._finish(fed))
-            if t + 1 < len(batch.inputs):
-                with torch.no_grad():
-                    own = predict(found[t].detach()).argmax(1)
-                    true = torch.rand(own.shape) < share
-                    tokens = torch.where(true, batch.inputs[t + 1], own)
         real = Real(batch.lengths, len(batch.inputs))
-        return real.take(torch.stack(found)), real.take(batch.targets)
+        sight, state = self.read(batch.source, batch.source_lengths)
+        course = Course(self.decoder, sight, state, real)
+        true = batch.inputs.index_select(1, course.order)
+        predict, own = self._predictor(), true[0]
+        for t, n in enumerate(course.going):
+            taught = torch.rand(n, device=own.device) < (share if t else 1)
+            tokens = torch.where(taught, true[t, :n], own[:n])
+            vectors = course.step(self.drop(self.target_embedder(tokens)))
+            with torch.no_grad():
+                own = predict(self._finish(vectors.detach())).argmax(1)
+        return self._finish(course.vectors), real.take(batch.targets)
 
     def _finish(self, vectors: Tensor) -> Tensor:
         return self.drop(vectors if self.project is None else self.project(vectors))

@@ -1,0 +1,69 @@
+"""Layers a step at a time, with gradients: for a decoder that reads what it has found itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..cells.base import Weights
+from ..kernels.dropout import dropout
+from ..kernels.walk import Walk
+from . import fused
+from .recurrent import Recurrent
+
+
+class Walker:
+    """A layer, one way, a step at a time in training. Sequences end one after the other, the last ones first.
+
+    `going` says how many have each step, of B at first; `state` is as the layer has it, (layers, B, H) each.
+
+    >>> lstm = carousel.LSTM(8, 16)
+    >>> walker = Walker(lstm, [3, 3, 1], None)
+    >>> [walker.step(torch.randn(n, 8)).shape[0] for n in (3, 3, 1)]
+    [3, 3, 1]
+    """
+
+    def __init__(self, layer: Recurrent, going: Sequence[int], state: Any) -> None:
+        self.layer = layer
+        self.state = state
+        self.walks: list[Walk] | None = None
+        noisy = layer.zoneout or (
+            layer.training and (layer.recurrent_dropout or layer.weight_drop or layer.variational)
+        )
+        weight: Any = layer.weight_ih_l0
+        if (
+            not going
+            or noisy
+            or layer.bidirectional
+            or torch.compiler.is_compiling()
+            or fused.obstacle(layer, weight) is not None
+        ):
+            return
+        if state is None:
+            if layer.learn_initial_state:
+                return
+            sizes = [layer.state_size(name) for name in layer.cell.states]
+            state = [weight.new_zeros(layer.num_layers, going[0], size) for size in sizes]
+        parts = [state] if isinstance(state, Tensor) else state
+        self.walks = [
+            Walk(layer.cell, Weights(layer.cell, layer._parameters_of(k, 0)), going, [part[k] for part in parts])
+            for k in range(layer.num_layers)
+        ]
+
+    def step(self, x: Tensor) -> Tensor:
+        """x (n, I) of those that go on → output (n, P)."""
+        if self.walks is None:
+            if self.state is not None:
+                whole = isinstance(self.state, Tensor)
+                parts = [part[:, : len(x)].contiguous() for part in ((self.state,) if whole else self.state)]
+                self.state = parts[0] if whole else tuple(parts)
+            y, self.state = self.layer.step(x, self.state)
+            return y
+        for k, walk in enumerate(self.walks):
+            if k and self.layer.training:
+                x = dropout(x, self.layer.dropout)
+            x = walk.step(x)
+        return x
