@@ -158,11 +158,18 @@ def test_sizes_that_cannot_be_compared(kind):
         ((2, 3, 4), (5, 3, 9), None, r"memory must be \(S, B, 4\), got \(5, 3, 9\)"),
         ((2, 2, 4), (5, 3, 4), None, r"query must be \(T, 3, 4\), got \(2, 2, 4\)"),
         ((2, 3, 4), (5, 3, 4), [1, 2], r"lengths must be \(3,\) as memory is, got \(2,\)"),
+        ((2, 3, 4), (5, 3, 4), [1, 6, 2], r"lengths\[1\] is 6, but memory has 5 places"),
+        ((2, 3, 4), (5, 3, 4), [1, 2, -1], r"lengths\[2\] is -1, but memory has 5 places"),
     ],
 )
 def test_wrong_shapes(query, memory, lengths, said):
     with pytest.raises(ValueError, match=said):
-        Dot(4)(torch.zeros(query), torch.zeros(memory), None if lengths is None else torch.tensor(lengths))
+        Dot(4)(torch.zeros(query), torch.zeros(memory), lengths)
+
+
+def test_lengths_are_integers():
+    with pytest.raises(TypeError, match=r"lengths must be integers, got a tensor of torch\.float32"):
+        Dot(4)(torch.zeros(2, 1, 4), torch.zeros(3, 1, 4), torch.tensor([2.5]))
 
 
 def test_an_unknown_name():

@@ -19,7 +19,7 @@ Location     (W q)[place]                 what stands there does not matter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import torch
@@ -136,7 +136,7 @@ class Attention(nn.Module):
     def prepare(
         self,
         memory: Tensor,
-        lengths: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
         value: Callable[[Tensor], Tensor] | None = None,
         drop: Callable[[Tensor], Tensor] | None = None,
     ) -> Memory:
@@ -152,9 +152,7 @@ class Attention(nn.Module):
             counts = torch.full((sequences,), steps, device=memory.device)
             places = memory.transpose(0, 1).flatten(0, 1)
         else:
-            if lengths.shape != (sequences,):
-                raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(lengths.shape)}")
-            counts = lengths.to(memory.device, torch.int64).clamp(0, steps)
+            counts = read_lengths(lengths, steps, sequences).to(memory.device, torch.int64)
             places = Real(counts, steps).take(memory)
         places = places if drop is None else drop(places)
         values, keys = places if value is None else value(places), self.make_keys(places)
@@ -181,7 +179,9 @@ class Attention(nn.Module):
         context, weights = (x.unflatten(0, (sequences, len(query))).transpose(0, 1) for x in made)
         return context, weights
 
-    def forward(self, query: Tensor, memory: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, query: Tensor, memory: Tensor, lengths: Tensor | Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S)."""
         return self.attend(query, self.prepare(memory, lengths))
 
@@ -195,6 +195,24 @@ class Attention(nn.Module):
                 f"{name} compares a query with the memory itself, so both need one size; got "
                 f"query_size={self.query_size}, memory_size={self.memory_size}. General or Additive take any sizes"
             )
+
+
+def read_lengths(lengths: Tensor | Sequence[int], steps: int, sequences: int) -> Tensor:
+    """`lengths` as a tensor (B,), if they can be those of a memory (S, B, ·).
+
+    >>> read_lengths([3, 0], 3, 2)
+    tensor([3, 0])
+    """
+    found = torch.as_tensor(lengths)
+    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
+        raise TypeError(f"lengths must be integers, got a tensor of {found.dtype}")
+    if found.shape != (sequences,):
+        raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(found.shape)}")
+    outside = (found < 0) | (found > steps)
+    if bool(outside.any()):
+        at = int(outside.nonzero()[0])
+        raise ValueError(f"lengths[{at}] is {int(found[at])}, but memory has {steps} places")
+    return found
 
 
 class Additive(Attention):

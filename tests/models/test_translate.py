@@ -406,8 +406,9 @@ def test_wishes_that_cannot_be(trained, wish, said):
         ({"attention": "dot", "decoder_hidden": 7}, "dot needs decoder_hidden to be 12"),
         ({"init": "last", "decoder_hidden": 7}, "init: last needs decoder_hidden to be 12"),
         ({"init": "last", "decoder_layers": 2}, "init: last needs a decoder with no more layers"),
-        ({"attention": "cosine"}, "attention: "),
-        ({"train": ["a", "b", "c"]}, "train: "),
+        ({"attention": "cosine"}, "attention: .*'none'"),
+        ({"train": ["a", "b", "c"]}, "train: .*two files of as many lines, or one TSV; got 3"),
+        ({"source_column": 2}, "target_column: 2 is the source_column too"),
     ],
 )
 def test_settings_that_cannot_be(settings, given, said):
@@ -505,6 +506,11 @@ def test_check(command, pairs, tmp_path):
         (["--greedy", "--beam", "2"], "it neither draws nor searches"),
         (["--beam", "2", "--top-k", "3"], "a beam searches, samplers draw"),
         (["-n", "6"], "n: a beam of 5 has at most so many"),
+        (["--prefix", "zz"], "prefix: a token of 'zz' is unknown to the model"),
+        (["--prefix", "A B C", "--max-length", "2"], "prefix: 'A B C' has 3 tokens, more than max_length, 2"),
+        (["--prefix", "A", "--prefixes", "x"], "every translation begins alike, or each has its own"),
+        (["--json", "--tree", "-"], "a tree in words is not JSON"),
+        (["--attention", "a.png", "--tree", "./a.png"], "a.png is also that of --attention"),
     ],
 )
 def test_wishes_that_cannot_be_said(command, run, texts, tmp_path, options, said):
@@ -513,6 +519,26 @@ def test_wishes_that_cannot_be_said(command, run, texts, tmp_path, options, said
     code, shown, err = command("translate", run, texts, "--out", out, *options)
     assert code and not shown and said in " ".join(err.split())
     assert out.read_text() == "kept"
+
+
+def test_one_file_for_two_things(command, run, texts, tmp_path):
+    code, shown, err = command("translate", run, texts, "--out", tmp_path / "a", "--alignment", tmp_path / "a")
+    assert (code, shown) == (2, "") and "is also that of --out; give another name" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "said"), [("A\n", "there are 1, and more lines"), ("A\n" * 9, "there are 9 for 4")]
+)
+def test_prefixes_of_another_count(command, run, texts, tmp_path, prefixes, said):
+    (tmp_path / "begin").write_text(prefixes)
+    code, shown, err = command("translate", run, texts, "--prefixes", tmp_path / "begin", "--out", tmp_path / "out")
+    assert code and not shown and said in err and not (tmp_path / "out").exists()
+
+
+def test_a_tsv_has_its_column_translated(command, run, texts, tmp_path):
+    table = tmp_path / "texts.tsv"
+    table.write_text("".join(f"{line}\tX\n" if line else "\n" for line in texts.read_text().splitlines()))
+    assert command("translate", run, table, "--quiet") == command("translate", run, texts, "--quiet")
 
 
 @pytest.mark.parametrize("option", ["--out", "--alignment"])

@@ -33,7 +33,7 @@ def demo(
     carousel demo
     echo "Dienstag, den 3. März 1998" | carousel translate demo-dates/run
     """
-    from carousel.demo import EXAMPLES, run
+    from carousel.demo import EXAMPLES, program, run
     from carousel.training.keeper import Interrupted
 
     command = shlex.join(["carousel", *sys.argv[1:]])
@@ -42,7 +42,7 @@ def demo(
     except Interrupted as stopped:
         fail(f"{stopped}; begin anew with: {command}", 130)
     typer.echo(f"{done}\n\nLook at {shlex.quote(str(done.folder / 'report.html'))}, and try your own:")
-    typer.echo(f"  echo {shlex.quote(EXAMPLES[0])} | carousel translate {shlex.quote(str(done.folder / 'run'))}")
+    typer.echo(f"  echo {shlex.quote(EXAMPLES[0])} | {program()} translate {shlex.quote(str(done.folder / 'run'))}")
 
 
 def register(app: typer.Typer) -> None:

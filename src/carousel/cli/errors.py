@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -39,6 +39,16 @@ def keep_input(name: str, out: Path | None, *inputs: Path | None) -> None:
     for path in inputs:
         if out is not None and path is not None and out.exists() and path.exists() and out.samefile(path):
             raise typer.BadParameter(f"{out} is read from; give another name", param_hint=name)
+
+
+def apart(files: Mapping[str, Path | None]) -> None:
+    """Refuse to write two things to one file; `files` are by the options that name them."""
+    seen: dict[Path, str] = {}
+    for name, path in files.items():
+        if path is None or str(path) == "-":
+            continue
+        if (other := seen.setdefault(path.resolve(), name)) != name:
+            raise typer.BadParameter(f"{path} is also that of {other}; give another name", param_hint=name)
 
 
 def usage(error: typer.TyperException) -> str:

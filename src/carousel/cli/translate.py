@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .errors import keep_input
+from .errors import apart, keep_input
 from .use import RunArgument, lines_of, load
 
 DRAWING, SEARCH, OUTPUT = "Drawing", "Beam search", "Output"
@@ -96,7 +96,8 @@ def translate(
     A line that is empty stays empty; one that is too long for the model is cut
     off; both are said on standard error. With -n several translations of each
     line are written: the line's number, score and text, with tabs between.
-    Pictures are for a few lines; those of the second are FILE-2 and so on.
+    Pictures are for at most 50 lines; those of the second are FILE-2 and so on.
+    Of a .tsv file the run's source column is translated.
 
     \b
     carousel translate run texts.txt > translated.txt
@@ -119,6 +120,15 @@ def translate(
         raise typer.BadParameter("a beam searches, samplers draw; choose one of them", param_hint="--beam")
     if alpha is not None and length != "gnmt":
         raise typer.BadParameter("alpha belongs to --length gnmt", param_hint="--alpha")
+    if prefix and prefixes is not None:
+        raise typer.BadParameter(
+            "every translation begins alike, or each has its own; choose one", param_hint="--prefix"
+        )
+    if as_json and str(tree) == "-":
+        raise typer.BadParameter(
+            "a tree in words is not JSON; give it a file, or leave --json away", param_hint="--tree"
+        )
+    apart({"--out": out, "--alignment": alignment, "--attention": attention, "--tree": tree})
     wish: dict[str, Any] = {
         **drawn, "beam": 1 if greedy else 5 if beam is None else beam, "n": n_best, "length": length,
         "completed": completed, "max_length": max_length, "unknown": unknown, "seed": seed, "tree": tree is not None,
@@ -129,7 +139,7 @@ def translate(
     looks, trees = Drawings("--attention", attention), Drawings("--tree", None if str(tree) == "-" else tree)
     model, *others = [load(folder, "translate") for folder in (run, *(ensemble or []))]
     found = model.translations(
-        lines_of(data, blank=True), ensemble=others, batch=batch,
+        sources(data, model.settings.source_column), ensemble=others, batch=batch,
         attention=alignment is not None or attention is not None or as_json,
         window=1 if data is None and sys.stdin.isatty() else 1024, **wish,
     )  # fmt: skip
@@ -159,6 +169,18 @@ def translate(
                 trees.add(number, made.tree.picture)
         looks.write()
         trees.write()
+
+
+def sources(data: Path | None, column: int) -> Iterator[str]:
+    """The lines to translate; of a .tsv file what stands in `column`, from 1."""
+    for number, line in enumerate(lines_of(data, blank=True), 1):
+        if data is None or data.suffix.lower() != ".tsv" or not line:
+            yield line
+            continue
+        cells = line.split("\t")
+        if len(cells) < column:
+            raise ValueError(f"{data}:{number}: it has no column {column}, the source_column of the run")
+        yield cells[column - 1]
 
 
 def _watched(found: Iterator[Any], data: Path | None, quiet: bool) -> Iterator[Any]:

@@ -51,7 +51,8 @@ def evaluate(
     options = {name: value for name, value in (("beam", beam), ("worst", worst)) if value is not None}
     model = load(run, "translate" if options else None, what=" and ".join(f"--{name}" for name in options))
     if len(data) > model.files:
-        raise typer.BadParameter(f"{an(model.name)} model is evaluated on one file, got {len(data)}", param_hint="DATA")
+        few = "one file" if model.files == 1 else f"{model.files} files, or one with both"
+        raise typer.BadParameter(f"{an(model.name)} model is evaluated on {few}; got {len(data)}", param_hint="DATA")
     found = model.evaluate(*data, **options)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **found}, ensure_ascii=False))

@@ -12,6 +12,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "predict.hpp"
 
@@ -356,13 +358,15 @@ class Attending {
 
 template <class T>
 void attend(const Attend<T>& call, int threads) {
-  long queries = 0, end = 0;
-  bool apart = true;  // else two sequences' threads could add to one place
+  long queries = 0;
+  std::vector<std::pair<long, long>> places;  // of each sequence: from, to
   for (long b = 0; b < call.sequences; b++) {
     queries += call.asked[b];
-    apart &= call.start[b] >= end || !call.count[b];
-    end = std::max<long>(end, call.start[b] + call.count[b]);
+    if (call.count[b]) places.emplace_back(call.start[b], call.start[b] + call.count[b]);
   }
+  std::sort(places.begin(), places.end());
+  bool apart = true;  // else two sequences' threads could add to one place
+  for (std::size_t k = 1; k < places.size(); k++) apart &= places[k].first >= places[k - 1].second;
   const double work = double(queries) * double(call.most) * double(call.size + call.out);
   if (work < double(1 << 14) || (call.d_result && !apart)) threads = 1;
   Barrier barrier(threads);

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 from torch import Tensor, nn
 
 from ..attention import AttentionName, Real, make_attention
@@ -31,8 +31,14 @@ from .translation_page import show_translations
 Files = Annotated[
     tuple[Path, ...],
     BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
-    Field(min_length=1, max_length=2),
+    AfterValidator(lambda given: _one_or_two(given)),
 ]
+
+
+def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
+    if len(files) not in (1, 2):
+        raise ValueError(f"give two files of as many lines, or one TSV; got {len(files)}")
+    return files
 
 
 class TranslateSettings(Settings):
@@ -72,7 +78,7 @@ class TranslateSettings(Settings):
     decoder_layers: int | None = key(None, "layers of the decoder; null: as the encoder", "model", ge=1)
     init: InitName = key("bridge", "how the decoder begins: a map of the encoder's last state, that state, or zeros",
                          "model")  # fmt: skip
-    attention: AttentionName | Literal["none"] = key("additive", "how the decoder looks at the source", "model")
+    attention: Literal[AttentionName, "none"] = key("additive", "how the decoder looks at the source", "model")
     attention_size: int | None = key(
         None, "units of additive attention; null: as the decoder", "model", {"attention": ("additive",)}, ge=1
     )
@@ -96,6 +102,10 @@ class TranslateSettings(Settings):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
+        if self.source_column == self.target_column:
+            raise ValueError(
+                f"target_column: {self.target_column} is the source_column too; a text is not its translation"
+            )
         if self.tied == "all" and not self.shared:
             raise ValueError("tied: all needs one vocabulary for both languages; set shared, or tie output only")
         if self.attention == "none" and self.input_feeding:

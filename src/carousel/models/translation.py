@@ -36,6 +36,7 @@ from ..decoding import (
     make_samplers,
     search,
 )
+from ..wording import counted
 
 if TYPE_CHECKING:
     from .decoder import Writer
@@ -198,6 +199,8 @@ def translate(
     while group := list(islice(waiting, window)):
         yield from _translate(models, group, first, wish, batch, attention)
         first += len(group)
+    if not isinstance(wish.prefix, str) and len(wish.prefix) > first:
+        raise ValueError(f"prefix: there are {len(wish.prefix):,} for {counted(first, 'line')}; give one for each line")
 
 
 def check_ensemble(models: Sequence[Translator]) -> None:
@@ -219,8 +222,8 @@ def _translate(
     encoded, notes = zip(*(model.read_source(line) for line in lines), strict=True)
     prefixes = [wish.prefix] * len(lines) if isinstance(wish.prefix, str) else wish.prefix[first : first + len(lines)]
     if len(prefixes) != len(lines):
-        raise ValueError("prefix must be one text, or one for each line")
-    begun = [[int(i) for i in model.target_vocabulary.encode(model.settings.read_text(text))] for text in prefixes]
+        raise ValueError(f"prefix: there are {len(wish.prefix):,}, and more lines; give one text, or one for each line")
+    begun = [_begin(model, text, wish) for text in prefixes]
     found: list[Translation | None] = [None] * len(lines)
     order = sorted((k for k, ids in enumerate(encoded) if len(ids)), key=lambda k: -len(encoded[k]))
     writers = [model.writer() for model in models]
@@ -237,6 +240,16 @@ def _translate(
     return [
         one or replace(nothing, source=line, note=note) for one, line, note in zip(found, lines, notes, strict=True)
     ]
+
+
+def _begin(model: Translator, prefix: str, wish: Wish) -> list[int]:
+    """The tokens that a translation is to begin with."""
+    ids = [int(i) for i in model.target_vocabulary.encode(model.settings.read_text(prefix))]
+    if UNK in ids and wish.unknown == "ban":
+        raise ValueError(f"prefix: a token of {prefix!r} is unknown to the model; give another, or unknown: show")
+    if wish.max_length is not None and len(ids) > wish.max_length:
+        raise ValueError(f"prefix: {prefix!r} has {len(ids)} tokens, more than max_length, {wish.max_length}")
+    return ids
 
 
 def search_batch(

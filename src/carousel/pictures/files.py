@@ -8,8 +8,10 @@ points, bars, heat maps, text) and refuses others.
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +60,10 @@ def render(figure: Any, kind: str, scale: float = 2.0) -> bytes:
     }
     # What no font here can draw is spelled out, where the file holds shapes; an SVG's reader may have the font.
     spell = (lambda text: text) if kind == "svg" else spelled
-    with rc_context(settings):
+    # matplotlib says of each character and each font what is missing, on every call; what a picture lacks is seen in it
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    with rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         drawn = _Drawing(figure, spell).draw()
         file = io.BytesIO()
         undated = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]

@@ -90,7 +90,8 @@ class Run:
         from ..models import find_task
 
         if not self.folder.is_dir():
-            raise RunError(f"{self.folder}: no such run; give a directory that carousel train made")
+            what = "a file, not a run" if self.folder.exists() else "no such run"
+            raise RunError(f"{self.folder}: {what}; give a directory that carousel train made")
         if not self.config.exists():
             raise RunError(
                 f"{self.folder}: not a run, it has no config.yaml; give a directory that carousel train made"
