@@ -157,9 +157,9 @@ def test_sizes_that_cannot_be_compared(kind):
     [
         ((2, 3, 4), (5, 3, 9), None, r"memory must be \(S, B, 4\), got \(5, 3, 9\)"),
         ((2, 2, 4), (5, 3, 4), None, r"query must be \(T, 3, 4\), got \(2, 2, 4\)"),
-        ((2, 3, 4), (5, 3, 4), [1, 2], r"lengths must be \(3,\) as memory is, got \(2,\)"),
-        ((2, 3, 4), (5, 3, 4), [1, 6, 2], r"lengths\[1\] is 6, but memory has 5 places"),
-        ((2, 3, 4), (5, 3, 4), [1, 2, -1], r"lengths\[2\] is -1, but memory has 5 places"),
+        ((2, 3, 4), (5, 3, 4), [1, 2], r"lengths must have shape \(3,\), one a sequence, got \(2,\)"),
+        ((2, 3, 4), (5, 3, 4), [1, 6, 2], r"lengths\[1\] is 6, but must lie between 0 and the 5 steps of the memory"),
+        ((2, 3, 4), (5, 3, 4), [1, 2, -1], r"lengths\[2\] is -1, but must lie between 0 and the 5 steps of the memory"),
     ],
 )
 def test_wrong_shapes(query, memory, lengths, said):

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from .kernels import takes
 from .kernels.attention import Sequences, attend
 from .kernels.ops import block
+from .layers.batch import read_lengths
 
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
@@ -148,11 +149,11 @@ class Attention(nn.Module):
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
             raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
         steps, sequences = memory.shape[:2]
-        if lengths is None:
+        counts = None if lengths is None else read_lengths(lengths, steps, sequences, memory.device, of="memory")
+        if counts is None:
             counts = torch.full((sequences,), steps, device=memory.device)
             places = memory.transpose(0, 1).flatten(0, 1)
         else:
-            counts = read_lengths(lengths, steps, sequences).to(memory.device, torch.int64)
             places = Real(counts, steps).take(memory)
         places = places if drop is None else drop(places)
         values, keys = places if value is None else value(places), self.make_keys(places)
@@ -195,24 +196,6 @@ class Attention(nn.Module):
                 f"{name} compares a query with the memory itself, so both need one size; got "
                 f"query_size={self.query_size}, memory_size={self.memory_size}. General or Additive take any sizes"
             )
-
-
-def read_lengths(lengths: Tensor | Sequence[int], steps: int, sequences: int) -> Tensor:
-    """`lengths` as a tensor (B,), if they can be those of a memory (S, B, ·).
-
-    >>> read_lengths([3, 0], 3, 2)
-    tensor([3, 0])
-    """
-    found = torch.as_tensor(lengths)
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
-        raise TypeError(f"lengths must be integers, got a tensor of {found.dtype}")
-    if found.shape != (sequences,):
-        raise ValueError(f"lengths must be ({sequences},) as memory is, got {tuple(found.shape)}")
-    outside = (found < 0) | (found > steps)
-    if bool(outside.any()):
-        at = int(outside.nonzero()[0])
-        raise ValueError(f"lengths[{at}] is {int(found[at])}, but memory has {steps} places")
-    return found
 
 
 class Additive(Attention):

@@ -89,7 +89,7 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
     if size == 0:
         raise RuntimeError(f"{kind}: input has an empty batch, {tuple(input.shape)}; at least one sequence is needed")
     if lengths is not None:
-        lengths = _read_lengths(lengths, steps, size, batched, x.device)
+        lengths = read_lengths(lengths, steps, size, x.device, batched)
     if reset is not None:
         reset = _read_reset(reset, input, batch_first, batched)
     batch = Batch(x, lengths, reset, batch_first, batched)
@@ -132,8 +132,10 @@ def _check_input(layer: Any, x: Tensor) -> None:
         )
 
 
-def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: torch.device) -> Tensor | None:
-    """`lengths` as (B) int64, None if all of them are `steps`."""
+def read_lengths(
+    lengths: Any, steps: int, size: int, device: torch.device, batched: bool = True, of: str = "input"
+) -> Tensor | None:
+    """`lengths` as (B) int64, None if all of them are `steps`; `of` says what they are those of."""
     if not isinstance(lengths, Tensor):
         try:
             lengths = torch.as_tensor(lengths)
@@ -145,14 +147,14 @@ def _read_lengths(lengths: Any, steps: int, size: int, batched: bool, device: to
         lengths = lengths.unsqueeze(0)
     if lengths.shape != (size,):
         raise ValueError(f"lengths must have shape ({size},), one a sequence, got {tuple(lengths.shape)}")
-    message = f"must lie between 0 and the {steps} steps of the input"
+    message = f"must lie between 0 and the {steps} steps of the {of}"
     if torch.compiler.is_compiling():
         torch._assert_async(((lengths >= 0) & (lengths <= steps)).all(), f"lengths {message}")
         return lengths.to(device, torch.int64)
     plain = _unwrapped(lengths)
     numbers = plain.tolist() if plain.dim() == 1 else plain.flatten().tolist()
-    least = min(numbers)
-    if least < 0 or max(numbers) > steps:
+    least = min(numbers, default=steps)
+    if least < 0 or max(numbers, default=0) > steps:
         at = ((plain < 0) | (plain > steps)).nonzero()[0]
         raise ValueError(f"lengths[{', '.join(map(str, at.tolist()))}] is {int(plain[tuple(at)])}, but {message}")
     return None if least == steps else lengths.to(device, torch.int64)

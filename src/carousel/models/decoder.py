@@ -142,8 +142,8 @@ class Course:
         nothing = like.new_zeros(len(lengths), decoder.size)  # what is fed to the first step
         self.found, self.seen = [nothing], [] if sight is None else [nothing.new_zeros(0, sight.memory.most)]
 
-    def step(self, x: Tensor) -> Tensor:
-        """x (n, E): the tokens before, as vectors → vectors (n, H)."""
+    def step(self, x: Tensor) -> None:
+        """x (n, E): the tokens before, as vectors. The vectors (n, H) are then the last of `found`."""
         n = len(x)
         if self.decoder.feeding:
             x = torch.cat((x, self.found[-1][:n]), 1)
@@ -153,7 +153,6 @@ class Course:
         self.found.append(vectors)
         if weights is not None:
             self.seen.append(weights)
-        return vectors
 
     @property
     def vectors(self) -> Tensor:

@@ -28,17 +28,18 @@ from .text import default_cache
 from .translation import Translation, Wish, perplexity, search_batch, translate
 from .translation_page import show_translations
 
-Files = Annotated[
-    tuple[Path, ...],
-    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
-    AfterValidator(lambda given: _one_or_two(given)),
-]
-
 
 def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
     if len(files) not in (1, 2):
-        raise ValueError(f"give two files of as many lines, or one TSV; got {len(files)}")
+        raise ValueError("give two files of as many lines, or one TSV")
     return files
+
+
+Files = Annotated[
+    tuple[Path, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
+    AfterValidator(_one_or_two),
+]
 
 
 class TranslateSettings(Settings):
@@ -236,13 +237,14 @@ class Translator(Task):
         sight, state = self.read(batch.source, batch.source_lengths)
         course = Course(self.decoder, sight, state, real)
         true = batch.inputs.index_select(1, course.order)
-        predict, own = self._predictor(), true[0]
+        predict = self._predictor()
         for t, n in enumerate(course.going):
-            taught = torch.rand(n, device=own.device) < (share if t else 1)
-            tokens = torch.where(taught, true[t, :n], own[:n])
-            vectors = course.step(self.drop(self.target_embedder(tokens)))
-            with torch.no_grad():
-                own = predict(self._finish(vectors.detach())).argmax(1)
+            tokens = true[t, :n]
+            if t:
+                with torch.no_grad():
+                    own = predict(self._finish(course.found[-1][:n])).argmax(1)
+                tokens = torch.where(torch.rand(n, device=own.device) < share, tokens, own)
+            course.step(self.drop(self.target_embedder(tokens)))
         return self._finish(course.vectors), real.take(batch.targets)
 
     def _finish(self, vectors: Tensor) -> Tensor:
