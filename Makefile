@@ -45,7 +45,7 @@ sanitize: $(STAMP) ## run the kernels under AddressSanitizer and UndefinedBehavi
 	@for s in $(sanitizers); do echo "$$s"; build/sanitize/$$s || exit 1; done
 
 # one for each instruction set that this processor runs
-sanitizers = $(shell $(BIN)/python -c 'from carousel import kernels; print(*("sanitize_" + s for s in kernels.supported()))')
+sanitizers = $(shell $(BIN)/python -c 'from carousel.ops import backend; print(*("sanitize_" + s for s in backend.supported()))')
 
 clean: ## remove the environment and everything else make created
 	@echo "==> removing $(VENV), build products, caches and the demo"

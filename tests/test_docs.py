@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import carousel
-import carousel.kernels
+import carousel.ops.backend
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-NATIVE = {f"carousel.kernels._{isa}" for isa in carousel.kernels.SETS}  # not every processor runs every one
+NATIVE = {f"carousel.ops._{isa}" for isa in carousel.ops.backend.SETS}  # not every processor runs every one
 MODULES = sorted({m.name for m in pkgutil.walk_packages(carousel.__path__, "carousel.")} - NATIVE)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import attention, cells, data, decoding, lab, layers, metrics, pictures
     from .cells import Cell
-    from .kernels.output import linear_cross_entropy
     from .layers import (
         GRU,
         LSTM,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         ResetBeforeGRU,
         Trace,
     )
+    from .ops.cross_entropy import linear_cross_entropy
     from .training import load
 
 __version__ = "0.1.0"
@@ -52,7 +52,7 @@ __all__ = [
 ]
 _HOMES = {
     "Cell": "cells",
-    "linear_cross_entropy": "kernels.output",
+    "linear_cross_entropy": "ops.cross_entropy",
     "load": "training",
 }  # of the names that are not in layers
 

@@ -25,10 +25,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from .kernels import takes
-from .kernels.attention import Sequences, attend
-from .kernels.ops import block
 from .layers.batch import read_lengths
+from .ops.attention import Sequences, attend
+from .ops.backend import takes
+from .ops.layer import block
 
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 

@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from carousel import kernels
 from carousel.bench import output
+from carousel.ops import backend
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+pytestmark = pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 TINY = [((6, 3, 5), torch.float32, 0.0), ((4, 2, 7), torch.float64, None), ((5, 2, 3), torch.float32, 1e9)]
 
 

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from carousel import kernels
 from carousel.bench import layers
+from carousel.ops import backend
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+pytestmark = pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 TINY = [(3, 2, 4, 5), (4, 1, 3, 6)]
 
 

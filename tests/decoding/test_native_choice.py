@@ -8,13 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel import kernels
 from carousel.decoding import Ban, Greedy, RandomK, Sample, StepFunction, Temperature, TopK, TopP, search
 from carousel.decoding.best import best
 from carousel.decoding.samplers import Candidates, draw, native_chooser
-from carousel.kernels.generation import Chooser
+from carousel.ops import backend
+from carousel.ops.prediction import Chooser
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+pytestmark = pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 
 samplers = st.one_of(
     st.sampled_from([0.1, 0.5, 1.0, 3.0, 1e9]).map(Temperature),

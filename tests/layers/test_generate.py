@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 
 import carousel
-from carousel import kernels
 from carousel.decoding import Ban, Beam, Bias, Length, NoRepeat, Prefix, Sample, TopK, search
-from carousel.kernels.generation import Predictor
 from carousel.layers import Branches, RecurrentStepper
+from carousel.ops import backend
+from carousel.ops.prediction import Predictor
 
 V, E, H = 50, 12, 20
 KINDS = [
@@ -165,7 +165,7 @@ def test_without_kernels(monkeypatch):
     _, _, _, lm = model()
     tokens = torch.randint(V, (4, 5))
     fast = by_steps(lm, tokens)
-    monkeypatch.setattr("carousel.kernels.generation.load", lambda: (None, "", "none"))
+    monkeypatch.setattr("carousel.ops.prediction.load", lambda: (None, "", "none"))
     for name in ("step", "keep"):
         monkeypatch.setattr(f"carousel.layers.fused.{name}", lambda *_: None)
     torch.testing.assert_close(by_steps(lm, tokens), fast, atol=1e-5, rtol=0)
@@ -205,7 +205,7 @@ def test_a_token_outside_the_embedding():
         model()[3].step(torch.tensor([V]), None)
 
 
-@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (1, 5, 3), (4, 33, 17), (5, 7, 9), (16, 64, 48), (33, 100, 131), (70, 20, 2844)]
@@ -226,7 +226,7 @@ def test_predict(shape, dtype):
             torch.testing.assert_close(predict(h[:2]), want[:2], atol=tolerance, rtol=1e-5)
 
 
-@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 def test_predict_with_an_impossible_token_and_with_nan():
     h, weight, bias = torch.randn(6, 8), torch.randn(40, 8), torch.zeros(40)
     bias[3] = -torch.inf
@@ -237,7 +237,7 @@ def test_predict_with_an_impossible_token_and_with_nan():
     assert said[2].isnan().all() and not said[[0, 1, 3, 4, 5]].isnan().any()
 
 
-@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 5, 3), (4, 33, 300), (5, 7, 9), (33, 100, 131), (400, 20, 700), (70, 20, 2844)])
 def test_the_best_of_a_prediction(shape, dtype):
@@ -261,7 +261,7 @@ def test_the_best_of_a_prediction(shape, dtype):
             assert all(len(set(line.tolist())) == len(line) for line in tokens[:, : vocab - len(never)])
 
 
-@pytest.mark.skipif(not kernels.available(), reason=kernels.why_not())
+@pytest.mark.skipif(not backend.available(), reason=backend.why_not())
 @pytest.mark.parametrize("rows", [3, 6])
 def test_the_best_among_equals_the_impossible_and_nan(rows):
     weight, bias = torch.zeros(40, 8), torch.zeros(40)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import carousel
 from carousel import layers
-from carousel.kernels import walk
 from carousel.layers import Walker
+from carousel.ops import stepwise as walk
 
 MAKE = {
     "rnn": lambda i, h: layers.RNN(i, h),

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .. import kernels, layers
+from .. import layers
 from ..cells.base import Weights, unnamed
 from ..layers import Recurrent
+from ..ops import backend
 from ..report import Page, figure, replacing
 from ..threads import threads
 
@@ -252,14 +253,14 @@ def growth(seconds: float) -> list[dict[str, Any]]:
 
 def measure(quick: bool = False, seconds: float | None = None, say: Callable[[str], None] = print) -> dict[str, Any]:
     """All measurements as one dictionary of plain values."""
-    if not kernels.available():
-        raise ValueError(f"bench layers: {kernels.why_not()}")
+    if not backend.available():
+        raise ValueError(f"bench layers: {backend.why_not()}")
     seconds = seconds if seconds is not None else 0.3 if quick else 2.0
     shapes = SHAPES[:1] + SHAPES[5:6] if quick else SHAPES
-    native = kernels.load()[0]
+    native = backend.load()[0]
     assert native is not None
     with threads(2):
-        result: dict[str, Any] = {"isa": kernels.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
+        result: dict[str, Any] = {"isa": backend.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
         result["peak gflops"] = native.peak(2)
         for name, part in (
             ("standard", lambda: standard(seconds, shapes)),

@@ -18,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import kernels
 from ..data import TextBatch, Vocabulary
 from ..models.language import LanguageModel, LanguageSettings
+from ..ops import backend
 from ..training import Data
 from ..training.optimizers import clip_norm, make_optimizer
 from .claims import measured, print_claims
@@ -177,8 +177,8 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
 
     from .generation import compare_generation
 
-    if not kernels.available():
-        raise ValueError(f"bench lm: {kernels.why_not()}")
+    if not backend.available():
+        raise ValueError(f"bench lm: {backend.why_not()}")
     console = Console()
 
     def measure() -> dict[str, Any]:

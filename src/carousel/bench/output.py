@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .. import kernels
-from ..kernels.output import linear_cross_entropy
+from ..ops import backend
+from ..ops.cross_entropy import linear_cross_entropy
 from ..report import replacing
 from ..threads import threads
 from .layers import race, verdicts
@@ -75,12 +75,12 @@ def compare(shape: Shape, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
 
 def measure(quick: bool = False, seconds: float | None = None, say: Callable[[str], None] = print) -> dict[str, Any]:
     """All measurements as one dictionary of plain values."""
-    if not kernels.available():
-        raise ValueError(f"bench output: {kernels.why_not()}")
+    if not backend.available():
+        raise ValueError(f"bench output: {backend.why_not()}")
     seconds = seconds if seconds is not None else 0.5 if quick else 5.0
-    native = kernels.load()[0]
+    native = backend.load()[0]
     assert native is not None
-    result: dict[str, Any] = {"isa": kernels.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
+    result: dict[str, Any] = {"isa": backend.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
     with threads(2):
         result["peak gflops"] = native.peak(2)
         result["output"] = []

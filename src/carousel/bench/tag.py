@@ -24,12 +24,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .. import kernels
 from ..data import Vocabulary
 from ..data.examples import NO_LABEL, Column, ExampleBatch, collate
 from ..data.tagged import Lexicon
 from ..data.tags import Scheme, all_tags
 from ..models.tag import Tagger, TagSettings
+from ..ops import backend
 from ..training.optimizers import make_optimizer
 from .claims import measured, print_claims
 from .layers import race
@@ -154,8 +154,8 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     from rich.console import Console
     from rich.table import Table
 
-    if not kernels.available():
-        raise ValueError(f"bench tag: {kernels.why_not()}")
+    if not backend.available():
+        raise ValueError(f"bench tag: {backend.why_not()}")
 
     result = measured(out / "tag.json", lambda: {"training": measure(seconds)}, lambda found: claims(found["training"]))
     rows = result["training"]

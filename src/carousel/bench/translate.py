@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import kernels
 from ..data import END, PAD, START, UNK, Vocabulary
 from ..data.examples import Column, ExampleStore, rows_of
 from ..data.pairs import PairBatch, PairBatches, collate_pairs
 from ..decoding import Ban, Beam, Mean, search
 from ..models.translate import TranslateSettings, Translator
+from ..ops import backend
 from ..training.optimizers import clip_norm, make_optimizer
 from ..training.run import Run
 from .claims import measured, print_claims
@@ -258,8 +258,8 @@ def main(out: Path, seconds: float = 5.0, run: Path | None = None) -> dict[str, 
     from rich.console import Console
     from rich.table import Table
 
-    if not kernels.available():
-        raise ValueError(f"bench translate: {kernels.why_not()}")
+    if not backend.available():
+        raise ValueError(f"bench translate: {backend.why_not()}")
     need_joey()
     rows = race_words(seconds) if run is None else race_run(open_run(run), seconds)
     result = measured(out / "translate.json", lambda: {"rows": list(rows)}, claims)

@@ -1,7 +1,7 @@
 """Samplers: what the next token may be drawn from. They compose: each narrows or reshapes what the one before left.
 
 Each takes the whole batch at once. The draw itself uses the number that `noise` gives each row. On a CPU a chain of the
-samplers below and its draw are one native call (`kernels/choose.hpp`), which chooses what these would, to rounding.
+samplers below and its draw are one native call (`csrc/search/sample.hpp`), which chooses what these would, to rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels.generation import Chooser
+from ..ops.prediction import Chooser
 from .best import k_best, on_host
 from .constraint import NEVER
 

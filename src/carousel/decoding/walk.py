@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
-from ..kernels.generation import Chooser as NativeChooser
+from ..ops.prediction import Chooser as NativeChooser
 from .best import best
 from .constraint import NEVER
 from .frontier import Frontier

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kernels.ops import block
+from ..ops.layer import block
 from . import fused
 from .recurrent import Recurrent
 

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from .. import kernels
 from ..cells.base import State, Weights
-from ..kernels.ops import fused_layer, kernel_of
-from ..kernels.stream import Stream
+from ..ops import backend
+from ..ops.layer import fused_layer, kernel_of
+from ..ops.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
 
 _transforms, _autocast = torch._C._functorch.peek_interpreter_stack, torch._C._is_any_autocast_enabled
 _address = Tensor.data_ptr
-ISA, MISSING = kernels.isa(), kernels.why_not()  # the instruction set in use; what is missing if there is none
+ISA, MISSING = backend.isa(), backend.why_not()  # the instruction set in use; what is missing if there is none
 if MISSING:
     warnings.warn(f"carousel: {MISSING}; until then layers run on the slower reference path", stacklevel=2)
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kernels.generation import Predictor
+from ..ops.prediction import Predictor
 from .branches import Branches, Steps
 from .recurrent import Recurrent
 

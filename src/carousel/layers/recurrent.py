@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..cells.base import Cell, State, Weights
-from ..kernels.dropout import dropout
+from ..ops.dropout import dropout
 from . import arguments, cudnn, fused
 from .batch import Batch, read, read_state
 from .path import Path

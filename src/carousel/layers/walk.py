@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..cells.base import Weights
-from ..kernels.dropout import dropout
-from ..kernels.walk import Walk
+from ..ops.dropout import dropout
+from ..ops.stepwise import Walk
 from . import fused
 from .recurrent import Recurrent
 

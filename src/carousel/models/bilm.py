@@ -18,7 +18,7 @@ from ..data import END, PAD, START, TextCheck, Vocabulary, check_text
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.sentences import ReadSentences, Sentences
 from ..data.wordbook import Wordbook
-from ..kernels.output import linear_cross_entropy
+from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
 from ..wording import counted
 from .characters import CharacterName, CharacterSettings

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from .. import layers
 from ..attention import Additive, Attention, Memory, Real
 from ..decoding import select_rows
-from ..kernels.attention import AdditiveLook
-from ..kernels.generation import Predictor
 from ..layers import Branches, Steps, Walker
+from ..ops.attention import AdditiveLook
+from ..ops.prediction import Predictor
 
 InitName = Literal["bridge", "last", "zeros"]
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..kernels.embedding import embedding
+from ..ops.embedding import embedding
 
 
 class Embedder(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from .. import layers
-from ..kernels.dropout import dropout
+from ..ops.dropout import dropout
 
 CELLS = {
     "lstm": layers.LSTM,

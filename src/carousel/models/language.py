@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from ..data import END, PAD, START, TextBatch, TextCheck, Vocabulary, check_text
 from ..data.batches import Batches
-from ..kernels.output import linear_cross_entropy
 from ..layers import RecurrentStepper
+from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder

@@ -19,10 +19,10 @@ from ..data.examples import NO_LABEL, ExampleBatch, ExampleStore, collate, keep_
 from ..data.tag_check import TagCheck, check_tags
 from ..data.tagged import Lexicon, SchemeName, TagCounts, TaggedSentences, complaints
 from ..data.tags import convert, legal, type_of
-from ..kernels.output import linear_cross_entropy
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..metrics.spans import SpanScore
+from ..ops.cross_entropy import linear_cross_entropy
 from ..training import ColumnName, Data, Loss, Task, key
 from .characters import CharacterSettings
 from .context import ContextEmbedder

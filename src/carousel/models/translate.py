@@ -17,9 +17,9 @@ from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
-from ..kernels.generation import Predictor
-from ..kernels.output import linear_cross_entropy
 from ..metrics import bleu, chrf
+from ..ops.cross_entropy import linear_cross_entropy
+from ..ops.prediction import Predictor
 from ..training import Data, Loss, Settings, Task, key
 from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder

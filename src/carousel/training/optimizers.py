@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
-from ..kernels.norm import total_norm
+from ..ops.norm import total_norm
 from .settings import Settings
 
 

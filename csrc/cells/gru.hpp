@@ -1,0 +1,90 @@
+// The gated recurrent unit, both kinds: see cells/gru.py.
+#pragma once
+
+#include "recurrent/cell.hpp"
+
+namespace carousel {
+
+template <class T>
+struct GRU : Plain<T> {
+  enum Gate { R, Z, N, U_N };               // U_N: U_n h₋ + b_hn, saved for backward
+  enum Delta { D_N, D_R, D_Z, D_RN };       // W meets n r z, U meets r z rn: neighbours in either case
+  static constexpr int gates = 3, planes = 4, parameters = 1;  // b_hn
+  static constexpr int d_planes = 4, x_plane = D_N, h_plane = D_R;
+  static constexpr int x_order[] = {N, R, Z}, h_order[] = {R, Z, N};
+  static constexpr int sums = 4, bias_ih[] = {D_R, D_Z, D_N}, bias_hh[] = {D_R, D_Z, D_RN};
+  static constexpr bool sees_h = true, direct = true;
+  using V = Vec<T>;
+
+  static const T* parameter(const Direction<T>& d, long hidden, int) {
+    return d.bias_hh ? d.bias_hh + N * hidden : nullptr;
+  }
+  static bool folds_bias(int gate) { return gate != N; }  // r multiplies that one
+
+  static CAROUSEL_INLINE void step(Step<GRU, T>& s) {
+    const V *x = s.x, *u = s.u;
+    const V u_n = u[N] + s.p[0];
+    const V r = sigmoid<T>(x[R] + u[R]);
+    const V z = sigmoid<T>(x[Z] + u[Z]);
+    const V n = tanh<T>(x[N] + r * u_n);
+    s.h = (1 - z) * n + z * s.h_;
+    s.at[R] = r, s.at[Z] = z, s.at[N] = n, s.at[U_N] = u_n;
+  }
+
+  static CAROUSEL_INLINE void backward(Back<GRU, T>& b) {
+    const V r = b.at[R], z = b.at[Z], n = b.at[N], u_n = b.at[U_N];
+    const V dz = b.dh * (b.h_ - n);
+    const V dn = b.dh * (1 - z);
+    const V δ_n = dn * d_tanh(n);
+    const V dr = δ_n * u_n;
+    b.d[D_R] = dr * d_sigmoid(r), b.d[D_Z] = dz * d_sigmoid(z);
+    b.d[D_N] = δ_n, b.d[D_RN] = δ_n * r;
+    b.dh_ = b.dh * z;
+    for (int q = 0; q < d_planes; q++) b.sum[q] += b.d[q];
+  }
+};
+
+// Two products a step: n needs U_n (r∘h₋), so r of all units comes first.
+template <class T>
+struct ResetBeforeGRU : Plain<T> {
+  enum Gate { R, Z, N };
+  static constexpr int gates = 3, planes = 3;
+  static constexpr int d_planes = 3, x_plane = 0, h_plane = 0, late_plane = R;
+  static constexpr int x_order[] = {R, Z, N}, h_order[] = {R, Z, N};
+  static constexpr int sums = 3, bias_ih[] = {R, Z, N}, bias_hh[] = {R, Z, N};
+  static constexpr bool sees_h = true, direct = true, staged = true;
+  using V = Vec<T>;
+
+  static CAROUSEL_INLINE void step_gates(Step<ResetBeforeGRU, T>& s) {
+    const V r = sigmoid<T>(s.x[R] + s.u[R]);
+    const V z = sigmoid<T>(s.x[Z] + s.u[Z]);
+    s.v = r * s.h_;
+    s.at[R] = r, s.at[Z] = z;
+  }
+
+  static CAROUSEL_INLINE void step_candidate(Step<ResetBeforeGRU, T>& s) {
+    const V z = s.at[Z];
+    const V n = tanh<T>(s.x[N] + s.u[N]);
+    s.h = (1 - z) * n + z * s.h_;
+    s.at[N] = n;
+  }
+
+  static CAROUSEL_INLINE void backward_candidate(Back<ResetBeforeGRU, T>& b) {
+    const V z = b.at[Z], n = b.at[N];
+    const V dz = b.dh * (b.h_ - n);
+    const V dn = b.dh * (1 - z);
+    b.d[R] = V{}, b.d[Z] = dz * d_sigmoid(z), b.d[N] = dn * d_tanh(n);
+    b.dh_ = b.dh * z;
+    b.sum[Z] += b.d[Z], b.sum[N] += b.d[N];
+  }
+
+  static CAROUSEL_INLINE void backward_gates(Back<ResetBeforeGRU, T>& b) {  // dv = ∂L/∂(r∘h₋)
+    const V r = b.at[R];
+    const V dr = b.dv * b.h_;
+    b.d[R] = dr * d_sigmoid(r);
+    b.dh_ += b.dv * r;
+    b.sum[R] += b.d[R];
+  }
+};
+
+}  // namespace carousel

@@ -1,0 +1,225 @@
+// What one call is given: one layer, one or two directions. Plain pointers; Python owns the memory.
+//
+// T steps, B sequences, I input size, H hidden size, P size of h (P = H without projection), D directions, G gates.
+// A null pointer stands for what is absent: a zero state, no bias, no mask, a gradient that nobody wants.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "core/gemm.hpp"
+#include "core/pool.hpp"
+#include "core/threads.hpp"
+
+namespace carousel {
+
+// A direction's weights, packed for products of many rows. A call makes its own; a search keeps them from step to step.
+template <class T>
+struct Panels {
+  Buffer<T> ih, hh, n, hr;
+  bool made = false;
+};
+
+template <class T>
+struct Direction {
+  const T* weight_ih = nullptr;  // (G·H, I)
+  const T* weight_hh = nullptr;  // (G·H, P)
+  const T* bias_ih = nullptr;    // (G·H)
+  const T* bias_hh = nullptr;    // (G·H)
+  const T* weight_hr = nullptr;  // (P, H)
+  const T* weight_ch = nullptr;  // (peepholes·H)
+  const T* norm_ih_weight = nullptr;  // (4·H)
+  const T* norm_ih_bias = nullptr;    // (4·H)
+  const T* norm_hh_weight = nullptr;  // (4·H)
+  const T* norm_hh_bias = nullptr;    // (4·H)
+  const T* norm_c_weight = nullptr;   // (H)
+  const T* norm_c_bias = nullptr;     // (H)
+
+  const T* h_0 = nullptr;        // (B, P)
+  const T* c_0 = nullptr;        // (B, H)
+  const T* initial_h = nullptr;  // (P): the state after a reset
+  const T* initial_c = nullptr;  // (H)
+  const T* mask = nullptr;       // (B, P): recurrent dropout, already scaled
+  const std::uint8_t* zone_h = nullptr;  // (T, B, P): 1 keeps the previous value
+  const std::uint8_t* zone_c = nullptr;  // (T, B, H)
+
+  T* h_n = nullptr;     // (B, P)
+  T* c_n = nullptr;     // (B, H)
+  T* values = nullptr;  // (T, B, value_row): gates, in planes; null in a forward-only call
+  T* cells = nullptr;   // (T, B, cell_row): c
+
+  const T* d_h_n = nullptr;  // (B, P)
+  const T* d_c_n = nullptr;  // (B, H)
+  T* d_h_0 = nullptr;        // (B, P)
+  T* d_c_0 = nullptr;        // (B, H)
+  T* d_initial_h = nullptr;  // (P)
+  T* d_initial_c = nullptr;  // (H)
+  T* d_weight_ih = nullptr;  // as the parameters; null: not wanted
+  T* d_weight_hh = nullptr;
+  T* d_bias_ih = nullptr;
+  T* d_bias_hh = nullptr;
+  T* d_weight_hr = nullptr;
+  T* d_weight_ch = nullptr;
+  T* d_norm_ih_weight = nullptr;
+  T* d_norm_ih_bias = nullptr;
+  T* d_norm_hh_weight = nullptr;
+  T* d_norm_hh_bias = nullptr;
+  T* d_norm_c_weight = nullptr;
+  T* d_norm_c_bias = nullptr;
+  T* total_h = nullptr;  // (T, B, P): ∂L/∂h_t with all that flows back in time
+  T* total_c = nullptr;  // (T, B, H): ∂L/∂c_t from later steps, before this step's own h
+  Panels<T>* panels = nullptr;  // kept from call to call; null: not kept
+};
+
+template <class T>
+struct Layer {
+  long steps = 0, batch = 0, input = 0, hidden = 0, projected = 0, directions = 1;
+  int threads = 1;
+  const T* x = nullptr;                  // (T, B, I)
+  const std::int64_t* lengths = nullptr; // (B)
+  const std::uint8_t* reset = nullptr;   // (T, B)
+  // In a search sequences branch: several go on from one, and many read the same word. What they share is made once.
+  const std::int64_t* inputs = nullptr;  // (B): the row of x, (·, I), that each reads, in a call of one step
+  const T* drive = nullptr;              // (·, G·H): W x + b, made before, in the place of x
+  const std::int64_t* parents = nullptr; // (B): the row of h_0 and c_0 that each goes on from
+  T zone_h = 0, zone_c = 0;              // rates in evaluation; in training the masks above say
+  bool traced = true;                    // someone looks at values and cells: they are zero past a sequence's end
+  T* output = nullptr;                   // (T, B, D·P)
+  const T* d_output = nullptr;           // (T, B, D·P)
+  T* d_x = nullptr;                      // (T, B, I)
+  Direction<T> direction[2];
+};
+
+// Rows of buffers start on a cache line, and no two rows fall on the same set of the first-level cache.
+template <class T>
+long padded(long n) {
+  n = up(n, 64 / long(sizeof(T)));
+  return n * long(sizeof(T)) % 1024 == 0 ? n + 64 / long(sizeof(T)) : n;
+}
+
+// Sizes that follow from a cell and a hidden size. Units are taken in vectors, and two vectors are a block.
+template <class T>
+struct Sizes {
+  long planes, hidden;
+  long plane = up(hidden, lanes<T>);                       // one gate of one row
+  long value_row = padded<T>(planes * plane + lanes<T>);  // the last vector is spare: for half panels, and see layernorm
+  long cell_row = padded<T>(plane);
+  long vectors = plane / lanes<T>;
+  long blocks = ceil_div(vectors, 2);
+
+  Sizes(long planes, long hidden) : planes(planes), hidden(hidden) {}
+
+  long wide(long block) const { return std::min(2L, vectors - 2 * block); }  // vectors in a block
+  // Panels of a product that has `gates` gates, before `block`.
+  long panels(int gates, long block) const {
+    return block < blocks || vectors % 2 == 0 ? block * gates : (blocks - 1) * gates + ceil_div(gates, 2);
+  }
+  // A thread's blocks: balanced in vectors, not in blocks.
+  void share(const Team& team, long& from, long& to) const {
+    auto edge = [&](int rank) { return rank == team.size ? blocks : vectors * rank / team.size / 2; };
+    from = edge(team.rank), to = edge(team.rank + 1);
+  }
+};
+
+// When each row runs: time order, lengths, resets. The same for every cell.
+template <class T>
+class Schedule {
+ public:
+  const Layer<T>& layer;
+  const bool reverse;
+
+  Schedule(const Layer<T>& layer, bool reverse) : layer(layer), reverse(reverse), order(layer.batch) {
+    std::iota(order.begin(), order.end(), 0L);
+    if (layer.lengths)  // longest first: active rows are then the first ones
+      std::stable_sort(order.begin(), order.end(), [&](long a, long b) { return length(a) > length(b); });
+  }
+
+  long parent(long b) const { return layer.parents ? layer.parents[b] : b; }
+  long length(long b) const { return layer.lengths ? layer.lengths[b] : layer.steps; }
+  long time(long s) const { return reverse ? layer.steps - 1 - s : s; }
+  long before(long t) const { return reverse ? t + 1 : t - 1; }
+  bool first(long t, long b) const { return reverse ? t == length(b) - 1 : t == 0; }
+  // Whether the state before step t is replaced by the initial state: the cut lies before t, in the order of time.
+  bool cut(long t, long b) const {
+    if (!layer.reset) return false;
+    const long at = reverse ? t + 1 : t;
+    return at < length(b) && layer.reset[at * layer.batch + b];  // padding restarts nothing
+  }
+
+  // The rows of one of `size` threads, longest first; all rows where the batch is not split. `places` receives where
+  // each stands among all rows.
+  std::vector<long> rows(int rank, int size, std::vector<long>* places = nullptr) const {
+    std::vector<long> own;
+    const long n = long(order.size());
+    for (long j = 0; j < n; j++)
+      if (layer.lengths ? j % size == rank : n * rank / size <= j && j < n * (rank + 1) / size) {
+        own.push_back(order[j]);
+        if (places) places->push_back(j);
+      }
+    return own;
+  }
+
+  // How many of `rows` are active at t.
+  long active(const std::vector<long>& rows, long t) const {
+    if (!layer.lengths) return long(rows.size());
+    return std::partition_point(rows.begin(), rows.end(), [&](long b) { return length(b) > t; }) - rows.begin();
+  }
+
+ private:
+  std::vector<long> order;
+};
+
+// So few rows that packing the weights would cost more than it saves.
+inline bool brief(long rows) { return rows <= 4; }
+
+// Threads worth starting: that costs as much as some ten thousand multiplications.
+template <class T>
+int threads_for(const Layer<T>& layer, int gates) {
+  const double rows = double(layer.steps) * layer.batch * layer.directions;
+  const double work = rows * gates * layer.hidden * (layer.input + layer.projected);
+  return work < double(1 << 16) ? 1 : layer.threads;
+}
+
+// Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step).
+template <class T>
+bool split_rows(const Layer<T>& layer, int gates, int threads) {
+  const long weights = gates * layer.hidden * layer.projected * long(sizeof(T));
+  return threads > 1 && layer.batch >= 4 * threads && weights <= (700L << 10);
+}
+
+// Whether two directions run side by side, one to a team of threads.
+template <class T>
+bool directions_side_by_side(const Layer<T>& layer, int gates, int threads) {
+  const long weights = gates * layer.hidden * layer.projected * long(sizeof(T));
+  return layer.directions == 2 && threads > 1 && (weights <= (1200L << 10) || layer.batch < 8);
+}
+
+// Rows [·][gate·H + u] of weights, gates first … first+gates, into panels block by block: to (panels, depth, panel).
+// In a whole block a panel is one gate of two vectors; in a half block it is two gates of one vector.
+template <class T>
+void pack_gates(const Sizes<T>& size, const T* weight, long depth, int first, int gates, long from, long to_block,
+                T* to) {
+  for (long block = from; block < to_block; block++) {
+    const long wide = size.wide(block);
+    T* base = to + size.panels(gates, block) * depth * panel<T>;
+    if (wide == 2 && 2 * (block + 1) * lanes<T> <= size.hidden) {  // panels of neighbouring rows
+      for (long q = 0; q < gates; q++)
+        transpose<T>(weight + ((first + q) * size.hidden + block * panel<T>) * depth, depth, panel<T>, depth,
+                     base + q * depth * panel<T>, panel<T>);
+      continue;
+    }
+    for (long v = 0; v < up(gates * wide, 2); v++) {
+      T* d = base + (v / 2) * depth * panel<T> + (v % 2) * lanes<T>;
+      const long q = v / wide, u = (2 * block + v % wide) * lanes<T>;
+      const long n = q < gates ? std::min<long>(lanes<T>, size.hidden - u) : 0;
+      if (n < lanes<T>)
+        for (long k = 0; k < depth; k++)
+          for (int j = 0; j < lanes<T>; j++) d[k * panel<T> + j] = 0;
+      if (n > 0) transpose<T>(weight + ((first + q) * size.hidden + u) * depth, depth, n, depth, d, panel<T>);
+    }
+  }
+}
+
+}  // namespace carousel

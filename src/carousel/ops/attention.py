@@ -1,0 +1,153 @@
+"""Attention in one native call, forwards and back: nothing is computed for padding, and the tanh of all pairs of query
+and key is never in memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .backend import load, takes
+from .layer import block
+
+
+class Sequences(NamedTuple):
+    """Which queries and which places belong together. Queries stand sequence by sequence; so do places, or some of
+    them, or some of them again."""
+
+    asked: Tensor  # (B,) int64: how many queries each sequence has
+    starts: Tensor  # (B,): where its places begin
+    counts: Tensor  # (B,): how many it has
+    most: int  # S: the most that one may have
+
+
+def attend(
+    query: Tensor, key: Tensor | None, value: Tensor, of: Sequences, v: Tensor | None = None, base: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The mean of a sequence's values for each of its queries, weighted by the softmax of their scores:
+    query (N, D), key (M, D), value (M, O) → contexts (N, O), weights (N, S), 0 past a sequence's places.
+
+    A score is q · k; with `v` (D) it is v · tanh(q + k); without keys a query's own numbers are its scores, and places
+    beyond them get no weight. With `base` (N, O) the result is tanh(base + context).
+
+    >>> of = Sequences(torch.tensor([2, 1]), torch.tensor([0, 3]), torch.tensor([3, 2]), 3)
+    >>> q, k, x = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 6)
+    >>> context, weights = attend(q, k, x, of)
+    >>> expected = (k[3:] @ q[2]).softmax(0)
+    >>> torch.allclose(weights[2, :2], expected), torch.allclose(context[2], expected @ x[3:], atol=1e-6)
+    (True, True)
+    """
+    given = [query, value, *(t for t in (key, v, base) if t is not None)]
+    if not takes(*given) or of.most == 0:
+        return _reference(query, key, value, v, base, of)
+    query, key, value, v, base = (None if t is None else t.contiguous() for t in (query, key, value, v, base))  # type: ignore
+    asked, starts, counts = (t.to("cpu", torch.int64).contiguous() for t in of[:3])
+    found: tuple[Tensor, Tensor] = Fused.apply(query, key, value, v, base, Sequences(asked, starts, counts, of.most))
+    return found
+
+
+def _reference(
+    query: Tensor, key: Tensor | None, value: Tensor, v: Tensor | None, base: Tensor | None, of: Sequences
+) -> tuple[Tensor, Tensor]:
+    """The same in torch, of sequences that are padded: with the row of zeros past the last place."""
+    asked, starts, counts, most = of
+    steps = int(asked.max()) if len(asked) else 0
+    place, step = torch.arange(most, device=query.device), torch.arange(steps, device=query.device)
+    inside, past = step < asked.unsqueeze(1), place >= counts.unsqueeze(1)
+    rows = inside.flatten().nonzero().squeeze(1)  # (N,): where each query is in (B, T)
+    asking = _padded(query, asked.cumsum(0) - asked, ~inside, step)  # (B, T, D)
+    values = _padded(value, starts, past, place)  # (B, S, O)
+    if key is None:
+        scores = torch.nn.functional.pad(asking, (0, most - query.shape[1]))  # a negative number of places cuts
+        past = past | (place >= query.shape[1])
+    else:
+        keys = _padded(key, starts, past, place)  # (B, S, D)
+        if v is None:
+            scores = torch.bmm(asking, keys.transpose(1, 2))
+        else:
+            scores = torch.tanh(asking.unsqueeze(2) + keys.unsqueeze(1)) @ v
+    past = past.unsqueeze(1)  # not -inf: a sequence without places would become NaN
+    padded = scores.masked_fill(past, torch.finfo(scores.dtype).min).softmax(2).masked_fill(past, 0)
+    context = torch.bmm(padded, values).flatten(0, 1).index_select(0, rows)
+    return context if base is None else torch.tanh(base + context), padded.flatten(0, 1).index_select(0, rows)
+
+
+def _padded(x: Tensor, starts: Tensor, past: Tensor, step: Tensor) -> Tensor:
+    """Rows of x (N, ·) from `starts` (B,) on → (B, steps, ·), 0 where `past` (B, steps) says."""
+    rows = (starts.unsqueeze(1) + step).masked_fill(past, len(x))
+    return torch.cat((x, x.new_zeros(1, x.shape[1]))).index_select(0, rows.flatten()).unflatten(0, rows.shape)
+
+
+def _run(given: tuple[Tensor | None, ...], of: Sequences, out: tuple[Tensor | None, ...]) -> None:
+    """`given` is query, key, value, v and base; `out` is weights and result; in a backward call also the gradients of
+    result and weights, and where those of query, key, value, base and v go."""
+    native = load()[0]
+    assert native is not None
+    query, _, value, *_ = given
+    assert query is not None and value is not None
+    run = native.attend32 if query.dtype is torch.float32 else native.attend64
+    sizes = [len(query), len(of.asked), len(value), query.shape[1], value.shape[1], of.most]
+    places = [*given, *of[:3], *out]
+    places += [None] * (17 - len(places))
+    run(sizes, [0 if t is None else t.data_ptr() for t in places], torch.get_num_threads())
+
+
+class Fused(torch.autograd.Function):
+    """The call as one node of the graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor | None, value: Tensor, v: Tensor | None, base: Tensor | None, of: Sequences
+    ) -> tuple[Tensor, Tensor]:
+        result, weights = block(query, len(query), value.shape[1]), query.new_empty(len(query), of.most)
+        _run((query, key, value, v, base), of, (weights, result))
+        ctx.save_for_backward(query, key, value, v, base, weights, result, *of[:3])
+        ctx.most = of.most
+        ctx.set_materialize_grads(False)
+        return result, weights
+
+    @staticmethod
+    def backward(ctx: Any, d_result: Tensor | None, d_weights: Tensor | None) -> tuple[Tensor | None, ...]:
+        query, key, value, v, base, weights, result, asked, starts, counts = ctx.saved_tensors
+        given, sequences = (query, key, value, v, base), Sequences(asked, starts, counts, ctx.most)
+        if torch.is_grad_enabled():  # to be differentiated again
+            wanted = [t for t, w in zip(given, ctx.needs_input_grad, strict=False) if w]
+            made = zip(_reference(*given, sequences), (d_result, d_weights), strict=True)
+            results, grads = zip(*(pair for pair in made if pair[1] is not None), strict=True)
+            found = iter(torch.autograd.grad(results, wanted, grads, create_graph=True, allow_unused=True))
+            return *(next(found) if w else None for w in ctx.needs_input_grad[:5]), None
+        d_result = torch.zeros_like(result) if d_result is None else d_result.contiguous()
+        d_weights = None if d_weights is None else d_weights.contiguous()
+        d_query, d_key, d_value, d_base = (None if t is None else block(t, *t.shape) for t in (query, key, value, base))
+        d_v = None if v is None else v.new_empty(len(sequences.asked), len(v))
+        _run(given, sequences, (weights, result, d_result, d_weights, d_query, d_key, d_value, d_base, d_v))
+        return d_query, d_key, d_value, None if d_v is None else d_v.sum(0), d_base, None
+
+
+class AdditiveLook:
+    """Additive attention in a search, from the layers' output to the vector that predicts a token, in one native call.
+
+    `query` (D, H) makes queries of the output y, `v` (D) makes scores; the vector is tanh(U y + context + b), with
+    U = `of_state` (O, H) and b = `bias` (O). The first call packs the weights for all that follow, so it is for as long
+    as they stay as they are. No gradient flows.
+    """
+
+    def __init__(self, query: Tensor, v: Tensor, of_state: Tensor, bias: Tensor) -> None:
+        self.size, self.out = len(query), len(of_state)
+        self.weight = torch.cat((query, of_state)).detach()
+        self.bias = torch.cat((bias.new_zeros(self.size), bias)).detach()
+        self.v = v.detach().contiguous()
+        native = load()[0] if takes(query, v, of_state, bias) else None
+        self.native: Any = None
+        if native is not None:
+            make = native.AdditiveLook32 if query.dtype is torch.float32 else native.AdditiveLook64
+            places = [t.data_ptr() for t in (self.weight, self.bias, self.v)]
+            self.native = make(query.shape[1], self.size, self.out, places)
+
+    def __call__(self, y: Tensor, key: Tensor, value: Tensor, of: Sequences) -> Tensor:
+        """y (N, H), key (M, D), value (M, O) → (N, O)."""
+        vectors = y.new_empty(len(y), self.out)
+        places = (t.data_ptr() for t in (y, key, value, *of[:3], vectors))
+        self.native.run(len(y), len(of.asked), of.most, torch.get_num_threads(), *places)
+        return vectors
