@@ -7,7 +7,7 @@ import torch
 from witness import KINDS, PROJECTING, build, close, draw, parameters, states_of
 
 from carousel.cells import Weights
-from carousel.cells.base import add_gradients
+from carousel.cells.spec import add_gradients
 
 CASES = [
     *(pytest.param(kind, {}, False, id=kind) for kind in KINDS),
@@ -29,7 +29,7 @@ class OneStep:
         layer = build(kind, I, H, **options)
         self.cell, self.names = layer.cell, KINDS[kind].names
         self.own = {name: p.detach() for name, p in parameters(layer).items()}
-        sizes = {name: layer.state_size(name) if name in layer.cell.states else H for name in self.names}
+        sizes = {name: layer.state_shape(name)[0] if name in layer.cell.states else H for name in self.names}
         self.mask = torch.tensor([[2.0, 0, 2], [0, 2, 2]], dtype=torch.float64)[:, : sizes["h"]] if masked else None
         previous = [draw(B, sizes[name], seed=k) for k, name in enumerate(layer.cell.states)]
         nudges = [torch.zeros(B, sizes[name], dtype=torch.float64) for name in self.names]
@@ -50,10 +50,10 @@ class OneStep:
             self.named[name] = value + nudges[name]
             return self.named[name]
 
-        return self.cell.step(self.cell.split(self.cell.drive(x, w)), previous, w, let)
+        return self.cell.step(self.cell.inputs(self.cell.project_input(x, w)), previous, w, let)
 
     def by_hand(self):
-        """`forward` as an autograd function whose derivative is the cell's own `backward` and `drive_backward`."""
+        """`forward` as an autograd function with the cell's own `backward` and `project_input_backward`."""
         case = self
 
         class Hand(torch.autograd.Function):
@@ -67,7 +67,7 @@ class OneStep:
                 case.forward(*ctx.saved_tensors)  # the values named at this point
                 x, previous, w, _ = case.read(ctx.saved_tensors)
                 found = case.cell.backward(d, SimpleNamespace(**case.named), previous, w)
-                dx, driven = case.cell.drive_backward(torch.cat(found.x, -1), x, w)
+                dx, driven = case.cell.project_input_backward(torch.cat(found.x, -1), x, w)
                 grads = add_gradients(found.weights, driven)
                 assert grads.keys() == case.own.keys()
                 assert found.values.keys() == set(case.names)
@@ -113,7 +113,7 @@ def test_backpropagation_through_time(kind, options):
         at = SimpleNamespace(**{name: values[0, t] for name, values in named.items()})
         found = layer.cell.backward(tuple(d_state), at, previous, w)
         grads, d_state, d_drive[t] = add_gradients(grads, found.weights), list(found.state), torch.cat(found.x, -1)
-    dx, driven = layer.cell.drive_backward(torch.stack(d_drive), x.detach(), w)
+    dx, driven = layer.cell.project_input_backward(torch.stack(d_drive), x.detach(), w)
     grads |= driven | {f"initial_{name}": d.sum(0) for name, d in zip(layer.cell.states, d_state, strict=True)}
     close(dx, x.grad)
     assert grads.keys() == own.keys()

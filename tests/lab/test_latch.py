@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import carousel
+from carousel.lab.cells import CELLS
 from carousel.lab.claims import latch, latch_page
 from carousel.lab.claims.latch import Setting
-from carousel.lab.contenders import CELLS
 
 TINY = Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
 

@@ -99,7 +99,7 @@ def test_without_kernels(monkeypatch):
     with torch.no_grad():
         rows = Steps(layer).step(words, Branches(), torch.tensor([1, 2, 3]))[1].select(parents)
         fast, _ = Steps(layer).step(words, rows, tokens)
-        monkeypatch.setattr("carousel.layers.fused.keep", lambda _: None)
+        monkeypatch.setattr("carousel.layers.native.keep", lambda _: None)
         slow, _ = Steps(layer).step(words, rows, tokens)
     torch.testing.assert_close(fast, slow)
 

@@ -72,10 +72,10 @@ CONSTRUCTION = {
         ["proj_size", "-1", "positive integer"],
     ),
     "proj_size float": (make(LSTM, I, H, proj_size=2.0), ValueError, ["proj_size", "2.0", "positive integer"]),
-    "forget_bias of a GRU": (
-        make(GRU, I, H, forget_bias=1.0),
+    "forget_bias of an RNN": (
+        make(RNN, I, H, forget_bias=1.0),
         ValueError,
-        ["forget_bias=1.0", "GRU", "no forget gate"],
+        ["forget_bias=1.0", "RNN", "no gate that keeps the past"],
     ),
     "forget_bias, no bias": (make(LSTM, I, H, bias=False, forget_bias=1), ValueError, ["forget_bias=1", "no bias"]),
     "no cell": (make(carousel.Recurrent, carousel.cells.LSTM, I, H), TypeError, ["cell", "carousel.Cell instance"]),

@@ -9,7 +9,7 @@ import torch
 from witness import KINDS, build, close, draw, equations, parameters, states_of
 
 import carousel
-from carousel.layers import cudnn
+from carousel.layers import torch_operators
 from carousel.layers.batch import read
 
 T, B, I = 4, 3, 3
@@ -212,9 +212,11 @@ STANDARD = ["lstm", "gru", "rnn-tanh", "rnn-relu"]
 def test_the_cudnn_path_computes_the_same(kind, options, bidirectional):
     """The operator it calls is PyTorch's own, which also runs on a CPU."""
     layer, x = build(kind, I, 4, num_layers=2, bidirectional=bidirectional, **options), draw(T, B, I)
-    hx = [draw(2 * layer.num_directions, B, layer.state_size(name), seed=k) for k, name in enumerate(layer.cell.states)]
+    hx = [
+        draw(2 * layer.num_directions, B, *layer.state_shape(name), seed=k) for k, name in enumerate(layer.cell.states)
+    ]
     output, state = layer(x, tuple(hx) if len(hx) > 1 else hx[0])
-    found, final = cudnn.run(layer, x, hx)
+    found, final = torch_operators.run(layer, x, hx)
     close(found, output)
     close([torch.stack(s) for s in zip(*final, strict=True)], list(states_of(state)))
 
@@ -233,7 +235,9 @@ def test_the_cudnn_path_computes_the_same(kind, options, bidirectional):
     ],
 )
 def test_what_keeps_cudnn_away_is_said(layer, call, obstacle):
-    found = cudnn.obstacle(layer, read(layer, draw(T, B, I), call.get("lengths"), call.get("reset")))
+    found = torch_operators.unsupported_reason(
+        layer, read(layer, draw(T, B, I), call.get("lengths"), call.get("reset"))
+    )
     assert found is None if obstacle is None else obstacle in found
 
 

@@ -7,6 +7,7 @@ from witness import close, draw, parameters, randomise, single, σ
 
 import carousel
 from carousel import Clamp, Recurrent
+from carousel.cells import Gate, StateSpec, registry
 
 T, B, I, H = 5, 3, 3, 4
 
@@ -124,11 +125,11 @@ def test_own_states_parameters_and_initialisation():
     class Leaky(carousel.Cell):
         gates, states = ("a",), ("h", "m")
 
-        def extra_parameters(self, hidden_size):
-            return {"leak": (hidden_size,)}
+        def parameters(self, sizes):
+            return super().parameters(sizes) | {"leak": (sizes.hidden,)}
 
-        def initialise(self, parameters, hidden_size, forget_bias):
-            super().initialise(parameters, hidden_size, forget_bias)
+        def initialise(self, parameters, sizes, forget_bias):
+            super().initialise(parameters, sizes, forget_bias)
             torch.nn.init.constant_(parameters["leak"], 0.5)
 
         def step(self, x, state, w, let):
@@ -162,7 +163,13 @@ def cell(**namespace):
         ({"gates": ("f", "f")}, r"Mine\.gates.*distinct"),
         ({"gates": ("f gate",)}, r"Mine\.gates.*'f gate'"),
         ({"gates": ("f",), "states": ()}, r"Mine\.states"),
-        ({"gates": ("f",), "forget_gate": "q"}, r"Mine\.forget_gate.*'q'"),
+        ({"gates": {"f": "sigmoid"}}, r"Mine\.gates: 'f' must have a Gate"),
+        ({"gates": {"f": Gate(recurrent="sparse")}}, r"Mine\.gates: 'f' is 'sparse'; accepted: dense"),
+        ({"gates": ("f",), "states": {"h": StateSpec(dtype="complex")}}, r"Mine\.states: 'h' is the output"),
+        ({"gates": ("f",), "states": tuple("abcdefghi")}, r"Mine\.states: at most 8 states, got 9"),
+        ({"gates": ("f",), "side_inputs": {"f": lambda sizes: ()}}, r"Mine\.side_inputs: 'f' is the name of a gate"),
+        ({"gates": ("f",), "side_inputs": {"lengths": lambda sizes: ()}}, r"Mine\.side_inputs: 'lengths'"),
+        ({"gates": ("f",), "side_inputs": {"dt": ()}}, r"Mine\.side_inputs: 'dt' must have a function"),
     ],
 )
 def test_names_are_checked_where_the_class_is_written(namespace, complaint):
@@ -206,3 +213,58 @@ def test_a_clamp_on_what_step_never_names_is_refused(name):
     silent = cell(gates=("f",), step=lambda self, x, state, w, let: (torch.tanh(x.f),))
     with pytest.raises(ValueError, match=f"'{name}'"):
         Recurrent(silent(), I, H, dtype=torch.float64).intervene(draw(T, B, I), Clamp(name, 0.0))
+
+
+# ---- the registry ----
+
+
+@pytest.fixture
+def unregistered(monkeypatch):
+    """The registry as it was before, after the test."""
+    monkeypatch.setattr("carousel.cells.spec._registry", dict(carousel.cells.spec._registry))
+
+
+def test_a_registered_cell_has_a_layer_and_is_a_choice(unregistered):
+    class Registered(MGU, name="mgu", layer="MGULayer"):
+        def step(self, x, state, w, let):
+            return MGU.step(self, x, state, w, let)
+
+    assert list(registry())[-1] == "mgu"
+    layer = carousel.layers.named("mgu")(I, H, dtype=torch.float64, num_layers=2)
+    assert type(layer).__name__ == "MGULayer" and "MGULayer(3, 4, num_layers=2)" in repr(layer)
+    assert carousel.layers.named("mgu") is type(layer)
+    assert layer(draw(T, B, I))[0].shape == (T, B, H)
+
+
+def test_a_name_is_taken_once(unregistered):
+    with pytest.raises(TypeError, match=r"cell 'lstm' is already registered by carousel\.cells\.lstm\.LSTM"):
+        type("Mine", (MGU,), {}, name="lstm")
+
+
+def test_an_unknown_name_has_a_suggestion():
+    with pytest.raises(ValueError, match="unknown cell 'pephole': did you mean 'peephole'"):
+        carousel.layers.named("pephole")
+
+
+def test_a_subclass_of_a_shipped_cell_does_not_inherit_its_kernel():
+    """Its equations may be others, so neither our kernel nor torch's operator may run in their place."""
+
+    class Doubled(carousel.cells.LSTM):
+        def step(self, x, state, w, let):
+            h, c = super().step(x, state, w, let)
+            return 2 * h, c
+
+    assert Doubled().kernel() is None and Doubled().torch_mode() is None
+    layer = Recurrent(Doubled(), I, H, dtype=torch.float64)
+    plain = carousel.LSTM(I, H, dtype=torch.float64)
+    plain.load_state_dict(layer.state_dict())
+    x = draw(1, B, I)
+    close(layer(x)[0], 2 * plain(x)[0])
+
+
+@pytest.mark.parametrize("name", registry())
+def test_every_registered_cell_states_what_its_gates_are(name):
+    """Pictures and labs rely on it: each gate has a label, and a kernel has the gates and states of its cell."""
+    cell = registry()[name]()
+    assert all(gate.label for gate in cell.gates.values())
+    assert carousel.layers.named(name)(I, H).cell.kernel() == cell.kernel() is not None

@@ -124,7 +124,7 @@ def test_same_seed_same_weights_but_for_the_forget_gate(kind, options):
 def test_forget_bias_is_what_both_biases_sum_to(layer, given, total):
     H = 6
     made = layer(2, H, num_layers=2, bidirectional=True, **given)
-    at = made.cell.gates.index("f") * H
+    at = made.cell.gate_rows("f", H).start
     for _, _, b_ih, b_hh, *_ in made.all_weights:
         same((b_ih + b_hh)[at : at + H], torch.full((H,), total))
         others = torch.cat([(b_ih + b_hh)[:at], (b_ih + b_hh)[at + H :]])

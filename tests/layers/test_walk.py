@@ -28,7 +28,7 @@ def setting(layer, lengths):
     """Inputs, a first state as tensors and as the layer takes it, and how many sequences have each step."""
     steps, batch = max(lengths), len(lengths)
     x = torch.randn(steps, batch, layer.input_size, dtype=torch.float64, requires_grad=True)
-    sizes = [layer.state_size(name) for name in layer.cell.states]
+    sizes = [layer.state_shape(name)[0] for name in layer.cell.states]
     parts = [torch.randn(layer.num_layers, batch, n, dtype=torch.float64, requires_grad=True) for n in sizes]
     going = [sum(length > t for length in lengths) for t in range(steps)]
     return x, parts, parts[0] if len(parts) == 1 else tuple(parts), going

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import carousel
+from carousel.cells import registry
 from carousel.data import UNK, DataError, Vocabulary
 from carousel.data.examples import collate
 from carousel.data.tables import Table
 from carousel.models.classify import Classifier, ClassifySettings
-from carousel.models.encoder import CELLS
 from carousel.training import SettingsError, engine
 
 WORDS = ["the", "a", "film", "scene", "plot", "actor", "was", "is", "rather", "quite"]
@@ -71,7 +71,7 @@ def batch_of(model, texts, labels=None):
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "attention"])
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", registry())
 def test_texts_do_not_feel_their_neighbours(settings, cell, pooling):
     model, _ = Classifier.prepare(settings(cell=cell, pooling=pooling, bidirectional=cell != "rnn"))
     model.eval()

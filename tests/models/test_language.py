@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from carousel.cells import registry
 from carousel.data import END, START, UNK, TextBatch, Vocabulary
 from carousel.models import language
-from carousel.models.encoder import CELLS, SequenceDropout
+from carousel.models.encoder import SequenceDropout
 from carousel.models.language import LanguageModel, LanguageSettings
 
 LINES = ["abba", "a cab", "back and forth", "b", "dada is cabaret", "a bad cad", "fade  away", "zebra"]
@@ -247,7 +248,7 @@ def test_a_state_is_carried_through_running_text(make):
 
 
 @pytest.mark.parametrize("layout", ["lines", "running"])
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", registry())
 def test_every_cell_learns(make, cell, layout):
     noise = {"dropout": 0.1, "recurrent_dropout": 0.1, "weight_drop": 0.1, "zoneout": 0.1, "embedding_dropout": 0.1}
     model = make(cell=cell, layout=layout, layers=2, **noise).train()

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 
 import carousel
+from carousel.cells import registry
 from carousel.cli import main as cli
 from carousel.data import DataError
 from carousel.data.examples import NO_LABEL, ExampleBatches
 from carousel.data.tagged import Lexicon, complaints
 from carousel.data.tags import convert, illegal, spans
 from carousel.data.wordbook import LONGEST
-from carousel.models.encoder import CELLS
 from carousel.models.tag import Tagger, TagSettings, _parts
 from carousel.training import SettingsError, engine
 
@@ -118,7 +118,7 @@ def test_loss_by_hand(settings, output):
     assert loss.mean.item() == pytest.approx(total / loss.weight, rel=1e-5)
 
 
-@pytest.mark.parametrize("cell", list(CELLS))
+@pytest.mark.parametrize("cell", list(registry()))
 @pytest.mark.parametrize("characters", ["rnn", "cnn", "none"])
 def test_neighbours_in_the_batch_change_nothing(settings, cell, characters):
     model, _ = Tagger.prepare(settings(cell=cell, characters=characters, layers=2))

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carousel
+from carousel.cells import registry
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import Column
 from carousel.data.pairs import collate_pairs
 from carousel.decoding import Beam, Exhaustive, search
-from carousel.models.encoder import CELLS
 from carousel.models.translate import TranslateSettings, Translator
 from carousel.models.translation import Wish
 from carousel.training import SettingsError, engine
@@ -156,7 +156,7 @@ def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
 @pytest.mark.parametrize(
     "given",
     [
-        *({"cell": cell, "input_feeding": feeding} for cell in sorted(CELLS) for feeding in (False, True)),
+        *({"cell": cell, "input_feeding": feeding} for cell in sorted(registry()) for feeding in (False, True)),
         *({"attention": attention} for attention in ATTENTIONS),
     ],
     ids=lambda given: " ".join(map(str, given.values())),

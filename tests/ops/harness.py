@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from carousel import cells
-from carousel.cells.base import Cell, Weights
+from carousel.cells.spec import Cell, Sizes, Weights
 from carousel.layers.unroll import Run, Zoneout, unroll
 from carousel.ops.layer import fused_layer
 
@@ -69,7 +69,9 @@ class Case:
                 p |= {"bias_ih": normal(rows) * 0.2, "bias_hh": normal(rows) * 0.2}
             if self.P:
                 p["weight_hr"] = normal(P, H) * scale
-            for name, shape in cell.extra_parameters(H).items():
+            for name, shape in cell.parameters(Sizes(self.I, H, P, self.bias)).items():
+                if name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"):
+                    continue
                 p[name] = normal(*shape) * 0.2 + (1.0 if name.startswith("norm") and name.endswith("weight") else 0.0)
             parameters.append(p)
         directions = range(self.D)

@@ -16,7 +16,7 @@ from harness import CELLS, Case
 from torch import Tensor
 
 import carousel
-from carousel.cells.base import Weights
+from carousel.cells.spec import Weights
 from carousel.ops import backend
 from carousel.ops.layer import fused_layer
 from carousel.ops.stream import Stream
@@ -189,9 +189,9 @@ def test_trace_is_what_was_saved_and_satisfies_the_equations(name: str) -> None:
         return value
 
     state = tuple(torch.zeros(3, 5, dtype=torch.float64) for _ in w.cell.states)
-    drive = w.cell.drive(x, w)
+    drive = w.cell.project_input(x, w)
     for t in range(6):
-        state = w.cell.step(w.cell.split(drive[t]), state, w, let)
+        state = w.cell.step(w.cell.inputs(drive[t]), state, w, let)
     assert trace[0].keys() == seen.keys()
     for key, values in seen.items():
         torch.testing.assert_close(trace[0][key], torch.stack(values), rtol=1e-12, atol=1e-12)
@@ -244,9 +244,9 @@ def test_total_gradients_of_every_gate_and_state(name: str) -> None:
         return value
 
     state = tuple(zero[0] for _ in w.cell.states)
-    drive = w.cell.drive(x, w)
+    drive = w.cell.project_input(x, w)
     for t in range(6):
-        state = w.cell.step(w.cell.split(drive[t]), state, w, let)
+        state = w.cell.step(w.cell.inputs(drive[t]), state, w, let)
     loss = (torch.stack(named["h"]) * seed).sum()
     for key, values in named.items():
         want = torch.stack(torch.autograd.grad(loss, values, retain_graph=True, materialize_grads=True))
@@ -309,7 +309,7 @@ def test_forward_memory_does_not_grow_with_time() -> None:
     code = """
 import resource, torch
 from carousel import cells
-from carousel.cells.base import Weights
+from carousel.cells.spec import Weights
 from carousel.ops.layer import fused_layer
 w = Weights(cells.LSTM(), {"weight_ih": torch.zeros(256, 1), "weight_hh": torch.zeros(256, 64)})
 def peak(T):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .. import layers
-from ..cells.base import Weights, unnamed
+from ..cells.spec import Weights, unnamed
 from ..layers import Recurrent
 from ..ops import backend
 from ..report import Page, figure, replacing
@@ -76,11 +76,11 @@ def loop_of(layer: Recurrent) -> Callable[[Tensor], Tensor]:
 
     def loop(x: Tensor) -> Tensor:
         w = Weights(layer.cell, layer._parameters_of(0, 0))
-        drive = layer.cell.drive(x, w)
+        drive = layer.cell.project_input(x, w)
         state = tuple(x.new_zeros(x.shape[1], layer.hidden_size) for _ in layer.cell.states)
         out = []
         for t in range(x.shape[0]):
-            state = layer.cell.step(layer.cell.split(drive[t]), state, w, unnamed)
+            state = layer.cell.step(layer.cell.inputs(drive[t]), state, w, unnamed)
             out.append(state[0])
         return torch.stack(out)
 

@@ -19,16 +19,20 @@ from typing import Any
 import torch
 from torch import sigmoid, tanh
 
-from .base import Cell, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh
 from .peephole import look, look_backward
+from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh
 
 
-class Coupled(Cell):
+class Coupled(Cell, name="coupled", layer="CoupledLSTM", year=2015):
     """LSTM with one gate for forgetting and writing, and optional diagonal peepholes."""
 
-    gates = ("f", "g", "o")
+    label = "Coupled LSTM"
+    gates = {
+        "f": Gate(role="keep", label="forget gate"),
+        "g": Gate("tanh", role="candidate", label="candidate"),
+        "o": Gate(role="read", label="output gate"),
+    }
     states = ("h", "c")
-    forget_gate = "f"
     forget_bias = 1.0
     projects = True
 
@@ -37,8 +41,12 @@ class Coupled(Cell):
             raise ValueError(f"peephole must be True or False for a coupled LSTM, got {peephole!r}")
         self.peephole = peephole
 
-    def extra_parameters(self, hidden_size: int) -> dict[str, tuple[int, ...]]:
-        return {"weight_ch": (2 * hidden_size,)} if self.peephole else {}
+    def parameters(self, sizes: Sizes) -> dict[str, Any]:
+        own = {"weight_ch": (2 * sizes.hidden,)} if self.peephole else {}
+        return super().parameters(sizes) | own
+
+    def kernel(self) -> str:
+        return "coupled-peephole" if self.peephole else "coupled"
 
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         h, c = state

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .base import Cell, Let, State, StepGradient, Weights, d_sigmoid, d_tanh
+from .spec import Cell, Gate, Let, State, StepGradient, Weights, d_sigmoid, d_tanh
 
 # φ, and φ′ in terms of h = φ(a)
 NONLINEARITIES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
@@ -21,10 +21,10 @@ NONLINEARITIES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], T
 }
 
 
-class Elman(Cell):
+class Elman(Cell, name="rnn", layer="RNN", year=1990):
     """A simple recurrent network: the new state is a squashed sum of input and old state."""
 
-    gates = ("h",)
+    gates = {"h": Gate("tanh", role="candidate", label="output")}
     states = ("h",)
 
     def __init__(self, nonlinearity: str = "tanh"):
@@ -32,6 +32,14 @@ class Elman(Cell):
             *most, last = (repr(name) for name in NONLINEARITIES)
             raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from {', '.join(most)} or {last}.")
         self.nonlinearity = nonlinearity
+        self.gates = {"h": self.gates["h"]._replace(activation=nonlinearity)}
+        self.label = f"RNN ({nonlinearity})"
+
+    def kernel(self) -> str:
+        return f"elman-{self.nonlinearity}"
+
+    def torch_mode(self) -> str | None:
+        return None if self.nonlinearity == "sigmoid" else f"RNN_{self.nonlinearity.upper()}"
 
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         (h,) = state

@@ -16,14 +16,24 @@ from typing import Any
 
 from torch import sigmoid, tanh
 
-from .base import Cell, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh
+from .spec import Cell, Gate, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh
 
 
-class GRU(Cell):
+class GRU(Cell, name="gru", layer="GRU", year=2014):
     """GRU that resets after the recurrent product: r gates U_n h₋ + b_hn."""
 
-    gates = ("r", "z", "n")
+    gates = {
+        "r": Gate(label="reset gate"),
+        "z": Gate(role="keep", label="update gate"),
+        "n": Gate("tanh", role="candidate", label="candidate"),
+    }
     states = ("h",)
+
+    def kernel(self) -> str:
+        return "gru"
+
+    def torch_mode(self) -> str:
+        return "GRU"
 
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         (h,) = state
@@ -52,11 +62,19 @@ class GRU(Cell):
         )
 
 
-class ResetBeforeGRU(Cell):
+class ResetBeforeGRU(Cell, name="gru-reset-before", layer="ResetBeforeGRU", year=2014):
     """GRU that resets before the recurrent product: r gates h₋ itself."""
 
-    gates = ("r", "z", "n")
+    label = "Reset-before GRU"
+    gates = {
+        "r": Gate(label="reset gate"),
+        "z": Gate(role="keep", label="update gate"),
+        "n": Gate("tanh", role="candidate", label="candidate"),
+    }
     states = ("h",)
+
+    def kernel(self) -> str:
+        return "gru-reset-before"
 
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         (h,) = state

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn, sigmoid, tanh
 
-from .base import Cell, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
+from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
 
 EPSILON = 1e-5
 
@@ -42,39 +42,48 @@ def layer_norm_backward(d: Tensor, v: Tensor, gain: Tensor) -> tuple[Tensor, Ten
     return dv, total(d * n), total(d)
 
 
-class LayerNorm(Cell):
+class LayerNorm(Cell, name="layernorm", layer="LayerNormLSTM", year=2016):
     """LSTM with layer normalisation on the input sum, the recurrent sum and the cell."""
 
-    gates = ("i", "f", "g", "o")
+    label = "Layer-norm LSTM"
+    gates = {
+        "i": Gate(role="write", label="input gate"),
+        "f": Gate(role="keep", label="forget gate"),
+        "g": Gate("tanh", role="candidate", label="candidate"),
+        "o": Gate(role="read", label="output gate"),
+    }
     states = ("h", "c")
-    forget_gate = "f"
     forget_bias = 1.0
     projects = True
 
-    def extra_parameters(self, hidden_size: int) -> dict[str, tuple[int, ...]]:
-        sizes = {"norm_ih": 4 * hidden_size, "norm_hh": 4 * hidden_size, "norm_c": hidden_size}
-        return {f"{norm}.{kind}": (size,) for norm, size in sizes.items() for kind in ("weight", "bias")}
+    def parameters(self, sizes: Sizes) -> dict[str, Any]:
+        norms = {"norm_ih": 4 * sizes.hidden, "norm_hh": 4 * sizes.hidden, "norm_c": sizes.hidden}
+        own = {f"{norm}.{kind}": (size,) for norm, size in norms.items() for kind in ("weight", "bias")}
+        return super().parameters(sizes) | own
 
-    def initialise(self, parameters: Mapping[str, Tensor], hidden_size: int, forget_bias: float | None) -> None:
-        super().initialise({n: p for n, p in parameters.items() if not n.startswith("norm_")}, hidden_size, forget_bias)
+    def initialise(self, parameters: Mapping[str, Tensor], sizes: Sizes, forget_bias: float | None) -> None:
+        super().initialise({n: p for n, p in parameters.items() if not n.startswith("norm_")}, sizes, forget_bias)
         for name, value in parameters.items():
             if name.startswith("norm_"):
                 nn.init.constant_(value, 1.0 if name.endswith("weight") else 0.0)
 
-    def drive(self, x: Tensor, w: Weights) -> Tensor:
+    def project_input(self, x: Tensor, w: Weights) -> Tensor:
         normed = layer_norm(F.linear(x, w.weight_ih), w.norm_ih_weight, w.norm_ih_bias)
         return normed if w.bias_ih is None else normed + w.bias_ih
 
-    def drive_backward(self, d: Tensor, x: Tensor, w: Weights) -> tuple[Tensor, dict[str, Tensor]]:
+    def project_input_backward(self, d: Tensor, x: Tensor, w: Weights) -> tuple[Tensor, dict[str, Tensor]]:
         dv, d_gain, d_bias = layer_norm_backward(d, F.linear(x, w.weight_ih), w.norm_ih_weight)
         grads = {"norm_ih.weight": d_gain, "norm_ih.bias": d_bias, "weight_ih": outer(dv, x)}
         if w.bias_ih is not None:
             grads["bias_ih"] = total(d)
         return dv @ w.weight_ih, grads
 
+    def kernel(self) -> str:
+        return "layernorm"
+
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         h, c = state
-        u = self.split(self._recurrent(h, w))
+        u = self.Recurrent(*self._recurrent(h, w).chunk(4, -1))
         i = let("i", sigmoid(x.i + u.i))
         f = let("f", sigmoid(x.f + u.f))
         g = let("g", tanh(x.g + u.g))

@@ -14,17 +14,27 @@ from typing import Any
 
 from torch import sigmoid, tanh
 
-from .base import Cell, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh
+from .spec import Cell, Gate, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh
 
 
-class LSTM(Cell):
+class LSTM(Cell, name="lstm", layer="LSTM", year=1997):
     """Long short-term memory with a forget gate."""
 
-    gates = ("i", "f", "g", "o")
+    gates = {
+        "i": Gate(role="write", label="input gate"),
+        "f": Gate(role="keep", label="forget gate"),
+        "g": Gate("tanh", role="candidate", label="candidate"),
+        "o": Gate(role="read", label="output gate"),
+    }
     states = ("h", "c")
-    forget_gate = "f"
     forget_bias = 1.0
     projects = True
+
+    def kernel(self) -> str:
+        return "lstm"
+
+    def torch_mode(self) -> str:
+        return "LSTM"
 
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         h, c = state

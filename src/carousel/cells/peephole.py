@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, sigmoid, tanh
 
-from .base import Cell, Let, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
+from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
 
 
 def look(p: Tensor, c: Tensor) -> Tensor:
@@ -31,12 +31,17 @@ def look_backward(δ: Tensor, p: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return (δ * p, total(δ * c)) if p.dim() == 1 else (δ @ p, outer(δ, c))
 
 
-class Peephole(Cell):
+class Peephole(Cell, name="peephole", layer="PeepholeLSTM", year=2000):
     """LSTM whose gates see the cell state, through diagonal or full peepholes."""
 
-    gates = ("i", "f", "g", "o")
+    label = "Peephole LSTM"
+    gates = {
+        "i": Gate(role="write", label="input gate"),
+        "f": Gate(role="keep", label="forget gate"),
+        "g": Gate("tanh", role="candidate", label="candidate"),
+        "o": Gate(role="read", label="output gate"),
+    }
     states = ("h", "c")
-    forget_gate = "f"
     forget_bias = 1.0
     projects = True
 
@@ -45,8 +50,12 @@ class Peephole(Cell):
             raise ValueError(f"peephole must be 'diagonal' or 'full', got {peephole!r}")
         self.peephole = peephole
 
-    def extra_parameters(self, hidden_size: int) -> dict[str, tuple[int, ...]]:
-        return {"weight_ch": (3 * hidden_size,) if self.peephole == "diagonal" else (3 * hidden_size, hidden_size)}
+    def parameters(self, sizes: Sizes) -> dict[str, Any]:
+        width = () if self.peephole == "diagonal" else (sizes.hidden,)
+        return super().parameters(sizes) | {"weight_ch": (3 * sizes.hidden, *width)}
+
+    def kernel(self) -> str | None:
+        return "peephole" if self.peephole == "diagonal" else None
 
     def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
         h, c = state

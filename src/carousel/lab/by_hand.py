@@ -24,7 +24,7 @@ def set_gates(layer: Layer, gates: Mapping[str, tuple[Any, Any, Any]]) -> Layer:
         for parameter in layer.parameters():
             parameter.zero_()
         for gate, values in gates.items():
-            at = layer.cell.gates.index(gate) * layer.hidden_size
+            at = layer.cell.gate_rows(gate, layer.hidden_size).start
             for name, value in zip(names, values, strict=True):
                 parameter = layer.get_parameter(name)
                 parameter[at : at + layer.hidden_size] = torch.as_tensor(value, dtype=parameter.dtype)

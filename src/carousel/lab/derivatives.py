@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..cells import Weights
-from ..cells.base import State, StepGradient, add_gradients
+from ..cells.spec import State, StepGradient, add_gradients
 from ..layers import Recurrent
 
 
@@ -28,7 +28,7 @@ class Walk:
         with torch.no_grad():
             trace = layer.trace(self.x)
         self.named = {name: values[0] for name, values in {**trace.gates, **trace.states}.items()}  # (T, B, H) each
-        self.sizes = [layer.state_size(name) for name in self.cell.states]
+        self.sizes = [layer.state_shape(name)[0] for name in self.cell.states]
 
     def at(self, t: int) -> SimpleNamespace:
         """What the cell named at step t, (B, H) each."""
@@ -62,7 +62,7 @@ class Walk:
             found = add_gradients(found, step.weights)
             d_state = step.state
             driven.insert(0, torch.cat(step.x, -1))
-        dx, own = self.cell.drive_backward(torch.stack(driven), self.x, self.w)
+        dx, own = self.cell.project_input_backward(torch.stack(driven), self.x, self.w)
         return {**add_gradients(found, own), "x": dx}
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 import torch
 
 from ..cells import Cell
-from ..pictures.gates import OPEN
+from ..pictures.gates import opens, title
 from .reading import Reading
 
 SHUT = 0.1  # a gate is shut below this, and open above 1 − this
@@ -22,6 +22,7 @@ class GateUse:
 
     layer: str
     gate: str
+    title: str  # "forget gate f"
     shut: tuple[float, ...]
     open: tuple[float, ...]
     mean: float
@@ -29,7 +30,7 @@ class GateUse:
 
 def keeping_gate(cell: Cell) -> str | None:
     """The gate that keeps the past: f of an LSTM, z of a GRU, none of an RNN."""
-    return cell.forget_gate or ("z" if "z" in cell.gates else None)
+    return cell.gate_with("keep")
 
 
 def label(name: str, layer: int, direction: int) -> str:
@@ -47,10 +48,19 @@ def gate_use(reading: Reading) -> list[GateUse]:
         trace = layer.eval().trace(reading.x, lengths=reading.lengths)
     for k in range(layer.num_layers * layer.num_directions):
         name = label(reading.name, *divmod(k, layer.num_directions))
-        for gate in [gate for gate in trace.gates if gate in OPEN]:
+        for gate in [gate for gate in trace.gates if opens(layer.cell, gate)]:
             values = trace.gates[gate][k][real]  # (steps, units)
             shut, wide = ((values < SHUT).float().mean(0), (values > 1 - SHUT).float().mean(0))
-            found.append(GateUse(name, gate, tuple(shut.tolist()), tuple(wide.tolist()), float(values.mean())))
+            found.append(
+                GateUse(
+                    name,
+                    gate,
+                    title(layer.cell, gate),
+                    tuple(shut.tolist()),
+                    tuple(wide.tolist()),
+                    float(values.mean()),
+                )
+            )
     return found
 
 

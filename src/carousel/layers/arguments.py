@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from ..cells.base import Cell
+from ..cells.spec import Cell
 
 
 def check_known(layer: type[nn.Module], unknown: Mapping[str, Any]) -> None:
@@ -49,14 +49,28 @@ def check_projection(cell: Cell, proj_size: Any, hidden_size: int) -> None:
         raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size!r}")
     if proj_size and not cell.projects:
         raise ValueError(f"proj_size argument is only supported for LSTM, not RNN or GRU: {cell!r} does not project")
+    if proj_size and cell.gates_of("diagonal"):
+        raise ValueError(
+            f"proj_size: {cell!r} has gates with a diagonal recurrence, which needs h as wide as the gates"
+        )
     if proj_size >= hidden_size:
         raise ValueError(f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}")
 
 
+def check_recurrence(cell: Cell, hidden_size: int, projected: int, options: Mapping[str, float]) -> None:
+    """Refuse block sizes that do not divide, and options of a recurrence that the cell does not have."""
+    if cell.gates_of("blocks") and (cell.blocks < 1 or hidden_size % cell.blocks or projected % cell.blocks):
+        size = f"{hidden_size}" if projected == hidden_size else f"{hidden_size} and proj_size {projected}"
+        raise ValueError(f"hidden_size: {cell!r} has {cell.blocks} blocks, which do not divide {size}")
+    for name, rate in options.items():
+        if rate and len(cell.gates_of("none")) == len(cell.gates):
+            raise ValueError(f"{name}={rate}: {cell!r} has no recurrent weights")
+
+
 def zoneout_rates(cell: Cell, zoneout: float | Mapping[str, float]) -> dict[str, float]:
-    rates = dict(zoneout) if isinstance(zoneout, Mapping) else dict.fromkeys(cell.states, zoneout)
+    rates = dict(zoneout) if isinstance(zoneout, Mapping) else dict.fromkeys(cell.own_states, zoneout)
     for name, rate in rates.items():
-        if name not in cell.states:
-            raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.states}")
+        if name not in cell.own_states:
+            raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.own_states}")
         check_probability("zoneout", rate)
     return {name: float(rate) for name, rate in rates.items() if rate}

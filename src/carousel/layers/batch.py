@@ -5,6 +5,7 @@ Every complaint about an argument of a call is made here, before any arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from ..cells.base import State
+from ..cells.spec import State
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Batch:
     batch_first: bool
     batched: bool
     packed: PackedSequence | None = None
+    side: tuple[Tensor, ...] = ()  # (T, B, *shape) for each of the cell's side inputs
 
     @property
     def size(self) -> int:
@@ -69,10 +71,11 @@ class Batch:
         return output.transpose(0, 1) if self.batch_first else output
 
 
-def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
-    """Check `input`, `lengths` and `reset` of a call on `layer` and lay them out time-major."""
+def read(layer: Any, input: Any, lengths: Any, reset: Any, side: Mapping[str, Any] | None = None) -> Batch:
+    """Check `input`, `lengths`, `reset` and the side inputs of a call on `layer` and lay them out time-major."""
+    side = _known_side(layer, side or {})
     if isinstance(input, PackedSequence):
-        return _read_packed(layer, input, lengths, reset)
+        return _read_packed(layer, input, lengths, reset, side)
     kind = type(layer).__name__
     if not isinstance(input, Tensor):
         raise TypeError(f"{kind}: input must be a Tensor or a PackedSequence, got {type(input).__name__}")
@@ -93,12 +96,39 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any) -> Batch:
     if reset is not None:
         reset = _read_reset(reset, input, batch_first, batched)
     batch = Batch(x, lengths, reset, batch_first, batched)
+    batch.side = tuple(_read_side(layer, name, value, input, batch) for name, value in side.items())
     if lengths is not None and reset is not None:
         batch.reset = reset & batch.active
     return batch
 
 
-def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any) -> Batch:
+def _known_side(layer: Any, side: Mapping[str, Any]) -> dict[str, Any]:
+    """`side` in the order of the cell's side inputs, refused unless it has exactly those."""
+    kind, known = type(layer).__name__, layer.cell.side_inputs
+    for name in side:
+        if name not in known:
+            takes = f"its side inputs are {', '.join(known)}" if known else "its cell has no side inputs"
+            raise TypeError(f"{kind} got an unexpected keyword argument {name!r}; {takes}")
+    for name in known:
+        if name not in side:
+            raise TypeError(f"{kind}: the cell reads {name!r} at every step; give it as {name}=")
+    return {name: side[name] for name in known}
+
+
+def _read_side(layer: Any, name: str, value: Any, input: Tensor, batch: Batch) -> Tensor:
+    """One side input in the layout of `input`, its features replaced by its own shape, as (T, B, *shape)."""
+    expected = (*input.shape[:-1], *layer.side_shape(name))
+    if not isinstance(value, Tensor) or tuple(value.shape) != expected:
+        given = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"{type(layer).__name__}: {name} must be a Tensor of {expected}, like input, got {given}")
+    value = value.to(batch.x.device)
+    if value.is_floating_point() and not torch._C._is_any_autocast_enabled():
+        value = value.to(batch.x.dtype)
+    value = value if batch.batched else value.unsqueeze(1)
+    return value.transpose(0, 1) if batch.batch_first else value
+
+
+def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any, side: dict[str, Any]) -> Batch:
     kind = type(layer).__name__
     for name, value in (("lengths", lengths), ("reset", reset)):
         if value is not None:
@@ -109,8 +139,16 @@ def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any) ->
     sizes = input.batch_sizes.to(input.data.device)
     rank = torch.arange(int(input.batch_sizes[0]), device=input.data.device)
     active = rank < sizes.unsqueeze(1)
-    x = input.data.new_zeros(*active.shape, input.data.shape[-1]).index_put((active,), input.data)
-    return Batch(x, active.sum(0), None, False, True, input)
+
+    def padded(data: Tensor) -> Tensor:
+        return data.new_zeros(*active.shape, *data.shape[1:]).index_put((active,), data)
+
+    batch = Batch(padded(input.data), active.sum(0), None, False, True, input)
+    for name, value in side.items():
+        if not isinstance(value, PackedSequence) or not torch.equal(value.batch_sizes, input.batch_sizes):
+            raise ValueError(f"{kind}: {name} must be a PackedSequence with the batch sizes of input")
+        batch.side += (_read_side(layer, name, padded(value.data), batch.x, batch),)
+    return batch
 
 
 def _check_input(layer: Any, x: Tensor) -> None:
@@ -182,7 +220,7 @@ def _read_reset(reset: Any, input: Tensor, batch_first: bool, batched: bool) -> 
 
 def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
     """Check a caller's state and return one (L·D, B, S) tensor for each of the cell's states."""
-    kind, names = type(layer).__name__, layer.cell.states
+    kind, names = type(layer).__name__, tuple(layer.cell.states)
     if len(names) == 1:
         if not isinstance(hx, Tensor):
             raise TypeError(f"{kind}: hx must be one Tensor ({names[0]}), got {type(hx).__name__}")
@@ -196,16 +234,17 @@ def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
         given = tuple(hx)
     rank, word = (3, "batched 3-D") if batch.batched else (2, "unbatched 2-D")
     ranks = [f"{s.dim()}-D" for s in given]
-    if any(s.dim() != rank for s in given):
+    vectors = all(len(layer.state_shape(name)) == 1 for name in names)
+    if vectors and any(s.dim() != rank for s in given):
         each = " and ".join(f"{name}x" for name in names)  # hx and cx, as torch says it
         got = f"{ranks[0]} tensor" if len(ranks) == 1 else f"({', '.join(ranks)}) tensors"
         raise RuntimeError(f"{kind}: For {word} input, {each} should also be {rank}-D but got {got}")
     out = []
     for k, (name, s) in enumerate(zip(names, given, strict=True)):
         which = "hidden" if len(names) == 1 else f"hidden[{k}]"
-        expected: tuple[int, ...] = (layer.num_layers * layer.num_directions, batch.size, layer.state_size(name))
-        if not batch.batched:
-            expected = (expected[0], expected[2])
+        rows, shape = layer.num_layers * layer.num_directions, layer.state_shape(name)
+        expected: tuple[int, ...] = (rows, batch.size, *shape) if batch.batched else (rows, *shape)
+        dtype = layer.state_dtype(name, batch.x.dtype)
         if tuple(s.shape) != expected:
             raise RuntimeError(f"{kind}: Expected {which} size {expected}, got {list(s.shape)}")
         if s.device != batch.x.device:
@@ -213,10 +252,10 @@ def read_state(layer: Any, hx: Any, batch: Batch) -> list[Tensor]:
                 f"{kind}: Input and hidden tensors are not at the same device, found input tensor at "
                 f"{batch.x.device} and {which} tensor at {s.device}"
             )
-        if s.dtype != batch.x.dtype and not torch._C._is_any_autocast_enabled():
+        if s.dtype != dtype and not torch._C._is_any_autocast_enabled():
             raise RuntimeError(
                 f"{kind}: Input and hidden tensors are not the same dtype, found input tensor with {batch.x.dtype} "
-                f"and {which} tensor with {s.dtype}"
+                f"and {which} tensor with {s.dtype}" + (f", expected {dtype}" if dtype.is_complex else "")
             )
         out.append(batch.take_state(s))
     return out

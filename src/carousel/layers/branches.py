@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..ops.layer import block
-from . import fused
+from . import native
 from .recurrent import Recurrent
 
 FEW = 4  # rows: their products cost less than to look for them
@@ -92,7 +92,7 @@ class Steps:
     def __init__(self, layer: Recurrent, remembers: bool = False) -> None:
         self.layer = layer
         self.remembers = remembers
-        self.native = fused.keep(layer)  # None: the layer has no native step
+        self.native = native.keep(layer)  # None: the layer has no native step
         self.drives: Drives | None = None
 
     def step(self, x: Tensor, rows: Branches, inputs: Tensor | None = None) -> tuple[Tensor, Branches]:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..cells.base import Cell, State, Weights
+from ..cells.spec import PAST_INPUTS, Cell, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
-from . import arguments, cudnn, fused
+from . import arguments, native, torch_operators
 from .batch import Batch, read, read_state
-from .path import Path
+from .paths import ExecutionPath
 from .trace import Clamp, Seen, Trace, Watch, assemble
 from .unroll import Run, Zoneout, unroll
 
@@ -34,8 +34,10 @@ class Recurrent(nn.Module):
 
     * input (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size), or a PackedSequence;
     * output the same with D·P (or P when `merge` is "sum" or "mean") features;
-    * each state (num_layers·D, B, P) for the first of the cell's states and (num_layers·D, B, H) for the others;
-      a tensor if the cell has one state, a tuple if it has several.
+    * each state (num_layers·D, B, P) for the first of the cell's states and (num_layers·D, B, H) for the others,
+      unless the cell gives them other shapes; a tensor if the cell has one state, a tuple if it has several;
+    * side inputs, if the cell has any, by name in the call: in the layout of the input, their own shape in the place of
+      its features.
 
     Keyword-only:
 
@@ -44,8 +46,9 @@ class Recurrent(nn.Module):
     * `recurrent_dropout`: probability that a unit of h₋ is hidden from all gates; one mask for a whole sequence.
     * `zoneout`: probability that a unit keeps its previous value, a number for all states or a dict by name; in
       evaluation its expectation.
-    * `weight_drop`: probability that an entry of `weight_hh` is dropped; one mask a call.
-    * `forget_bias`: the forget gate's bias at initialisation; None is the cell's own (1 for LSTM kinds).
+    * `weight_drop`: probability that an entry of the recurrent weights is dropped; one mask for each call.
+    * `forget_bias`: the bias of the gate that keeps the past (f of an LSTM, z of a GRU) at initialisation; None is the
+      cell's own (1 for LSTM kinds).
     * `learn_initial_state`: the state before the first step is a parameter, not zero.
 
     >>> layer = Recurrent(carousel.cells.LSTM(), 10, 20, num_layers=2)
@@ -90,6 +93,8 @@ class Recurrent(nn.Module):
         arguments.check_size("hidden_size", hidden_size)
         arguments.check_size("num_layers", num_layers)
         arguments.check_projection(cell, proj_size, hidden_size)
+        recurrence = {"recurrent_dropout": recurrent_dropout, "weight_drop": weight_drop}
+        arguments.check_recurrence(cell, hidden_size, proj_size or hidden_size, recurrence)
         for name, rate in (
             ("dropout", dropout),
             ("recurrent_dropout", recurrent_dropout),
@@ -108,8 +113,8 @@ class Recurrent(nn.Module):
             arguments.check_number("forget_bias", forget_bias)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype should be a floating-point type, got {dtype}")
-        if forget_bias is not None and (cell.forget_gate is None or not bias):
-            lack = "no bias" if cell.forget_gate else "no forget gate"
+        if forget_bias is not None and (cell.gate_with("keep") is None or not bias):
+            lack = "no bias" if cell.gate_with("keep") else "no gate that keeps the past"
             raise ValueError(f"forget_bias={forget_bias}: this {type(self).__name__} has {lack}")
 
         self.cell = cell
@@ -129,10 +134,16 @@ class Recurrent(nn.Module):
         self.forget_bias = cell.forget_bias if forget_bias is None else float(forget_bias)
         self.learn_initial_state = learn_initial_state
 
-        self._names = tuple(self._shapes(0))  # of one layer and direction's parameters, without suffix
+        self._names = tuple(self._specs(0))  # of one layer and direction's parameters, without suffix
+        self._complex = frozenset(name for name, spec in self._specs(0).items() if spec.dtype == "complex")
+        self._buffer_names = tuple(cell.buffers(self._sizes(0)))
+        self._check_stack()
         for layer, direction in self._grid():
-            for name, shape in self._shapes(layer).items():
-                self._register(name, layer, direction, torch.empty(shape, device=device, dtype=dtype))
+            for name, spec in self._specs(layer).items():
+                self._register(name, layer, direction, torch.empty(stored(spec), device=device, dtype=dtype))
+            for name, value in cell.buffers(self._sizes(layer)).items():
+                value = value.to(device, dtype if value.is_floating_point() else None)
+                self.register_buffer(name + _suffix(layer, direction), value)
         self.reset_parameters()
 
     # ---- parameters ----
@@ -144,36 +155,57 @@ class Recurrent(nn.Module):
     @property
     def output_size(self) -> int:
         """Features of the output: P for each direction, joined by `merge`."""
-        size = self.state_size(self.cell.states[0])
+        size = self.proj_size or self.hidden_size
         return size * self.num_directions if self.merge == "concat" else size
 
-    def state_size(self, name: str) -> int:
-        """Units of the state `name`: P for the first of the cell's states, H for the others."""
-        return self.proj_size or self.hidden_size if name == self.cell.states[0] else self.hidden_size
+    def state_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of the state `name` without layers and batch: (P) for the output, (H) or the cell's own."""
+        sizes = self._sizes(0)
+        shape = self.cell.states[name].shape
+        return shape(sizes) if shape else (sizes.projected if name == self.cell.output else sizes.hidden,)
+
+    def state_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
+        """The type of the state `name` in a layer of `dtype`."""
+        return dtype.to_complex() if self.cell.states[name].dtype == "complex" else dtype
+
+    def side_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of the side input `name` without steps and batch."""
+        return self.cell.side_inputs[name](self._sizes(0))
+
+    def _sizes(self, layer: int) -> Sizes:
+        """The sizes of one direction of `layer`."""
+        inputs = self.output_size if layer else self.input_size
+        return Sizes(inputs, self.hidden_size, self.proj_size or self.hidden_size, self.bias)
+
+    def _check_stack(self) -> None:
+        """Refuse a stack whose layers would need states or side inputs of different shapes."""
+        if self.num_layers == 1:
+            return
+        first, above = self._sizes(0), self._sizes(1)
+        shapes = {f"the state {name!r}": spec.shape for name, spec in self.cell.states.items() if spec.shape}
+        shapes |= {f"the side input {name!r}": shape for name, shape in self.cell.side_inputs.items()}
+        for what, shape in shapes.items():
+            if shape(first) != shape(above):
+                raise ValueError(
+                    f"num_layers={self.num_layers}: {what} of {self.cell!r} depends on the input size, which is "
+                    f"{first.input} below and {above.input} above; stack layers of their own instead"
+                )
 
     def _grid(self) -> Iterator[tuple[int, int]]:
         """(layer, direction) in the order of torch's states and parameters."""
         return ((layer, direction) for layer in range(self.num_layers) for direction in range(self.num_directions))
 
-    def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
+    def _specs(self, layer: int) -> dict[str, ParameterSpec]:
         """The parameters of one direction of `layer`, by name without suffix, in torch's order."""
-        rows = len(self.cell.gates) * self.hidden_size
-        shapes: dict[str, tuple[int, ...]] = {
-            "weight_ih": (rows, self.output_size if layer else self.input_size),
-            "weight_hh": (rows, self.proj_size or self.hidden_size),
-        }
-        if self.bias:
-            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
-        if self.proj_size:
-            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
-        extra = self.cell.extra_parameters(self.hidden_size)
-        for name in extra:
-            if name in shapes or name.startswith("initial_"):
-                raise ValueError(f"{self.cell!r}.extra_parameters: {name!r} is a layer's own name; choose another")
-        shapes |= extra
+        specs = {}
+        for name, given in self.cell.parameters(self._sizes(layer)).items():
+            if name.startswith("initial_") or name in self.cell.buffers(self._sizes(layer)):
+                raise ValueError(f"{self.cell!r}.parameters: {name!r} is the name of something else; choose another")
+            specs[name] = given if isinstance(given, ParameterSpec) else ParameterSpec(tuple(given))
         if self.learn_initial_state:
-            shapes |= {f"initial_{name}": (self.state_size(name),) for name in self.cell.states}
-        return shapes
+            for name in self.cell.own_states:
+                specs[f"initial_{name}"] = ParameterSpec(self.state_shape(name), self.cell.states[name].dtype)
+        return specs
 
     def _register(self, name: str, layer: int, direction: int, value: Tensor) -> None:
         """`weight_ih` → `weight_ih_l0_reverse`; `norm_c.weight` → a group `norm_c_l0_reverse` with a `weight`."""
@@ -187,7 +219,7 @@ class Recurrent(nn.Module):
         getattr(self, group + suffix).register_parameter(member, nn.Parameter(value))
 
     def _parameters_of(self, layer: int, direction: int) -> dict[str, Tensor]:
-        """The parameters of one layer and direction, by name without suffix."""
+        """The parameters of one layer and direction as they are stored, by name without suffix."""
         suffix = _suffix(layer, direction)
         found = {}
         for name in self._names:
@@ -196,13 +228,18 @@ class Recurrent(nn.Module):
         return found
 
     def reset_parameters(self) -> None:
-        """Initialise anew: as torch (the same seed gives the same numbers), then the forget bias."""
+        """Initialise as torch does (the same seed gives the same numbers), then the forget bias.
+
+        A cell's `initialise` sees a complex parameter as it is stored: (..., 2), real and imaginary part.
+        """
         for layer, direction in self._grid():
             own = self._parameters_of(layer, direction)
             learned = {name: own.pop(name) for name in list(own) if name.startswith("initial_")}
-            self.cell.initialise(own, self.hidden_size, self.forget_bias)
-            for value in learned.values():
+            self.cell.initialise(own, self._sizes(layer), self.forget_bias)
+            for name, value in learned.items():
                 nn.init.zeros_(value)
+                real = value[..., 0] if name in self._complex else value
+                nn.init.constant_(real, self.cell.states[name.removeprefix("initial_")].initial)
 
     @property
     def all_weights(self) -> list[list[Tensor]]:
@@ -214,29 +251,33 @@ class Recurrent(nn.Module):
 
     # ---- running ----
 
-    def forward(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> tuple[Any, Any]:
+    def forward(
+        self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None, **side: Any
+    ) -> tuple[Any, Any]:
         """Run over whole sequences; returns output and final state in torch's layout.
 
         `lengths` (B), in any order, zero allowed: outputs past a sequence's end are zero, its final state is that
         of its last real step, and its reverse direction starts there. `reset`, bool in the layout of `input`
         without its features: where true, a new sequence starts at that step, from the initial state (not `hx`).
+        `side` has the cell's side inputs by name.
         """
-        batch = read(self, input, lengths, reset)
+        batch = read(self, input, lengths, reset, side)
         state = None if hx is None else read_state(self, hx, batch)
         path, _ = self._choose(batch)
-        if path == "cudnn":
-            output, final = cudnn.run(self, batch.x, state or self._initial(batch))
+        if path in ("cudnn", "torch"):
+            output, final = torch_operators.run(self, batch.x, state or self._initial(batch))
         else:
-            output, final, _ = self._run(batch, state, native=path == "fused")
+            output, final, _ = self._run(batch, state, fused=path == "fused")
         return self._give(batch, output, final)
 
-    def step(self, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    def step(self, input: Tensor, state: Any = None, **side: Tensor) -> tuple[Tensor, Any]:
         """One step of a stream: input (B, input_size) or (input_size); returns the output and the new state.
 
-        The numbers are those of the sequence call on the same inputs; `state` is in its layout.
+        The numbers are those of the sequence call on the same inputs; `state` is in its layout, `side` has the cell's
+        side inputs of this step, (B, *shape).
         """
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and isinstance(input, Tensor):
-            stepped = fused.step(self, input, state)
+            stepped = native.step(self, input, state)
             if stepped is not None:
                 return stepped
         if self.bidirectional:
@@ -250,7 +291,7 @@ class Recurrent(nn.Module):
             given = f"{input.dim()}D tensor" if isinstance(input, Tensor) else type(input).__name__
             raise ValueError(f"{type(self).__name__}.step: Expected input to be 1D or 2D, got {given} instead")
         time = 1 if self.batch_first and input.dim() == 2 else 0
-        output, state = self(input.unsqueeze(time), state)
+        output, state = self(input.unsqueeze(time), state, **{n: v.unsqueeze(time) for n, v in side.items()})
         return output.squeeze(time), state
 
     def trace(
@@ -261,13 +302,14 @@ class Recurrent(nn.Module):
         lengths: Any = None,
         reset: Any = None,
         gradients_of: Callable[..., Tensor] | None = None,
+        **side: Any,
     ) -> Trace:
         """Run as a call would, and keep every gate and state: see :class:`Trace`.
 
         With `gradients_of=loss_fn`, where `loss_fn(output)` or `loss_fn(output, state)` is one number, the trace
         also has the total derivative of that loss with respect to every gate and state at every step.
         """
-        return self._watched(input, (), hx, lengths, reset, gradients_of)
+        return self._watched((), read(self, input, lengths, reset, side), hx, gradients_of)
 
     def intervene(
         self,
@@ -277,8 +319,9 @@ class Recurrent(nn.Module):
         lengths: Any = None,
         reset: Any = None,
         gradients_of: Callable[..., Tensor] | None = None,
+        **side: Any,
     ) -> Trace:
-        """Run with some gates or states held at given values (see :class:`Clamp`); all that follows feels it.
+        """Run with some gates or states held at given values (see :class:`Clamp`), which all that follows depends on.
 
         >>> lstm = carousel.LSTM(4, 8)
         >>> t = lstm.intervene(torch.randn(30, 2, 4), carousel.Clamp("f", 0.0, steps=(10, 12), units=3))
@@ -286,72 +329,75 @@ class Recurrent(nn.Module):
         for clamp in clamps:
             if not isinstance(clamp, Clamp):
                 raise TypeError(f"intervene takes carousel.Clamp objects after the input, got {type(clamp).__name__}")
-        return self._watched(input, clamps, hx, lengths, reset, gradients_of)
+        return self._watched(clamps, read(self, input, lengths, reset, side), hx, gradients_of)
 
-    def path(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> Path:
-        """Which code would run this call, `fused`, `cudnn` or `reference`, and (`.why`) for what reason."""
-        batch = read(self, input, lengths, reset)
+    def path(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None, **side: Any) -> ExecutionPath:
+        """Which code would run this call, `fused`, `cudnn`, `torch` or `reference`, and (`.why`) for what reason."""
+        batch = read(self, input, lengths, reset, side)
         if hx is not None:
             read_state(self, hx, batch)
-        return Path(*self._choose(batch))
+        return ExecutionPath(*self._choose(batch))
 
     def _choose(self, batch: Batch) -> tuple[str, str]:
         """The path's name, and why."""
         if batch.x.is_cuda:
-            obstacle = cudnn.obstacle(self, batch)
-            return ("reference", obstacle) if obstacle else ("cudnn", "a standard cell on a CUDA device")
-        obstacle = fused.obstacle(self, batch.x)
-        return ("reference", obstacle) if obstacle else ("fused", f"native kernels ({fused.ISA})")
+            reason = torch_operators.unsupported_reason(self, batch)
+            return ("reference", reason) if reason else ("cudnn", "a standard cell on a CUDA device")
+        if (
+            torch.jit._trace.is_tracing()
+        ):  # what it keeps can be saved and exported
+            reason = torch_operators.unsupported_reason(self, batch)
+            return ("reference", f"torch.jit.trace: {reason}") if reason else ("torch", "torch.jit.trace")
+        reason = native.unsupported_reason(self, batch.x)
+        return ("reference", reason) if reason else ("fused", f"native kernels ({native.ISA})")
 
     def _watched(
-        self,
-        input: Any,
-        clamps: tuple[Clamp, ...],
-        hx: Any,
-        lengths: Any,
-        reset: Any,
-        loss_fn: Callable[..., Tensor] | None,
+        self, clamps: tuple[Clamp, ...], batch: Batch, hx: Any, loss_fn: Callable[..., Tensor] | None
     ) -> Trace:
-        batch = read(self, input, lengths, reset)
         for clamp in clamps:
             clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = None if hx is None else read_state(self, hx, batch)
         # only the reference path can be stopped inside a step, to change a value or to differentiate by it
-        native = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
+        fused = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
         with torch.enable_grad() if loss_fn is not None else nullcontext():
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-            output, final, seen = self._run(batch, state, clamps, native=native)
+            output, final, seen = self._run(batch, state, clamps, fused=fused)
             output, final = self._give(batch, output, final)
             return assemble(self.cell, batch, output, final, seen, loss_fn)
 
     def _initial(self, batch: Batch) -> list[Tensor]:
-        """The state before the first step, (L·D, B, S) for each of the cell's states: zeros, or the learned one."""
+        """The state before the first step, (L·D, B, *shape) for each of the cell's states: the cell's initial value, or
+        the learned one."""
         states = []
-        for name in self.cell.states:
-            if self.learn_initial_state:
-                learned = torch.stack([getattr(self, f"initial_{name}{_suffix(*at)}") for at in self._grid()])
-                states.append(learned.unsqueeze(1).expand(-1, batch.size, -1))
+        for name, spec in self.cell.states.items():
+            if self.learn_initial_state and name != PAST_INPUTS:
+                parts = [self._parameters_of(*at)[f"initial_{name}"] for at in self._grid()]
+                learned = torch.stack(parts)
+                if spec.dtype == "complex":
+                    learned = torch.view_as_complex(learned)
+                states.append(learned.unsqueeze(1).expand(-1, batch.size, *learned.shape[1:]))
             else:
-                rows = self.num_layers * self.num_directions
-                states.append(batch.x.new_zeros(rows, batch.size, self.state_size(name)))
+                shape = (self.num_layers * self.num_directions, batch.size, *self.state_shape(name))
+                dtype = self.state_dtype(name, batch.x.dtype)
+                states.append(batch.x.new_full(shape, spec.initial, dtype=dtype))
         return states
 
     def _run(
-        self, batch: Batch, state: list[Tensor] | None, clamps: tuple[Clamp, ...] | None = None, *, native: bool
+        self, batch: Batch, state: list[Tensor] | None, clamps: tuple[Clamp, ...] | None = None, *, fused: bool
     ) -> tuple[Tensor, list[State], list[Seen]]:
         """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each.
 
-        `state` has (L·D, B, S) for each of the cell's states; None is the initial state.
+        `state` has (L·D, B, *shape) for each of the cell's states; None is the initial state.
         """
         x = batch.x
-        active = None if native else batch.active
+        active = None if fused else batch.active
         if active is not None:
             x = torch.where(active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
-        if state is None and (not native or self.learn_initial_state):  # the kernels take zeros as read
+        if state is None and (not fused or self.learn_initial_state):  # to the kernels None is zeros
             state = self._initial(batch)
-        fresh = self._initial(batch) if batch.reset is not None and not native else state
+        fresh = self._initial(batch) if batch.reset is not None and not fused else state
         final: list[State] = []
         seen: list[Seen] = []
         for layer in range(self.num_layers):
@@ -369,11 +415,12 @@ class Recurrent(nn.Module):
                         active=active,
                         restart=_restarts(batch.reset, reverse=direction == 1),
                         zoneout=self._draw_zoneout(batch),
+                        side=batch.side,
                     )
                 )
-            if native:
+            if fused:
                 see = clamps is not None
-                x, states, values = fused.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
+                x, states, values = native.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
                 if self.bidirectional and self.merge != "concat":
                     x = MERGES[self.merge](list(x.chunk(2, -1)))
                 final += states
@@ -398,18 +445,24 @@ class Recurrent(nn.Module):
         if batch.reset is None or not self.learn_initial_state:
             return None
         return [
-            tuple(getattr(self, f"initial_{name}{_suffix(layer, direction)}") for name in self.cell.states)
+            tuple(self._parameters_of(layer, direction)[f"initial_{name}"] for name in self.cell.states)
             for direction in range(self.num_directions)
         ]
 
     def _weights(self, layer: int, direction: int, batch: Batch) -> Weights:
         """The parameters of one layer and direction, with the noise of this call."""
         parameters = self._parameters_of(layer, direction)
+        for name in self._complex:
+            parameters[name] = torch.view_as_complex(parameters[name])
+        for name in self._buffer_names:
+            parameters[name] = getattr(self, name + _suffix(layer, direction))
         if self.training and self.weight_drop:
-            parameters["weight_hh"] = dropout(parameters["weight_hh"], self.weight_drop)
+            for name in self._names:
+                if name.startswith("weight_hh"):
+                    parameters[name] = dropout(parameters[name], self.weight_drop)
         mask = None
         if self.training and self.recurrent_dropout:
-            mask = dropout(batch.x.new_ones(batch.size, self.state_size(self.cell.states[0])), self.recurrent_dropout)
+            mask = dropout(batch.x.new_ones(batch.size, *self.state_shape(self.cell.output)), self.recurrent_dropout)
         return Weights(self.cell, parameters, mask)
 
     def _draw_zoneout(self, batch: Batch) -> Zoneout | None:
@@ -419,7 +472,7 @@ class Recurrent(nn.Module):
             return Zoneout(self.zoneout)
         steps, size = batch.x.shape[:2]
         keep = {
-            name: torch.rand(steps, size, self.state_size(name), device=batch.x.device) < rate
+            name: torch.rand(steps, size, *self.state_shape(name), device=batch.x.device) < rate
             for name, rate in self.zoneout.items()
         }
         return Zoneout(self.zoneout, keep)
@@ -463,6 +516,12 @@ class Group(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}: {'×'.join(map(str, p.shape))}" for name, p in self.named_parameters())
+
+
+def stored(spec: ParameterSpec) -> tuple[int, ...]:
+    """The shape in which a parameter is kept: a complex one as pairs of real numbers, so that `.double()`, optimizers
+    and files treat it like any other."""
+    return (*spec.shape, 2) if spec.dtype == "complex" else spec.shape
 
 
 def _suffix(layer: int, direction: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -30,8 +32,7 @@ class TorchTwin(Recurrent):
     @property
     def mode(self) -> str:
         """torch's word for the cell: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU"."""
-        nonlinearity = getattr(self.cell, "nonlinearity", None)
-        return self.twin.__name__ if nonlinearity is None else f"RNN_{nonlinearity.upper()}"
+        return self.cell.torch_mode() or f"RNN_{self.cell.nonlinearity.upper()}"  # type: ignore[attr-defined]
 
     @property
     def _flat_weights(self) -> list[Tensor]:
@@ -62,7 +63,7 @@ class TorchTwin(Recurrent):
         ]
         if self.bidirectional and self.merge != "concat":
             unknown.append("merge")
-        if getattr(self.cell, "nonlinearity", None) == "sigmoid":
+        if self.cell.torch_mode() is None:
             unknown.append("nonlinearity")
         if unknown:
             says = ", ".join(f"{name}={getattr(self, name)!r}" for name in unknown)
@@ -128,43 +129,42 @@ class GRU(TorchTwin):
         super().__init__(cells.GRU(), *args, **options)
 
 
-class ResetBeforeGRU(Recurrent):
-    """GRU that resets h₋ before the product, as first published; gates r z n. Arguments as :class:`Recurrent`."""
-
-    __signature__ = _signature()
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(cells.ResetBeforeGRU(), *args, **options)
+# ---- every other registered cell ----
 
 
-class PeepholeLSTM(Recurrent):
-    """LSTM whose gates see the cell state. Arguments as :class:`Recurrent`.
+def named(name: str) -> Callable[..., Recurrent]:
+    """The layer of the registered cell `name`: `named("peephole")` is `carousel.PeepholeLSTM`.
 
-    `peephole` is "diagonal" (`weight_ch` 3·H, in order i f o) or "full" (3·H × H).
+    Its arguments are those of :class:`Recurrent` without the cell, then the cell's own as keywords.
     """
-
-    __signature__ = _signature(_option("peephole", "diagonal"))
-
-    def __init__(self, *args: Any, peephole: str = "diagonal", **options: Any) -> None:
-        super().__init__(cells.Peephole(peephole), *args, **options)
-
-
-class CoupledLSTM(Recurrent):
-    """LSTM that writes exactly what it forgets, i = 1 − f; gates f g o. Arguments as :class:`Recurrent`.
-
-    With `peephole=True`, diagonal peepholes (`weight_ch` 2·H, in order f o).
-    """
-
-    __signature__ = _signature(_option("peephole", False))
-
-    def __init__(self, *args: Any, peephole: bool = False, **options: Any) -> None:
-        super().__init__(cells.Coupled(peephole), *args, **options)
+    known = cells.registry()
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown cell {name!r}: {hint}the cells are {', '.join(known)}")
+    cell = known[name]
+    if cell not in _classes:
+        _classes[cell] = _made(cell)
+    return _classes[cell]
 
 
-class LayerNormLSTM(Recurrent):
-    """LSTM with layer normalisation of W x, U h₋ and c; gates i f g o. Arguments as :class:`Recurrent`."""
+_classes: dict[type[cells.Cell], type[Recurrent]] = {cells.Elman: RNN, cells.LSTM: LSTM, cells.GRU: GRU}
 
-    __signature__ = _signature()
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(cells.LayerNorm(), *args, **options)
+def _made(cell: type[cells.Cell]) -> type[Recurrent]:
+    """A layer class for `cell`."""
+    given = list(inspect.signature(cell).parameters.values())
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=inspect.Parameter.empty) for p in given]
+
+    def __init__(self: Recurrent, *args: Any, **options: Any) -> None:
+        chosen = {p.name: options.pop(p.name) for p in own if p.name in options}
+        Recurrent.__init__(self, cell(**chosen), *args, **options)
+
+    doc = f"{inspect.getdoc(cell)}\n\nArguments and shapes as :class:`Recurrent`"
+    doc += f", and {', '.join(f'`{p.name}`' for p in own)}." if own else "."
+    body = {"__init__": __init__, "__signature__": _signature(*own), "__doc__": doc, "__module__": __name__}
+    return type(cell.layer_name or cell.__name__, (Recurrent,), body)
+
+
+for _name, _cell in cells.registry().items():  # in this module by name, so that they can be pickled
+    globals().setdefault(_cell.layer_name or _cell.__name__, named(_name))

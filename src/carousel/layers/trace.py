@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cells.base import Cell, Let
+from ..cells.spec import Cell, Let
 from .batch import Batch
 from .unroll import Unrolled
 
@@ -22,10 +22,11 @@ Seen = Mapping[str, Steps]  # what was seen in one direction of one layer, by na
 class Trace:
     """One run of a layer, all of it in view.
 
-    `output` and `state` are what the layer's call returns. `gates` and `states` hold, by the names in the cell's
-    equations, one (layers·directions, T, B, H) tensor each, time first whatever `batch_first` says, zero past a
-    sequence's end; index 2·k is layer k's forward direction and 2·k + 1 its reverse in a bidirectional layer. A state
-    is also an attribute: `trace.c`. `gradients`, if they were asked for, has ∂L/∂(value) under the same names.
+    `output` and `state` are what the layer's call returns, `cell` is the layer's. `gates` and `states` hold, by the
+    names in the cell's equations, one (layers·directions, T, B, H) tensor each (a matrix state has its own shape after
+    B), time first whatever `batch_first` says, zero past a sequence's end; index 2·k is layer k's forward direction and
+    2·k + 1 its reverse in a bidirectional layer. A state is also an attribute: `trace.c`. `gradients`, if they were
+    asked for, has ∂L/∂(value) under the same names.
     """
 
     output: Any
@@ -34,6 +35,7 @@ class Trace:
     states: Mapping[str, Tensor]
     gradients: Mapping[str, Tensor] = field(default_factory=lambda: NoGradients())
     loss: Tensor | None = None
+    cell: Cell | None = None
 
     def __getattr__(self, name: str) -> Tensor:
         states = self.__dict__.get("states", {})
@@ -71,7 +73,8 @@ class Clamp:
         names = (*layer.cell.states, *(g for g in layer.cell.gates if g not in layer.cell.states))
         if self.name not in names:
             raise ValueError(f"Clamp: {type(layer).__name__} has no gate or state {self.name!r}; it has {names}")
-        units = layer.state_size(self.name) if self.name in layer.cell.states else layer.hidden_size
+        shape = layer.state_shape(self.name) if self.name in layer.cell.states else (layer.hidden_size,)
+        units = shape[-1]
         for what, chosen, available in (
             ("steps", self.steps, steps),
             ("units", self.units, units),
@@ -87,7 +90,7 @@ class Clamp:
         if not isinstance(self.value, int | float | Tensor):
             raise TypeError(f"Clamp: value must be a number or a Tensor, got {self.value!r}")
         if isinstance(self.value, Tensor):
-            room = (len(_span(self.steps, steps)), size, len(_span(self.units, units)))
+            room = (len(_span(self.steps, steps)), size, *shape[:-1], len(_span(self.units, units)))
             try:
                 self.value.expand(room)
             except RuntimeError:
@@ -111,9 +114,9 @@ class Clamp:
             return value
         units = _span(self.units, value.shape[-1])
         held = torch.as_tensor(self.value, dtype=value.dtype, device=value.device)
-        held = held.expand(len(span), value.shape[0], len(units))[span.index(t)]
+        held = held.expand(len(span), *value.shape[:-1], len(units))[span.index(t)]
         out = value.clone()
-        out[:, units.start : units.stop : units.step] = held
+        out[..., units.start : units.stop : units.step] = held
         return out
 
 
@@ -137,6 +140,7 @@ class Watch:
 
     def let_at(self, t: int) -> Let:
         def let(name: str, value: Tensor) -> Tensor:
+            value = value.view_as(value)  # its derivative is that of what follows, not of an earlier use of the same tensor
             for clamp in self.clamps:
                 if clamp.name == name:
                     value = clamp.apply(t, self.steps, value)
@@ -181,7 +185,7 @@ class Planes(Mapping[str, Tensor]):
             whole = parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
             active = self._batch.active
             if active is not None:
-                whole = torch.where(active.unsqueeze(-1), whole, 0)
+                whole = torch.where(active.reshape(*active.shape, *[1] * (whole.dim() - 3)), whole, 0)
             self._whole[name] = self._batch.unsort(whole, 2).detach()
         return self._whole[name]
 
@@ -209,12 +213,15 @@ def assemble(
     """
     names = list(seen[0])
     gates = [name for name in names if name not in cell.states]
-    trace = Trace(output, state, Planes(batch, gates, seen), Planes(batch, cell.states, seen))
+    trace = Trace(output, state, Planes(batch, gates, seen), Planes(batch, tuple(cell.states), seen), cell=cell)
     if loss_fn is not None:
         loss = _loss(loss_fn, output, state)
-        flat = [step for own in seen for name in names for step in own[name]]
+        flat = [step for own in seen for name in names for step in own[name] if step.requires_grad]
         found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
-        gradients: list[Seen] = [{name: [next(found) for _ in own[name]] for name in names} for own in seen]
+        gradients: list[Seen] = [  # what depends on nothing that is differentiated has none
+            {name: [next(found) if s.requires_grad else torch.zeros_like(s) for s in own[name]] for name in names}
+            for own in seen
+        ]
         trace = replace(
             trace,
             output=_detach(output),

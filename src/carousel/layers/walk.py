@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cells.base import Weights
+from ..cells.spec import Weights
 from ..ops.dropout import dropout
 from ..ops.stepwise import Walk
-from . import fused
+from . import native
 from .recurrent import Recurrent
 
 
@@ -39,13 +39,13 @@ class Walker:
             or noisy
             or layer.bidirectional
             or torch.compiler.is_compiling()
-            or fused.obstacle(layer, weight) is not None
+            or native.unsupported_reason(layer, weight) is not None
         ):
             return
         if state is None:
             if layer.learn_initial_state:
                 return
-            sizes = [layer.state_size(name) for name in layer.cell.states]
+            sizes = [layer.state_shape(name)[0] for name in layer.cell.states]
             state = [weight.new_zeros(layer.num_layers, going[0], size) for size in sizes]
         parts = [state] if isinstance(state, Tensor) else state
         self.walks = [

@@ -14,6 +14,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from .. import cells
 from ..data import END, PAD, START, TextCheck, Vocabulary, check_text
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.sentences import ReadSentences, Sentences
@@ -22,7 +23,7 @@ from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
 from ..wording import counted
 from .characters import CharacterName, CharacterSettings
-from .encoder import CELLS, SequenceDropout
+from .encoder import SequenceDropout
 
 
 class BilmSettings(CharacterSettings):
@@ -46,7 +47,7 @@ class BilmSettings(CharacterSettings):
     def _widths(self) -> Self:
         if self.hidden < self.embedding:
             raise ValueError(f"hidden: {self.hidden} units are fewer than embedding ({self.embedding}); give as many")
-        if self.hidden > self.embedding and not CELLS[self.cell](1, 1).cell.projects:
+        if self.hidden > self.embedding and not cells.registry()[self.cell].projects:
             raise ValueError(f"hidden: the cell {self.cell} does not project; set it to embedding ({self.embedding})")
         return self
 

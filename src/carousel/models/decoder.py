@@ -31,7 +31,7 @@ class Bridge(nn.Module):
         super().__init__()
         self.kind = kind
         self.directions = encoder.num_directions
-        self.sizes = [decoder.state_size(name) for name in decoder.cell.states]
+        self.sizes = [decoder.state_shape(name)[0] for name in decoder.cell.states]
         self.layers = decoder.num_layers
         given = encoder.hidden_size * self.directions
         if kind == "bridge":

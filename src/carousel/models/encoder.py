@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
-from .. import layers
+from .. import cells, layers
 from ..ops.dropout import dropout
 
-CELLS = {
-    "lstm": layers.LSTM,
-    "peephole": layers.PeepholeLSTM,
-    "coupled": layers.CoupledLSTM,
-    "layernorm": layers.LayerNormLSTM,
-    "gru": layers.GRU,
-    "gru-reset-before": layers.ResetBeforeGRU,
-    "rnn": layers.RNN,
-}
-CellName = Literal["lstm", "peephole", "coupled", "layernorm", "gru", "gru-reset-before", "rnn"]
+if TYPE_CHECKING:
+    CellName = str
+else:
+    CellName = Literal[tuple(cells.registry())]
 
 
 def encoder(cell: CellName, input_size: int, hidden_size: int, **options: Any) -> layers.Recurrent:
     """The layers of `cell`; `options` are the layer's own."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="dropout option adds dropout after all but last")
-        return CELLS[cell](input_size, hidden_size, **options)
+        return layers.named(cell)(input_size, hidden_size, **options)
 
 
 class SequenceDropout(nn.Module):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .translate import Translator
     from .translation import Translation
 
-GATES = (("f", "c"), ("z", "h"))  # what to show of a cell that has these, else its output
 BEGIN = "▸"  # the step that reads [START]
 
 
@@ -39,7 +38,9 @@ def gates_picture(model: Translator, made: Translation) -> Any:
     """The gate that keeps the decoder's memory, and that memory, while a translation was written."""
     trace, steps = trace_decoder(model, made)
     top = len(next(iter(trace.states.values()))) - 1
-    names = next((pair for pair in GATES if pair[0] in trace.gates), ("h",))
+    cell = model.decoder.layers.cell
+    keeps, memory = cell.gate_with("keep"), list(cell.states)[-1]
+    names = (keeps, memory) if keeps else (memory,)
     return pictures.gates(trace, names, layer=top, steps=steps)
 
 

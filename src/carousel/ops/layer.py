@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import cells
-from ..cells.base import Cell, State, Weights
+from ..cells.spec import Cell, State, Weights
 from .backend import load
 
 Grads = list[Tensor | None]
@@ -43,20 +42,7 @@ SLOTS = PARAMETERS + STATES  # the differentiable tensors of one direction, in t
 
 def kernel_of(cell: Cell) -> str | None:
     """The name of the kernel that computes `cell`, None if there is none (a user's own cell, full peepholes)."""
-    kind = type(cell)
-    if kind is cells.Elman:
-        return f"elman-{cell.nonlinearity}"  # type: ignore[attr-defined]
-    if kind is cells.Peephole:
-        return "peephole" if cell.peephole == "diagonal" else None  # type: ignore[attr-defined]
-    if kind is cells.Coupled:
-        return "coupled-peephole" if cell.peephole else "coupled"  # type: ignore[attr-defined]
-    plain = {
-        cells.LSTM: "lstm",
-        cells.LayerNorm: "layernorm",
-        cells.GRU: "gru",
-        cells.ResetBeforeGRU: "gru-reset-before",
-    }
-    return plain.get(kind)
+    return cell.kernel()
 
 
 @dataclass
@@ -158,7 +144,7 @@ def fused_layer(
             return output.detach()[:, :, d * size : (d + 1) * size]
         if name == "c":
             return held[d, :, :, :hidden]
-        at = cell.gates.index(name) * _rows(kernel, x.dtype, hidden)[0]
+        at = list(cell.gates).index(name) * _rows(kernel, x.dtype, hidden)[0]
         return values[d, :, :, at : at + hidden]
 
     names = tuple(dict.fromkeys((*cell.gates, *cell.states)))  # the gate of an Elman cell is its state

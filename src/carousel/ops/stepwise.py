@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cells.base import Cell, Weights
+from ..cells.spec import Cell, Weights
 from .backend import load
 from .layer import PARAMETERS, _rows, block, kernel_of
 

@@ -8,7 +8,7 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from ..cells.base import Cell, State, Weights
+from ..cells.spec import Cell, State, Weights
 from .backend import load
 from .layer import PARAMETERS, kernel_of
 

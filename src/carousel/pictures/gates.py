@@ -9,13 +9,23 @@ from ..report import figure
 from .attention import visible
 
 if TYPE_CHECKING:
+    from ..cells import Cell
     from ..layers.trace import Trace
 
-NAMES = {
-    "i": "input gate i", "f": "forget gate f", "o": "output gate o", "g": "candidate g", "r": "reset gate r",
-    "z": "update gate z", "n": "candidate n", "h": "output h", "c": "cell c",
-}  # fmt: skip
-OPEN = ("i", "f", "o", "r", "z")  # between 0 and 1; all others are about 0
+STATES = {"h": "output", "c": "cell"}
+
+
+def title(cell: Cell | None, name: str) -> str:
+    """What a panel shows: "forget gate f"."""
+    label = STATES.get(name, "")
+    if cell is not None and name in cell.gates and name not in cell.states:
+        label = cell.gates[name].label
+    return f"{label} {name}".strip()
+
+
+def opens(cell: Cell | None, name: str) -> bool:
+    """Whether `name` is a gate between 0 and 1; all other values are about 0."""
+    return cell is not None and name not in cell.states and cell.gates[name].activation == "sigmoid"
 
 
 def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int = 0, steps: Sequence[str] = ()) -> Any:
@@ -40,11 +50,11 @@ def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int =
     shown = [found[name][layer, :count, sequence].T for name in names]  # (units, steps) each
     order = _order(shown[0])
     drawn = figure(
-        80 + (40 + min(360, max(90, 4 * len(order)))) * len(names), [f"<b>{NAMES.get(n, n)}</b>" for n in names],
+        80 + (40 + min(360, max(90, 4 * len(order)))) * len(names), [f"<b>{title(trace.cell, n)}</b>" for n in names],
         showlegend=False,
     )  # fmt: skip
     for row, (name, values) in enumerate(zip(names, shown, strict=True), 1):
-        opening = name in OPEN
+        opening = opens(trace.cell, name)
         most = 1.0 if opening else max(1.0, float(values.abs().max()))
         low, high = drawn.layout[f"yaxis{row if row > 1 else ''}"].domain
         ticks = [0, 0.5, 1] if opening else [-most, 0, most]

@@ -15,7 +15,7 @@ from ...cells import Weights
 from ...data.errors import check_counts
 from ...layers import Recurrent
 from ...report import Page, figure
-from ..contenders import CELLS
+from ..cells import CELLS
 from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
 from ..words import power
@@ -153,10 +153,10 @@ def unroll(layer: Recurrent, own: dict[str, Tensor]) -> Callable[[Tensor], Tenso
     cell, w = layer.cell, Weights(layer.cell, own)
 
     def forward(x: Tensor) -> Tensor:
-        state = tuple(x.new_zeros(x.shape[1], layer.state_size(name)) for name in cell.states)
+        state = tuple(x.new_zeros(x.shape[1], *layer.state_shape(name)) for name in cell.states)
         found = []
-        for rows in cell.drive(x, w):
-            state = cell.step(cell.split(rows), state, w, lambda name, value: value)
+        for rows in cell.project_input(x, w):
+            state = cell.step(cell.inputs(rows), state, w, lambda name, value: value)
             found.append(state[0])
         return torch.stack(found)
 

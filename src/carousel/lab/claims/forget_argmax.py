@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ...data.errors import check_counts
-from ...pictures.gates import NAMES
 from ...report import Page, figure
 from ...wording import an
 from ..finding import Claim, Finding, Verdict
@@ -204,7 +203,7 @@ class ForgetArgmax(Finding):
             row = layers.index(use.layer) + 1
             shade = drawn.layout.colorway[gates.index(use.gate)]
             drawn.add_scatter(
-                x=use.shut, y=use.open, mode="markers", name=NAMES[use.gate], legendgroup=use.gate,
+                x=use.shut, y=use.open, mode="markers", name=use.title, legendgroup=use.gate,
                 showlegend=row == 1, marker={"color": shade, "size": 6}, row=row, col=1,
             )  # fmt: skip
         drawn.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", title_text="open")
@@ -294,7 +293,7 @@ def look(reading: Reading) -> list[Preference]:
         raise ValueError(
             f"{reading.name}: {an(type(layer).__name__)} has no gate that keeps the past; give an LSTM or GRU"
         )
-    at = layer.cell.gates.index(gate) * layer.hidden_size
+    at = layer.cell.gate_rows(gate, layer.hidden_size).start
     rows = slice(at, at + layer.hidden_size)
     for k in range(layer.num_layers):
         for way in range(layer.num_directions):

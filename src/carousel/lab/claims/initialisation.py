@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ...data.errors import check_counts
 from ...models.language import LanguageModel
-from ...pictures.gates import OPEN
+from ...pictures.gates import opens
 from ...report import Page, figure
-from ..contenders import CELLS
+from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
 from ..learning import Corpus, Curve, corpus
 from ..words import listing, percent
@@ -279,6 +279,6 @@ def saturation(model: LanguageModel) -> float:
     """The share of gates (between 0 and 1) that are shut or wide open when the model reads all of its characters."""
     tokens = torch.arange(len(model.vocabulary)).unsqueeze(1)
     trace = model.layers.trace(model.embedder(tokens))
-    gates = [trace.gates[name].flatten() for name in model.layers.cell.gates if name in OPEN]
+    gates = [trace.gates[name].flatten() for name in model.layers.cell.gates if opens(model.layers.cell, name)]
     every = torch.cat(gates) if gates else torch.full((1,), 0.5)  # an RNN has none
     return float(((every < SHUT) | (every > 1 - SHUT)).float().mean())

@@ -15,7 +15,7 @@ from ...cells import Weights
 from ...data.errors import check_counts
 from ...layers import LSTM, Recurrent
 from ...report import Page, figure
-from ..contenders import CELLS
+from ..cells import CELLS
 from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
 from ..reading import Reading, read
@@ -268,7 +268,7 @@ def by_hand(walk: Walk, t: int) -> dict[str, Tensor]:
     for row in torch.eye(walk.sizes[0], dtype=walk.x.dtype):
         rest = [torch.zeros(1, size, dtype=walk.x.dtype) for size in walk.sizes[1:]]
         step = walk.back(t, (row[None], *rest))
-        dx, own = walk.cell.drive_backward(torch.cat(step.x, -1), walk.x[t], walk.w)
+        dx, own = walk.cell.project_input_backward(torch.cat(step.x, -1), walk.x[t], walk.w)
         parts = {**step.values, "x": dx, **{f"{n}₋": d for n, d in zip(walk.cell.states, step.state, strict=True)}}
         for name, value in {**parts, **step.weights, **own}.items():
             if name != "h":  # ∂h/∂h is 1
@@ -289,7 +289,7 @@ def by_autograd(walk: Walk, t: int) -> dict[str, Tensor]:
         return value + nudges[name]
 
     w = Weights(cell, own)
-    h = cell.step(cell.split(cell.drive(x, w)), before, w, let)[0]
+    h = cell.step(cell.inputs(cell.project_input(x, w)), before, w, let)[0]
     inputs = {**nudges, "x": x, **{f"{n}₋": b for n, b in zip(cell.states, before, strict=True)}, **own}
     inputs.pop("h")
     options: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ...report import Page, figure
 from ...threads import threads
-from ..contenders import CELLS, contender
+from ..cells import CELLS, lab_cell
 from ..finding import Claim, Finding, Verdict
 from ..grammars import GRAMMARS, Grammar, Strings
 from ..progress import Bar
@@ -67,7 +67,7 @@ class Reader(nn.Module):
 
     def __init__(self, cell: str, symbols: int, hidden: int) -> None:
         super().__init__()
-        self.layer = contender(cell).layer(symbols, hidden)
+        self.layer = lab_cell(cell).layer(symbols, hidden)
         self.output = nn.Linear(hidden, symbols + 1)
 
     def forward(self, strings: Strings) -> Tensor:
@@ -372,7 +372,7 @@ def train(
 def counting_unit(model: Reader, grammar: Grammar, text: str) -> Unit:
     """The unit whose state correlates most with what there is to count in `text`."""
     trace = model.layer.trace(grammar.encode([text]).inputs)
-    state = model.layer.cell.states[-1]
+    state = list(model.layer.cell.states)[-1]
     values = trace.states[state][0, :, 0].detach().double()  # (T, H)
     count = grammar.count(text)
     found = torch.corrcoef(torch.cat([values.T, torch.tensor([count], dtype=torch.float64)]))[-1, :-1].nan_to_num(0)

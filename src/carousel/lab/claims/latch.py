@@ -26,9 +26,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import report
+from ...cells import registry
 from ...layers import Recurrent
 from ...threads import threads
-from ..contenders import CELLS, contender
+from ..cells import CELLS, lab_cell
 from ..finding import Claim, Finding, Verdict
 from ..progress import Bar
 from ..words import percent
@@ -106,14 +107,14 @@ def chrono(layer: Recurrent, horizon: int) -> None:
     tensor(True)
     """
     cell, size = layer.cell, layer.hidden_size
-    keeps = cell.forget_gate or ("z" if "z" in cell.gates else None)
+    keeps = cell.gate_with("keep")
     if keeps is None:
         return
     bias = torch.empty(size).uniform_(1, max(2, horizon - 1)).log()
     with torch.no_grad():
-        for gate, value in ((keeps, bias), ("i", -bias)):
-            if gate in cell.gates:
-                rows = slice(cell.gates.index(gate) * size, (cell.gates.index(gate) + 1) * size)
+        for gate, value in ((keeps, bias), (cell.gate_with("write"), -bias)):
+            if gate is not None:
+                rows = cell.gate_rows(gate, size)
                 layer.get_parameter("bias_ih_l0")[rows] = value
                 layer.get_parameter("bias_hh_l0")[rows] = 0.0
 
@@ -147,7 +148,7 @@ class Outcome:
     @property
     def gradient_kept(self) -> float:
         """The gradient at the first step as a part of that at the last, in the state that carries the past: c, or h."""
-        flow = self.gradient[self.layer.cell.states[-1]]
+        flow = self.gradient[list(self.layer.cell.states)[-1]]
         return flow[0] / flow[-1] if flow[-1] else 0.0
 
     def trace(self) -> tuple[Tensor, Any]:
@@ -167,9 +168,9 @@ def train(cell: str, setting: Setting | None = None, progress: Callable[[float],
     (2, 21)
     """
     setting = setting or Setting()
-    kind = contender(cell)
+    kind = lab_cell(cell)
     with torch.random.fork_rng(devices=[]):
-        forgets = kind.layer(1, 1).cell.forget_gate is not None
+        forgets = registry()[cell].forget_bias is not None
         options = {"forget_bias": 0.0} if setting.gates == "zero" and forgets else {}
         torch.manual_seed(setting.seed)
         layer, head = kind.layer(1, setting.hidden, **options), nn.Linear(setting.hidden, 2)
@@ -360,4 +361,4 @@ def run(
 
 def cost(cell: str, setting: Setting) -> float:
     """What a training costs at most, in no unit: the gates of the cell times the steps it reads."""
-    return len(contender(cell).layer(1, 1).cell.gates) * setting.steps * setting.updates
+    return len(registry()[cell].gates) * setting.steps * setting.updates

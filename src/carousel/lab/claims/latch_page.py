@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ... import report
-from ..contenders import CELLS
+from ..cells import CELLS
 from ..finding import Verdict
 from ..words import listing, percent, power
 

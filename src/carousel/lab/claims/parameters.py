@@ -11,7 +11,7 @@ from torch import nn
 
 from ...data.errors import check_counts
 from ...report import Page, figure
-from ..contenders import CELLS
+from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
 
 HORIZONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...data.errors import check_counts
 from ...layers import RNN, Recurrent
 from ...report import Page, figure
-from ..contenders import CELLS
+from ..cells import CELLS
 from ..derivatives import Walk
 from ..finding import Claim, Finding, Verdict
 from ..reading import Reading, read

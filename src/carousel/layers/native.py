@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from ..cells.base import State, Weights
+from ..cells.spec import State, Weights
 from ..ops import backend
-from ..ops.layer import fused_layer, kernel_of
+from ..ops.layer import fused_layer
 from ..ops.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
@@ -26,9 +26,9 @@ if MISSING:
     warnings.warn(f"carousel: {MISSING}; until then layers run on the slower reference path", stacklevel=2)
 
 
-def obstacle(layer: Any, x: Tensor) -> str | None:
+def unsupported_reason(layer: Any, x: Tensor) -> str | None:
     """Why the kernels cannot run `layer` on `x`, or None if they can."""
-    if kernel_of(layer.cell) is None:
+    if layer.cell.kernel() is None:
         return f"there is no kernel for the cell {layer.cell!r}"
     if x.device.type != "cpu":
         return f"the kernels run on CPUs, the input is on {x.device}"
@@ -57,7 +57,7 @@ def run(
         active = batch.active
         if active is not None:
             x = torch.where(active.unsqueeze(-1), x, 0)
-        zeros = tuple(x.new_zeros(batch.size, layer.state_size(name)) for name in layer.cell.states)
+        zeros = tuple(x.new_zeros(batch.size, layer.state_shape(name)[0]) for name in layer.cell.states)
         parts = []
         for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
             start = zeros if s[0] is None else s
@@ -166,7 +166,7 @@ def _stepper(layer: Any) -> Stepper | None:
     found = _steppers.get(layer)
     if found is not None and found.addresses == addresses:
         return found
-    if layer.bidirectional or obstacle(layer, layer.weight_ih_l0) is not None:
+    if layer.bidirectional or unsupported_reason(layer, layer.weight_ih_l0) is not None:
         return None
     weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
     parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
@@ -177,7 +177,7 @@ def _stepper(layer: Any) -> Stepper | None:
         Stream(layer.cell, weights, layer.zoneout),
         layer.input_size,
         layer.num_layers,
-        [layer.state_size(name) for name in layer.cell.states],
+        [layer.state_shape(name)[0] for name in layer.cell.states],
         layer.weight_ih_l0.dtype,
         bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop),
         layer.learn_initial_state,

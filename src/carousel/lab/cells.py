@@ -1,0 +1,56 @@
+"""The cells a lab compares: the registered ones, each with its label, and its colour in every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..cells import registry
+from ..layers import Recurrent, named
+
+
+@dataclass(frozen=True)
+class LabCell:
+    layer: Callable[..., Recurrent]  # its class
+    label: str
+    colour: str
+    dash: str = "solid"  # where lines of two cells may coincide, one lets the other show through
+
+
+# In the registry's order; colours that remain apart for colour-blind readers (after Okabe and Ito).
+COLOURS = (
+    ("#d55e00", "solid"),
+    ("#0072b2", "solid"),
+    ("#56b4e9", "dash"),
+    ("#e69f00", "solid"),
+    ("#7f6000", "dash"),
+    ("#009e73", "dashdot"),
+    ("#cc79a7", "solid"),
+)
+
+
+class LabCells(Mapping[str, LabCell]):
+    """The registry as a lab sees it, by name; a cell that registers later is there too."""
+
+    def __getitem__(self, name: str) -> LabCell:
+        known = registry()
+        if name not in known:
+            raise KeyError(name)
+        place = list(known).index(name)
+        colour, dash = COLOURS[place % len(COLOURS)]
+        return LabCell(named(name), known[name]().label, colour, dash if place < len(COLOURS) else "dot")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry())
+
+    def __len__(self) -> int:
+        return len(registry())
+
+
+CELLS = LabCells()
+
+
+def lab_cell(name: str) -> LabCell:
+    """The cell called `name`; any other name is an error that lists them."""
+    named(name)
+    return CELLS[name]
