@@ -84,14 +84,19 @@ def run(
 
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """One step of a stream in one native call, or None where the general way is needed (to complain, for one)."""
-    taken = _stepper(layer)
-    return None if taken is None or (taken.noisy and layer.training) else taken.step(x, state)
+    taken = None if _noisy(layer) else _stepper(layer)
+    return None if taken is None else taken.step(x, state)
+
+
+def _noisy(layer: Any) -> bool:
+    """Whether a call would draw random numbers."""
+    return layer.training and bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop)
 
 
 def keep(layer: Any) -> Stepper | None:
     """The layer's step for as long as its parameters stay as they are, if it can be a native call."""
-    taken = _stepper(layer)
-    if taken is None or (taken.noisy and layer.training):
+    taken = None if _noisy(layer) else _stepper(layer)
+    if taken is None:
         return None
     return replace(taken, stream=taken.stream.keep())
 
@@ -100,13 +105,13 @@ def keep(layer: Any) -> Stepper | None:
 class Stepper:
     """What a step needs to know of a layer, looked up once."""
 
-    addresses: list[int]  # where the parameters are
+    key: tuple[Any, ...]  # what it was made from: see `_key`
+    square: list[str]  # parameters whose transposed view would pass for them
     stream: Stream
     input_size: int
     layers: int
     sizes: list[int]  # of the states
     dtype: torch.dtype
-    noisy: bool  # draws numbers in training
     learned: bool  # has a learned initial state
     alone: bool  # the state is one tensor, not a tuple
 
@@ -157,29 +162,45 @@ class Stepper:
 _steppers: WeakKeyDictionary[Any, Stepper] = WeakKeyDictionary()
 
 
+def _key(layer: Any) -> tuple[Any, ...]:
+    """All that a stepper depends on but the numbers in the parameters, and the layout of square ones.
+
+    Addresses alone would not do: a parametrization or pruning may leave the original parameter where it was, under
+    another name.
+    """
+    own = layer._parameters
+    names, addresses = list(own), list(map(_address, own.values()))
+    for group in layer._modules.values():  # gains and biases of norms
+        names += group._parameters
+        addresses += map(_address, group._parameters.values())
+    return type(layer), layer.cell, layer.zoneout, names, addresses  # parametrizations change the layer's type
+
+
 def _stepper(layer: Any) -> Stepper | None:
-    """The native stepper of `layer`, made anew when its parameters have moved; None if there can be none."""
+    """The native stepper of `layer`, made again when what it was made from has changed; None if there can be none."""
     try:
-        addresses = list(map(_address, layer.parameters() if layer._modules else layer._parameters.values()))
+        key = _key(layer)
     except TypeError:  # a parameter is None
         return None
     found = _steppers.get(layer)
-    if found is not None and found.addresses == addresses:
-        return found
+    if found is not None and found.key == key:
+        if not found.square or all(layer._parameters[name].is_contiguous() for name in found.square):
+            return found
     if layer.bidirectional or unsupported_reason(layer, layer.weight_ih_l0) is not None:
         return None
     weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
     parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
     if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
         return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
+    kind, cell, zoneout, *rest = key
     found = _steppers[layer] = Stepper(
-        addresses,
+        (kind, cell, dict(zoneout), *rest),
+        [name for name, p in layer._parameters.items() if p.dim() == 2 and p.shape[0] == p.shape[1]],
         Stream(layer.cell, weights, layer.zoneout),
         layer.input_size,
         layer.num_layers,
         [layer.state_shape(name)[0] for name in layer.cell.states],
         layer.weight_ih_l0.dtype,
-        bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop),
         layer.learn_initial_state,
         len(layer.cell.states) == 1,
     )

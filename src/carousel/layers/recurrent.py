@@ -343,9 +343,7 @@ class Recurrent(nn.Module):
         if batch.x.is_cuda:
             reason = torch_operators.unsupported_reason(self, batch)
             return ("reference", reason) if reason else ("cudnn", "a standard cell on a CUDA device")
-        if (
-            torch.jit._trace.is_tracing()
-        ):  # what it keeps can be saved and exported
+        if torch.jit._trace.is_tracing():  # what it keeps can be saved and exported
             reason = torch_operators.unsupported_reason(self, batch)
             return ("reference", f"torch.jit.trace: {reason}") if reason else ("torch", "torch.jit.trace")
         reason = native.unsupported_reason(self, batch.x)

@@ -140,7 +140,9 @@ class Watch:
 
     def let_at(self, t: int) -> Let:
         def let(name: str, value: Tensor) -> Tensor:
-            value = value.view_as(value)  # its derivative is that of what follows, not of an earlier use of the same tensor
+            value = value.view_as(
+                value
+            )  # its derivative is that of what follows, not of an earlier use of the same tensor
             for clamp in self.clamps:
                 if clamp.name == name:
                     value = clamp.apply(t, self.steps, value)
