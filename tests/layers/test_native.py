@@ -57,7 +57,7 @@ def test_a_step_is_that_of_the_sequence_whatever_was_changed_before(change):
         layer.step(torch.randn(2, 6))
         apply(layer)
         x = torch.randn(5, 2, 6, dtype=torch.float64 if change == "dtype" else torch.float32)
-        output, final = layer(x)
+        output, _ = layer(x)
         state = None
         for t in range(5):
             y, state = layer.step(x[t], state)

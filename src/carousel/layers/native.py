@@ -176,6 +176,10 @@ def _key(layer: Any) -> tuple[Any, ...]:
     return type(layer), layer.cell, layer.zoneout, names, addresses  # parametrizations change the layer's type
 
 
+def _contiguous(layer: Any, names: list[str]) -> bool:
+    return all(layer._parameters[name].is_contiguous() for name in names)
+
+
 def _stepper(layer: Any) -> Stepper | None:
     """The native stepper of `layer`, made again when what it was made from has changed; None if there can be none."""
     try:
@@ -183,9 +187,8 @@ def _stepper(layer: Any) -> Stepper | None:
     except TypeError:  # a parameter is None
         return None
     found = _steppers.get(layer)
-    if found is not None and found.key == key:
-        if not found.square or all(layer._parameters[name].is_contiguous() for name in found.square):
-            return found
+    if found is not None and found.key == key and (not found.square or _contiguous(layer, found.square)):
+        return found
     if layer.bidirectional or unsupported_reason(layer, layer.weight_ih_l0) is not None:
         return None
     weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
