@@ -1,7 +1,4 @@
-"""What every test stands on: one thread, fixed seeds, and hypothesis examples that are the same on every machine in CI.
-
-Because this file stands here, `tests/` is on the import path: `from witness import ...` works in every test.
-"""
+"""What every test needs: one thread, fixed seeds, and in CI the same hypothesis examples on every machine."""
 
 import os
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from witness import KINDS, PROJECTING, build, close, draw, parameters, states_of
+from helpers.references import KINDS, PROJECTING, build, close, draw, parameters, states_of
 
 from carousel.cells import Weights
 from carousel.cells.spec import add_gradients

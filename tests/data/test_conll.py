@@ -1,4 +1,4 @@
-"""Sentences in columns; the conllu library is the witness for CoNLL-U."""
+"""Sentences in columns; the conllu library is the independent reference for CoNLL-U."""
 
 import conllu
 import pytest

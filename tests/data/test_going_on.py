@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from helpers.stores import store_of
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import store_of
 
 from carousel.data import LineBatches, StreamBatches
 

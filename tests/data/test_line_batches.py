@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from helpers.stores import store_of
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import store_of
 
 from carousel.data import END, PAD, START, LineBatches, Lines, Vocabulary, tokenize
 

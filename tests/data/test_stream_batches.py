@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers.stores import store_of
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import store_of
 
 from carousel.data import PAD, START, DataError, StreamBatches
 

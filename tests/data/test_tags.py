@@ -1,4 +1,4 @@
-"""Schemes of spans: told apart, turned into one another, and what each allows; seqeval is the witness."""
+"""Schemes of spans: told apart, turned into one another, and what each allows; seqeval is the independent reference."""
 
 import itertools
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from helpers.toys import Toy
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import Toy
 
 import carousel
 from carousel.decoding import (

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from helpers.toys import Toy, peaked
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import Toy, peaked
 
 from carousel.decoding import GNMT, Beam, Bias, Exhaustive, Greedy, Mean, Unnormalised, search
 

@@ -1,7 +1,7 @@
 """The record of a search against what the search found and what the model says."""
 
 import pytest
-from toys import Toy
+from helpers.toys import Toy
 
 from carousel.decoding import Beam, BeamTree, Greedy, Sample, search
 

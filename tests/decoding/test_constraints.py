@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 import torch
+from helpers.toys import Toy, brute_force, fixed
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import Toy, brute_force, fixed
 
 from carousel.decoding import (
     Acrostic,

@@ -1,9 +1,9 @@
 """Exhaustive search against itertools."""
 
 import pytest
+from helpers.toys import Toy, brute_force
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import Toy, brute_force
 
 from carousel.decoding import GNMT, Exhaustive, Mean, Unnormalised, search
 

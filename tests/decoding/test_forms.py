@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from toys import Toy
+from helpers.toys import Toy
 
 from carousel.decoding import (
     Acrostic,

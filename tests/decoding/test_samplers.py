@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.toys import fixed
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import fixed
 
 from carousel.decoding import Ban, RandomK, Sample, Temperature, TopK, TopP, search
 from carousel.decoding.samplers import Candidates, draw

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from toys import Toy
+from helpers.toys import Toy
 
 from carousel.decoding import GNMT, Beam, Exhaustive, Greedy, RandomK, Sample, StepFunction, TopK, search
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from witness import KINDS, build, draw
+from helpers.references import KINDS, build, draw
 
 import carousel
 from carousel import lab

@@ -10,12 +10,12 @@ import unittest
 import hypothesis
 import pytest
 import torch
+from helpers.references import KINDS as EVERY_KIND
+from helpers.references import build, states_of
+from helpers.twins import KINDS, twins
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from torch.nn.utils.rnn import pack_padded_sequence
-from twins import KINDS, twins
-from witness import KINDS as EVERY_KIND
-from witness import build, states_of
 
 import carousel
 

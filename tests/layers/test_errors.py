@@ -4,8 +4,8 @@ import functools
 
 import pytest
 import torch
+from helpers.references import KINDS, build, states_of
 from torch.nn.utils.rnn import pack_padded_sequence
-from witness import KINDS, build, states_of
 
 import carousel
 from carousel import GRU, LSTM, RNN, Clamp, CoupledLSTM, LayerNormLSTM, PeepholeLSTM, ResetBeforeGRU

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from witness import KINDS, build, close, draw, equations, parameters, states_of
+from helpers.references import KINDS, build, close, draw, equations, parameters, states_of
 
 import carousel
 from carousel.layers import torch_operators

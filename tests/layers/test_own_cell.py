@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from witness import close, draw, parameters, randomise, single, σ
+from helpers.references import close, draw, parameters, randomise, single, σ
 
 import carousel
 from carousel import Clamp, Recurrent

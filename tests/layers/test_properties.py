@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from helpers.references import KINDS, PROJECTING, build, close, draw, equations, parameters, single, states_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from witness import KINDS, PROJECTING, build, close, draw, equations, parameters, single, states_of
 
 import carousel
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from helpers.twins import KINDS, makers
 from torch import nn
-from twins import KINDS, makers
 
 import carousel
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
+from helpers.references import states_of
+from helpers.twins import KINDS, twins
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from twins import KINDS, twins
-from witness import states_of
 
 from carousel.layers import recurrent
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from helpers.references import KINDS, PROJECTING, build, close, draw, states_of
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
-from witness import KINDS, PROJECTING, build, close, draw, states_of
 
 from carousel import Clamp
 

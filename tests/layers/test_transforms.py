@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from helpers.references import KINDS, build, close, draw, states_of
 from torch import nn
 from torch.func import functional_call, grad, jacrev, vmap
-from witness import KINDS, build, close, draw, states_of
 
 import carousel
 

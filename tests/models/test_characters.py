@@ -1,4 +1,4 @@
-"""Words from their characters: padding, distinct words, and torch's own convolution as witness."""
+"""Words from their characters: padding, distinct words, and torch's own convolution as independent reference."""
 
 import pytest
 import torch

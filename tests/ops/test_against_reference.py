@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import CELLS, Case, compare
+from helpers.harness import CELLS, Case, compare
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import CELLS, Case
+from helpers.harness import CELLS, Case
 from torch import Tensor
 
 import carousel

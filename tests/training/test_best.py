@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
+from helpers.stub import Stub, StubSettings, register, sgd
+from helpers.tiny import Killed, fit, kill_at
 from safetensors.torch import load_file
-from stub import Stub, StubSettings, register, sgd
-from tiny import Killed, fit, kill_at
 
 from carousel.training import Run, SettingsError, load
 from carousel.training.journal import read_journal

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from tiny import fit, language, outcome
+from helpers.tiny import fit, language, outcome
 
 from carousel.training import RunError, files
 from carousel.training.checkpoints import KEEP, Checkpoints, step_of

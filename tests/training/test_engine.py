@@ -6,8 +6,8 @@ import lightning.pytorch as lightning
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.tiny import fit, language
 from safetensors.torch import load_file
-from tiny import fit, language
 from torch import nn
 
 from carousel.models.language import LanguageModel

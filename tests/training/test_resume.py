@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from tiny import Killed, fit, kill_at, language, outcome
+from helpers.tiny import Killed, fit, kill_at, language, outcome
 
 from carousel.models.language import LanguageModel
 from carousel.training import Run, RunError, engine
@@ -126,7 +126,7 @@ def test_the_plateau_variant_has_a_plateau(uninterrupted):
 
 
 def test_the_seed_and_every_kind_of_noise_matter(uninterrupted):
-    """A witness that identical bytes are no accident of a network that learns nothing."""
+    """Identical bytes are no accident of a network that learns nothing."""
     outcomes = [uninterrupted(), uninterrupted(seed=1), *(uninterrupted(**{k: v}) for k, v in NOISE.items())]
     assert len({weights for weights, _ in outcomes}) == len(outcomes)
 

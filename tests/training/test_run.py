@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.tiny import Killed, fit, kill_at, language, outcome
 from safetensors.torch import load_file, save_file
-from tiny import Killed, fit, kill_at, language, outcome
 
 import carousel
 from carousel.models.language import LanguageModel

@@ -6,9 +6,9 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 import yaml
+from helpers.tiny import fit, language, outcome
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tiny import fit, language, outcome
 
 from carousel.models import TASKS, find_task
 from carousel.models.language import LanguageSettings

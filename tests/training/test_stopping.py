@@ -5,8 +5,8 @@ import signal
 
 import pytest
 import torch
-from stub import StubSettings, register
-from tiny import fit, language, outcome
+from helpers.stub import StubSettings, register
+from helpers.tiny import fit, language, outcome
 
 from carousel.training.checkpoints import Checkpoints, step_of
 from carousel.training.keeper import Interrupted

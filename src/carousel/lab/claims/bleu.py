@@ -326,8 +326,8 @@ def run(
         orders.append(Order(n, tuple(found)))
     closest = min((abs(len(one) - len(said)), len(one)) for one in expected)[1]
     penalty = min(1.0, math.exp(1 - closest / len(said)))
-    witness = BLEU(tokenize="none", max_ngram_order=longest, effective_order=True)
-    theirs = witness.sentence_score(" ".join(said), [" ".join(one) for one in expected])
+    reference = BLEU(tokenize="none", max_ngram_order=longest, effective_order=True)
+    theirs = reference.sentence_score(" ".join(said), [" ".join(one) for one in expected])
     return Explanation(
         words=said,
         references=tuple(expected),
@@ -337,7 +337,7 @@ def run(
         score=100 * penalty * mean(smoothed([(o.matched, o.total) for o in orders])),
         unclipped_score=100 * penalty * mean(smoothed([(o.unclipped, o.total) for o in orders])),
         sacrebleu=theirs.score,
-        signature=str(witness.get_signature()),
+        signature=str(reference.get_signature()),
     )
 
 

@@ -20,7 +20,7 @@ PATTERNS = ("ab*", "(a|b)*abb", "((a|b)(a|b))*", "b*(ab*ab*)*", "(ab|ba)*(aa)?")
 
 @dataclass(frozen=True)
 class Compiled:
-    """One language: its automaton, and how often the network agreed with the witness."""
+    """One language: its automaton, and how often the network agreed with the reference."""
 
     pattern: str
     states: int
@@ -89,8 +89,8 @@ class Compilation(Finding):
             "Each regular expression became a deterministic automaton (by derivatives), and that a recurrent layer "
             "with weights 0 and 1 and biases −1: a unit for every pair of a state and a symbol. All values are whole "
             f"numbers, so nothing is rounded. All strings up to length {self.shortest} were read, and random ones up "
-            f"to {self.languages[0].longest:,} symbols. The witness of the short ones is Python's `re`, of the long "
-            "ones the automaton, walked step by step.",
+            f"to {self.languages[0].longest:,} symbols. The reference for the short ones is Python's `re`, for the "
+            "long ones the automaton, walked step by step.",
             "The counter is an LSTM whose gates are saturated: σ(200) is 1 in float32, so c is a whole number, up to "
             "2²⁴.",
         )
@@ -180,9 +180,9 @@ def run(
 def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.Random) -> Compiled:
     dfa: DFA = compile_pattern(pattern)
     network = compile_dfa(dfa)
-    witness = re.compile(pattern)
+    expression = re.compile(pattern)
     short = ["".join(text) for n in range(shortest + 1) for text in itertools.product(dfa.alphabet, repeat=n)]
-    right = [witness.fullmatch(text) is not None for text in short]
+    right = [expression.fullmatch(text) is not None for text in short]
     wrong = sum(a != b for a, b in zip(network.accepts(short), right, strict=True))
     long = ["".join(draw.choices(dfa.alphabet, k=draw.randint(longest // 2, longest))) for _ in range(strings)]
     wrong_long = sum(a != dfa.accepts(text) for a, text in zip(network.accepts(long), long, strict=True))

@@ -1,4 +1,4 @@
-"""The tests' witness: the cells' equations in numpy, written from the books and knowing nothing of carousel's cells.
+"""Independent reference of the cells: their equations in numpy, written from the books, without carousel's cells.
 
 Also the table of every kind of layer, and layers of each kind with weights drawn at random.
 """

@@ -1,4 +1,4 @@
-"""A slow witness for the fused layer: the cells' own steps, one after another, in float64."""
+"""A slow reference for the fused layer: the cells' own steps, one after another, in float64."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Case:
 
 
 def compare(case: Case, tolerance: float) -> None:
-    """Every result of the fused layer against the witness, relative to the largest entry (or 1)."""
+    """Every result of the fused layer against the reference, relative to the largest entry (or 1)."""
     want, got = case.run(fused=False), case.run(fused=True)
     assert want.keys() == got.keys()
     for name, w in want.items():
