@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from carousel import report
-from carousel.report import Page, filling, prose, replacing
+from carousel.report import Page, prose
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -94,56 +94,3 @@ def test_it_writes_and_replaces(tmp_path):
     Page("Two").write(path)
     assert "<h1>Two</h1>" in path.read_text("utf-8")
     assert [p.name for p in path.parent.iterdir()] == ["page.html"]
-
-
-def test_a_failure_changes_nothing(tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text("before")
-    with pytest.raises(RuntimeError), replacing(path) as file:
-        file.write("half")
-        raise RuntimeError
-    with pytest.raises(RuntimeError), replacing(tmp_path / "new" / "er" / "page.html"):
-        raise RuntimeError
-    assert path.read_text() == "before"
-    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
-
-
-def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("mine")
-    (tmp_path / "page.html").mkdir()
-    for path, error in (
-        (file / "page.html", NotADirectoryError),
-        (file / "sub" / "page.html", NotADirectoryError),
-        (tmp_path / "page.html", IsADirectoryError),
-    ):
-        with pytest.raises((error, FileExistsError)), replacing(path):
-            pytest.fail("the work began")
-    assert file.read_text() == "mine"
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_directory_is_filled_at_the_end_or_not_at_all(tmp_path, there):
-    folder = tmp_path / "deep" / "book"
-    if there:
-        folder.mkdir(parents=True)
-        (folder / "index.html").write_text("before")
-        (folder / "mine").write_text("mine")
-    with pytest.raises(RuntimeError), filling(folder) as part:
-        (part / "index.html").write_text("half")
-        raise RuntimeError
-    before = {"index.html": "before", "mine": "mine"} if there else {}
-    assert {p.name: p.read_text() for p in folder.glob("*")} == before
-    assert folder.exists() == there == (tmp_path / "deep").exists()
-    with filling(folder) as part:
-        (part / "index.html").write_text("new")
-        assert not there or (folder / "index.html").read_text() == "before"
-    after = {"index.html": "new", "mine": "mine"} if there else {"index.html": "new"}
-    assert {p.name: p.read_text() for p in folder.iterdir()} == after
-
-
-def test_a_file_in_the_place_of_a_directory_is_known_before_the_work(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises((NotADirectoryError, FileExistsError)), filling(folder):
-            pytest.fail("the work began")

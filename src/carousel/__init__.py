@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
     from . import attention, cells, data, decoding, lab, layers, metrics, pictures
     from .cells import Cell
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     )
     from .ops.cross_entropy import linear_cross_entropy
     from .training import load
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GRU",

@@ -18,7 +18,8 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from .data.dates import FIRST, FORMS, LAST, WrittenDate, split_dates, write_dates
-from .report import Page, replacing
+from .files import replace_text_file
+from .report import Page
 
 PAIRS, DEV, TEST = 60_000, 500, 2500  # each date of the last two in one form
 SETTINGS: dict[str, Any] = {
@@ -89,7 +90,7 @@ def run(
     written = {}
     for number, (name, (dates, count)) in enumerate(files.items()):
         written[name] = list(write_dates(dates, count, 3 * seed + number))
-        with replacing(out / f"{name}.tsv") as file:
+        with replace_text_file(out / f"{name}.tsv") as file:
             file.writelines(f"{one.text}\t{one.date}\n" for one in written[name])
     given = {**SETTINGS, "seed": seed, "train": out / "train.tsv", "dev": out / "dev.tsv", **settings}
     kept = train(

@@ -11,18 +11,17 @@ plotly's JavaScript is embedded once. The page's own security policy forbids it 
 
 from __future__ import annotations
 
-import errno
 import html
-import io
 import os
 import platform
 import re
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TextIO
+from typing import Any, Self
+
+from .files import write_text
+from .version import __version__
 
 INK, QUIET, RULE = "#1c2430", "#5b6675", "#dfe3e8"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -227,8 +226,7 @@ class Page:
 
     def write(self, path: str | Path) -> Path:
         """Write the page to `path`, all of it or nothing; returns the path."""
-        with replacing(path) as file:
-            file.write(self.html())
+        write_text(path, self.html())
         return Path(path)
 
     def _part(self) -> list[str]:
@@ -249,73 +247,8 @@ def environment() -> str:
     """The machine and the versions a number depends on, in one line."""
     import torch
 
-    from . import __version__
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
         f"{platform.system()} {platform.machine()}, {cores} cores; "
         f"Carousel {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}"
     )
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[TextIO]:
-    """Text that becomes the file `path` when the block ends well; until then, and if it fails, nothing is changed.
-
-    That `path` can be written is tried at once: the time to know is before the work, not after it.
-    """
-    text = io.StringIO()
-    with replacing_bytes(path) as file:
-        yield text
-        file.write(text.getvalue().encode())
-
-
-@contextmanager
-def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """The same for bytes."""
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    content = io.BytesIO()
-    with _beside(path) as part:
-        part.touch()
-        part.unlink()
-        yield content
-        part.write_bytes(content.getvalue())
-        os.replace(part, path)
-
-
-@contextmanager
-def filling(folder: str | Path) -> Iterator[Path]:
-    """An empty directory whose files go into `folder` when the block ends well; if it fails, nothing is changed.
-
-    Files that are there already and are not written again stay as they are.
-    """
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    with _beside(folder / "files" if folder.exists() else folder) as part:
-        part.mkdir()
-        yield part
-        folder.mkdir(exist_ok=True)
-        for file in sorted(part.iterdir()):
-            os.replace(file, folder / file.name)
-        part.rmdir()
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A name in the same directory under which `path` can be prepared. If that fails, no trace is left of it."""
-    missing = [parent for parent in path.parents if not parent.exists()]
-    part = path.parent / f".{path.name}.{os.getpid()}.part"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        with suppress(OSError):
-            part.unlink()
-        for parent in missing:
-            with suppress(OSError):  # it is not empty, or was never made
-                parent.rmdir()
-        raise

@@ -246,7 +246,7 @@ def test_a_full_disk_leaves_nothing(text_file, cache, room):
 def test_what_a_killed_process_left_is_swept_up(made, cache):
     path, anew = made
     (name,) = cached(cache)
-    old, young = cache / f".{name}.1-a.tmp", cache / f".{name}.2-b.tmp"
+    old, young = cache / f".{name}.1-a.part", cache / f".{name}.2-b.part"
     for left in (old, young):
         left.write_bytes(b"half")
     os.utime(old, (time.time() - 100_000,) * 2)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers.tiny import fit, language, outcome
 
-from carousel.training import RunError, files
+from carousel.training import RunError
 from carousel.training.checkpoints import KEEP, Checkpoints, step_of
 
 
@@ -116,26 +116,6 @@ def _full_file(path, mode):
             full()
 
     return Full()
-
-
-def test_a_file_that_is_there_survives_a_failure(tmp_path, monkeypatch):
-    path = tmp_path / "model.safetensors"
-    files.write_whole(path, "old")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError):
-        files.write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert names(tmp_path) == ["model.safetensors"]
-
-
-def test_interrupted_while_writing(tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        files.write_whole(tmp_path / "a", "new")
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("first", ["checkpoint", "weights", "log"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ..report import replacing
+from ..files import replace_text_file
 from ..threads import threads
 
 
@@ -17,7 +17,7 @@ def measured(
     file: Path, measure: Callable[[], dict[str, Any]], claims: Callable[[dict[str, Any]], list[dict[str, Any]]]
 ) -> dict[str, Any]:
     """What `measure` finds on two threads, with its `claims`, written to `file`; that it can be is tried first."""
-    with threads(2), replacing(file) as to:
+    with threads(2), replace_text_file(file) as to:
         found = measure()
         result = {**found, "claims": claims(found)}
         to.write(json.dumps(result, indent=1))

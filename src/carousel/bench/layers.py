@@ -19,9 +19,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .. import layers
 from ..cells.spec import Weights, unnamed
+from ..files import replace_text_file
 from ..layers import Recurrent
 from ..ops import backend
-from ..report import Page, figure, replacing
+from ..report import Page, figure
 from ..threads import threads
 
 Shape = tuple[int, int, int, int]
@@ -324,7 +325,7 @@ def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[s
 
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
-    with replacing(out / "layers.json") as numbers, replacing(out / "layers.html") as picture:
+    with replace_text_file(out / "layers.json") as numbers, replace_text_file(out / "layers.html") as picture:
         start = time.perf_counter()
         result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
         json.dump(result, numbers, indent=1)

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..files import replace_text_file
 from ..ops import backend
 from ..ops.cross_entropy import linear_cross_entropy
-from ..report import replacing
 from ..threads import threads
 from .layers import race, verdicts
 
@@ -128,7 +128,7 @@ def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[s
 
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
-    with replacing(out / "output.json") as numbers:
+    with replace_text_file(out / "output.json") as numbers:
         result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
         json.dump(result, numbers, indent=1)
     for columns, rows in (times(result), verdicts(result)):

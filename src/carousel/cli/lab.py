@@ -45,14 +45,14 @@ def group(context: typer.Context) -> None:
 @contextmanager
 def showing(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
     """Where a command puts its finding: it is printed, and written to `out`, which is tried before the work begins."""
-    from carousel.report import filling
+    from carousel.files import replace_files
 
     shown: list[Any] = []
     command = shlex.join(["carousel", *sys.argv[1:]])
     if out is None:
         yield shown
     else:
-        with option("--out"), filling(out) as folder:
+        with option("--out"), replace_files(out) as folder:
             yield shown
             shown[0].fill(folder, command)
     finding = shown[0]

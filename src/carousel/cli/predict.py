@@ -44,7 +44,7 @@ def predict(
     carousel predict run untagged.conll --n-best 3         # a tagger's three best taggings
     carousel predict run trees.txt --draw                  # every node of a tree with its label
     """
-    from carousel.report import replacing
+    from carousel.files import replace_text_file
 
     if conll and data is None:
         raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
@@ -58,7 +58,7 @@ def predict(
     own = conll or (data is not None and data.suffix.lower() in model.own_files)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
-    with replacing(out) if out is not None else nullcontext() as file:
+    with replace_text_file(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         cut = []

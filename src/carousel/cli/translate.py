@@ -108,7 +108,7 @@ def translate(
     carousel translate run texts.txt --unknown replace --alignment links.txt
     echo "a man is sleeping ." | carousel translate run --attention a.png --tree -
     """
-    from carousel.report import replacing
+    from carousel.files import replace_text_file
 
     from .drawing import Drawings
 
@@ -146,8 +146,8 @@ def translate(
     if (attention or alignment) is not None and model.decoder.attention is None:
         raise ValueError(f"{run}: the model has no attention to show; train one with attention: additive")
     with ExitStack() as files:
-        file = files.enter_context(replacing(out)) if out is not None else None
-        links = files.enter_context(replacing(alignment)) if alignment is not None else None
+        file = files.enter_context(replace_text_file(out)) if out is not None else None
+        links = files.enter_context(replace_text_file(alignment)) if alignment is not None else None
         for number, made in enumerate(_watched(found, data, quiet), 1):
             if made.note and not quiet:
                 typer.echo(f"{data or 'standard input'}:{number}: {made.note}", err=True)

@@ -32,14 +32,14 @@ def embed(
     """
     import numpy as np
 
-    from carousel.report import replacing_bytes
+    from carousel.files import replace_file
 
     if out.suffix not in (".npy", ".parquet"):
         raise typer.BadParameter("give a name that ends in .npy or .parquet", param_hint="--out")
     keep_input("--out", out, data)
     model = load(run, "encode", "bilm")
     texts = list(lines_of(data, blank=True))
-    with option("--out"), replacing_bytes(out) as file:
+    with option("--out"), replace_file(out) as file:
         beside, vectors, cut = model.table(texts)
         if out.suffix == ".npy":
             np.save(file, vectors)

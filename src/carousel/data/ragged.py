@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from ..files import remove_parts, replace_file
 from . import fingerprint
 
 _FACTS = b"carousel"  # the key of what is known of the file in the Arrow schema's metadata
@@ -70,7 +69,6 @@ class RaggedWriter:
     def __init__(self, path: Path, columns: Mapping[str, Any]) -> None:
         self.path = path
         self._columns = {name: _Spool(path.parent, np.dtype(dtype)) for name, dtype in columns.items()}
-        self._part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
     def append(self, column: str, values: np.ndarray, lengths: np.ndarray) -> None:
         """Add rows to a column: their `values` end to end, (n,), and their `lengths`, (rows,), which add up to n."""
@@ -83,20 +81,16 @@ class RaggedWriter:
         arrays = [_to_arrow(column) for column in columns.values()]
         fields = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
         schema = pa.schema(fields, {_FACTS: json.dumps({"facts": dict(facts), "fingerprints": marks})})
-        with pa.OSFile(str(self._part), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+        with replace_file(self.path) as sink, pa.ipc.new_file(sink, schema) as file:
             file.write_batch(pa.record_batch(arrays, schema=schema))
-        os.replace(self._part, self.path)
 
     def __enter__(self) -> RaggedWriter:
-        for left in self.path.parent.glob(f".{self.path.name}.*.tmp"):
-            if time.time() - left.stat().st_mtime > _LEFT_OVER:
-                left.unlink(missing_ok=True)
+        remove_parts(self.path.parent, _LEFT_OVER)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for spool in self._columns.values():
             spool.close()
-        self._part.unlink(missing_ok=True)
 
 
 def read(path: Path, *, check: bool = True) -> tuple[dict[str, Ragged], dict[str, Any]]:

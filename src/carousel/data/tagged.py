@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..files import write_json, write_text
 from ..wording import counted
 from .conll import Conll, Sentence
 from .errors import DataError
@@ -123,8 +124,8 @@ class Lexicon:
         self.words.save(folder / "tokenizer.json")
         self.characters.save(folder / "characters.json")
         tags = {"tags": self.tags, "scheme": self.scheme, "written": self.written, "lower": self.lower}
-        (folder / "tags.json").write_text(json.dumps(tags, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        (folder / "words.txt").write_text("".join(f"{word}\n" for word in sorted(self.seen)), "utf-8")
+        write_json(folder / "tags.json", tags)
+        write_text(folder / "words.txt", "".join(f"{word}\n" for word in sorted(self.seen)))
 
     @classmethod
     def load(cls, folder: Path) -> Lexicon:

@@ -7,7 +7,6 @@ Characters alone are encoded by a table instead, which is ten times faster and g
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -19,6 +18,7 @@ import numpy as np
 from tokenizers import Tokenizer, models
 from tokenizers.decoders import DecodeStream
 
+from ..files import write_text
 from .errors import DataError, check_count
 from .kinds import ALIASES, SPECIAL, UNK, Kind, blank, kind_of, parts, train_bpe, train_words, unknown_kind
 from .lines import chunks, read_lines
@@ -171,13 +171,7 @@ class Vocabulary:
         ...     json.loads(file.read_text("utf-8"))["model"]["vocab"]
         {'[PAD]': 0, '[START]': 1, '[END]': 2, '[UNK]': 3, 'a': 4, 'b': 5}
         """
-        path = Path(path)
-        part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            part.write_text(self.tokenizer.to_str(pretty=True), "utf-8")
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_text(path, self.tokenizer.to_str(pretty=True))
 
     # ---------------------------------------------------------------- using it
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..report import Page, replacing
+from ..files import replace_text_file
+from ..report import Page
 from ..wording import counted
 from . import LABS
 from .finding import Finding
@@ -31,7 +32,7 @@ def write_book(
     if unknown or not names:
         raise ValueError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown) or 'none'}")
     found: list[Finding] = []
-    with replacing(folder / "index.html") as file:  # that it can be written is tried first
+    with replace_text_file(folder / "index.html") as file:  # that it can be written is tried first
         for name in names:
             began = time.monotonic()
             one = importlib.import_module(f"{__package__}.claims.{name.replace('-', '_')}").run()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..report import Page, filling
+from ..files import replace_files, write_json
+from ..report import Page
 
 # The texts whose claims are run, by the numbers that the documentation calls them by.
 SOURCES = {
@@ -106,7 +106,7 @@ class Finding(ABC):
 
     def write(self, folder: str | Path, command: str | None = None) -> Path:
         """Write index.html, every figure as SVG and PNG, and numbers.json to `folder`; returns the page's path."""
-        with filling(folder) as part:
+        with replace_files(folder) as part:
             self.fill(part, command)
         return Path(folder) / "index.html"
 
@@ -116,7 +116,7 @@ class Finding(ABC):
 
         verdict = self.verdict()
         told = {"lab": self.name, "stands": verdict.stands, "verdict": verdict.says, **self.numbers()}
-        (folder / "numbers.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        write_json(folder / "numbers.json", told)
         for name, figure in self.figures().items():
             for ending in (".svg", ".png"):
                 save(figure, folder / f"{name}{ending}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,10 +19,10 @@ from ..data.labelled import LabelledTexts, count_labels
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
+from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..training import ColumnName, Data, Loss, SettingsError, Task, key
-from ..training.files import write_whole
 from ..training.run import read_kept
 from ..wording import counted
 from .context import ContextEmbedder, read_words
@@ -243,7 +242,7 @@ class Classifier(Task):
 
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
-        write_whole(folder / "labels.json", json.dumps(self.labels, ensure_ascii=False, indent=0) + "\n")
+        write_json(folder / "labels.json", self.labels, indent=0)
         if self.context is not None:
             self.context.keep(folder)
 

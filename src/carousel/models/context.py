@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from ..data import UNK
 from ..data.examples import CONTEXT, ExampleBatch, ExampleStore
 from ..data.wordbook import Wordbook
+from ..files import write_text
 from ..training import Run, RunError
-from ..training.files import write_whole
 from ..wording import an
 from .bilm import BiLanguageModel
 from .encoder import SequenceDropout
@@ -77,7 +77,7 @@ class ContextEmbedder(nn.Module):
         """Write what `restore` reads to the directory of the run that uses it, whose own weights include ours."""
         own = folder / FOLDER
         own.mkdir(exist_ok=True)
-        write_whole(own / "config.yaml", self.bilm.settings.to_yaml())
+        write_text(own / "config.yaml", self.bilm.settings.to_yaml())
         self.bilm.keep(own)
 
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -20,11 +19,11 @@ from ..data.judged import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judge
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import PairTable
+from ..files import write_json
 from ..metrics import Confusion, pearson, spearman
 from ..metrics.picture import show_confusion
 from ..report import figure
 from ..training import ColumnName, Data, Loss, Task, key
-from ..training.files import write_whole
 from ..training.run import read_kept
 from .context import ContextEmbedder, read_words
 from .pooling import PoolingName, pooling
@@ -284,7 +283,7 @@ class SentenceEncoder(Task):
 
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
-        write_whole(folder / "labels.json", json.dumps(asdict(self.judgement), ensure_ascii=False, indent=1) + "\n")
+        write_json(folder / "labels.json", asdict(self.judgement))
         if self.context is not None:
             self.context.keep(folder)
 

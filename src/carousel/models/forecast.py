@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -20,8 +19,8 @@ from ..data import DataError
 from ..data.series import Filling, Gaps, Series, read_series, time_words
 from ..data.series_check import SeriesCheck, check_series
 from ..data.windows import WindowBatch, WindowBatches
+from ..files import write_json
 from ..training import ColumnName, Data, Loss, Settings, SettingsError, Task, key
-from ..training.files import write_whole
 from ..training.run import read_kept
 from ..wording import counted
 from .encoder import CellName, encoder
@@ -304,7 +303,7 @@ class Forecaster(Task):
         return check_series(*_whole(settings))
 
     def keep(self, folder: Path) -> None:
-        write_whole(folder / "series.json", json.dumps(asdict(self.frame), ensure_ascii=False, indent=1) + "\n")
+        write_json(folder / "series.json", asdict(self.frame))
 
     @classmethod
     def restore(cls, settings: ForecastSettings, folder: Path) -> Self:

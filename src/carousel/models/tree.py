@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -27,10 +26,10 @@ from ..data.labelled_trees import (
     encode_trees,
 )
 from ..data.tree_check import TreeCheck, check_trees
+from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..training import Data, Loss, SettingsError, Task, key
-from ..training.files import write_whole
 from ..training.run import read_kept
 from ..trees import ChildSumTreeLSTM, NaryTreeLSTM, RecursiveNet, TreeLayer
 from .words import VectorSettings
@@ -230,7 +229,7 @@ class TreeModel(Task):
     def keep(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
         kept = {"classes": self.classes.labels, "labels": self.known, "children": self.children_at_most}
-        write_whole(folder / "labels.json", json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+        write_json(folder / "labels.json", kept)
 
     @classmethod
     def restore(cls, settings: TreeSettings, folder: Path) -> Self:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import write_bytes
 from .fonts import families, spelled
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -37,13 +38,10 @@ def save(figure: Any, path: str | Path, *, scale: float = 2.0) -> Path:
     >>> save(drawn, tempfile.mkdtemp() + "/squares.svg").read_text("utf-8")[:5]
     '<?xml'
     """
-    from ..report import replacing_bytes
-
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
-    with replacing_bytes(path) as file:
-        file.write(render(figure, path.suffix.lower().removeprefix("."), scale))
+    write_bytes(path, render(figure, path.suffix.lower().removeprefix("."), scale))
     return path
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from lightning.fabric.plugins import CheckpointIO
 
+from ..files import remove_parts, write_bytes
 from . import tree
-from .files import remove_parts, write_whole
 
 KEEP = 2  # the last, and the one to fall back on
 
@@ -57,7 +57,7 @@ class Checkpoints(CheckpointIO):
         self.folder.mkdir(parents=True, exist_ok=True)
         data = tree.to_bytes(checkpoint)
         name = f"step-{checkpoint['global_step']:08d}-{_digest(data)}.safetensors"
-        write_whole(self.folder / name, data)
+        write_bytes(self.folder / name, data)
         for old in self.paths()[:-KEEP]:
             self.remove_checkpoint(old)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import sys
@@ -16,10 +15,10 @@ from typing import Any
 import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from ..files import remove_parts, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
 from .checkpoints import Checkpoints, step_of
-from .files import remove_parts, write_whole
 from .journal import Journal
 from .keeper import Keeper
 from .module import Diverged, Module
@@ -58,7 +57,7 @@ def train(
         _check_dev(settings, data)
         if not resume:
             run.begin()
-        write_whole(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
+        write_text(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
         result = _fit(run, network, data, bar, command or sys.argv)
         if report:
             write_report(run, run.load(), data.facts, result)
@@ -153,7 +152,7 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
         "minutes": round(minutes, 2),
         "command": shlex.join(["carousel", *command[1:]]),
     }
-    write_whole(run.result_file, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    write_json(run.result_file, result, indent=2)
     return result
 
 

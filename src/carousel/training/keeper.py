@@ -16,8 +16,8 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from safetensors.torch import save
 
+from ..files import write_bytes
 from ..wording import counted
-from .files import write_whole
 from .journal import Journal
 from .module import Diverged, Module
 from .progress import Bar
@@ -151,7 +151,7 @@ class Keeper(Checkpoint):
         metadata = {"carousel": json.dumps(facts)}
         with module.best_weights():
             data = save({name: t.contiguous() for name, t in module.task.state_dict().items()}, metadata=metadata)
-        write_whole(self.folder / "model.safetensors", data)
+        write_bytes(self.folder / "model.safetensors", data)
 
     def _save(self, trainer: Trainer, module: Module) -> None:
         for name, parameter in module.task.named_parameters():

