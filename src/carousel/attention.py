@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from .layers.batch import read_lengths
+from .masks import flat_positions
 from .ops.attention import Sequences, attend
 from .ops.backend import takes
 from .ops.layer import block
@@ -50,9 +51,7 @@ class Real:
     def __init__(self, lengths: Tensor, steps: int) -> None:
         self.lengths = lengths = lengths.clamp(0, steps)  # (B,)
         self.steps = steps
-        inside = torch.arange(steps, device=lengths.device) < lengths.unsqueeze(1)
-        sequence, step = inside.nonzero(as_tuple=True)
-        self.rows = step * len(lengths) + sequence  # (N,): where each is in (T, B)
+        self.rows = flat_positions(lengths, steps)  # (N,): where each is in (T, B)
 
     def take(self, x: Tensor) -> Tensor:
         """x (T, B, ...) → (N, ...)."""

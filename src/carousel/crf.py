@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .masks import length_mask
+
 CHUNK = 1 << 20  # numbers that are held at once when transitions are counted in log space
 SAFE = 1e150  # products of exponentials are trusted between 1/SAFE and SAFE: float64 has twice that range
 
@@ -93,7 +95,7 @@ class CRF(nn.Module):
         emissions, lengths = self._read(emissions, lengths)
         if not len(emissions):
             return emissions.new_zeros(emissions.shape[1], dtype=dtype)
-        real = _real(lengths, len(emissions))
+        real = length_mask(lengths, len(emissions))
         tags = torch.where(real, tags, 0)
         transitions, start, end = self.scores()
         own = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)
@@ -178,7 +180,7 @@ class CRF(nn.Module):
             if t + 1 in ends:
                 at = torch.where((lengths == t + 1).unsqueeze(1), chosen, at)
             tags[t] = at
-        tags = torch.where(_real(lengths, steps).unsqueeze(2), tags // n, 0)
+        tags = torch.where(length_mask(lengths, steps).unsqueeze(2), tags // n, 0)
         return Best(tags.permute(2, 0, 1), final.T.to(dtype))
 
     def _read(self, emissions: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -191,7 +193,7 @@ class CRF(nn.Module):
             return emissions, torch.full((size,), steps, device=emissions.device)
         if lengths.shape != (size,) or (size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= steps):
             raise ValueError(f"lengths must be {size} numbers from 0 to {steps}, got {lengths.tolist()}")
-        return torch.where(_real(lengths, steps).unsqueeze(2), emissions, 0), lengths.to(emissions.device)
+        return torch.where(length_mask(lengths, steps).unsqueeze(2), emissions, 0), lengths.to(emissions.device)
 
     def extra_repr(self) -> str:
         return f"{self.tags} tags, {int(self.allowed.sum())} transitions allowed"
@@ -227,7 +229,9 @@ class LogPartition(torch.autograd.Function):
         if not steps:
             return p, None, torch.zeros_like(transitions), p.sum((0, 1)), p.sum((0, 1))
         last = p.gather(0, (lengths - 1).clamp(min=0).view(1, -1, 1).expand(1, -1, K)).squeeze(0)
-        onward = (after[1:] - total.unsqueeze(1)).masked_fill_(~_real(lengths, steps)[1:].unsqueeze(2), -torch.inf)
+        onward = (after[1:] - total.unsqueeze(1)).masked_fill_(
+            ~length_mask(lengths, steps)[1:].unsqueeze(2), -torch.inf
+        )
         pairs = _count_pairs(before[:-1], transitions, onward, grad)
         return p, None, pairs, p[0].sum(0), last.sum(0)
 
@@ -305,12 +309,7 @@ def _total(before: Tensor, lengths: Tensor, end: Tensor) -> Tensor:
 def _marginals(emissions: Tensor, before: Tensor, after: Tensor, total: Tensor, lengths: Tensor) -> Tensor:
     """The probability of each tag at each step, (T, B, K), 0 past the end."""
     log = before + after - emissions - total.unsqueeze(1)  # both passes count the tag's own emission
-    return torch.where(_real(lengths, len(emissions)).unsqueeze(2), log, -torch.inf).exp_()
-
-
-def _real(lengths: Tensor, steps: int) -> Tensor:
-    """(T, B): whether a sequence has this step."""
-    return torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+    return torch.where(length_mask(lengths, len(emissions)).unsqueeze(2), log, -torch.inf).exp_()
 
 
 def _top(values: Tensor, n: int) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..masks import length_mask, pad_rows, row_positions
 from . import fingerprint
 from .bucketed import Bucketed
 from .cache import cached
@@ -173,7 +174,7 @@ class ExampleBatch:
     @property
     def mask(self) -> Tensor:
         """(T, B) bool: which steps are real."""
-        return torch.arange(len(self.tokens), device=self.lengths.device).unsqueeze(1) < self.lengths
+        return length_mask(self.lengths, len(self.tokens))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> ExampleBatch:
         """This batch on another device."""
@@ -229,39 +230,24 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
     labels = columns.get("labels")
     found = None
     if labels is not None:
-        found = tensor(pad(labels.values, lengths, NO_LABEL) if per_token else labels.values)
+        found = tensor(pad_rows(labels.values, lengths, NO_LABEL) if per_token else labels.values)
     rows = np.arange(len(lengths)) if rows is None else rows
     characters = spelling = None
     if "characters" in columns:
-        real = np.arange(lengths.max(initial=0))[:, None] < lengths
-        by_step = pad(np.arange(len(values)), lengths)[real]  # words, counted example by example, in the order of steps
+        real = length_mask(lengths, int(lengths.max(initial=0)))
+        by_step = pad_rows(np.arange(len(values)), lengths, 0)[real]  # words, counted by example, in the order of steps
         counts = columns["spelling"].values.astype(np.int64)
-        characters = tensor(pad(columns["characters"].values, counts)[:, by_step])
+        characters = tensor(pad_rows(columns["characters"].values, counts, PAD)[:, by_step])
         spelling = tensor(counts[by_step])
     others = {name.removeprefix(CONTEXT): column for name, column in columns.items() if name.startswith(CONTEXT)}
     context = collate(others, rows) if others else None
     return ExampleBatch(
-        tensor(pad(values, lengths)), tensor(lengths), found, tensor(rows), characters, spelling, context
+        tensor(pad_rows(values, lengths, PAD)), tensor(lengths), found, tensor(rows), characters, spelling, context
     )
-
-
-def pad(values: np.ndarray, lengths: np.ndarray, filling: int = PAD) -> np.ndarray:
-    """Rows given end to end, each a column of the result, (longest, rows) int64, with `filling` past their ends.
-
-    >>> import numpy as np
-    >>> from carousel.data.examples import pad
-    >>> pad(np.array([7, 8, 9]), np.array([2, 0, 1])).T.tolist()
-    [[7, 8], [0, 0], [9, 0]]
-    """
-    made = np.full((len(lengths), int(lengths.max(initial=0))), filling, np.int64)
-    made[np.arange(made.shape[1]) < lengths[:, None]] = values
-    return np.ascontiguousarray(made.T)
 
 
 def rows_of(column: Ragged, chosen: np.ndarray) -> Column:
     """The rows `chosen`, end to end."""
     start = column.offsets[chosen]
     lengths = column.offsets[chosen + 1] - start
-    before = np.cumsum(lengths) - lengths
-    places = np.repeat(start - before, lengths) + np.arange(lengths.sum())
-    return Column(column.values[places], lengths)
+    return Column(column.values[np.repeat(start, lengths) + row_positions(lengths)], lengths)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ..masks import length_mask, row_positions
 from .batches import TextBatch
 from .bucketed import Bucketed
 from .errors import check_count
@@ -60,7 +61,7 @@ class LineBatches(Bucketed):
     def _of(self, parts: np.ndarray) -> TextBatch:
         row, start, length, last = (field[parts] for field in self._parts)
         time = np.arange(length.max())[:, None]
-        real = time < length
+        real = length_mask(length, len(time))
         # Target t of a part is the token at start + t, except [END], which follows a line's last token.
         tokens = self.store.tokens
         targets = tokens.take(start + time, mode="clip").astype(np.int64)
@@ -95,6 +96,6 @@ def _cut(store: TokenStore, max_length: int | None) -> _Parts:
         return _Parts(row, start, length, np.ones(len(row), bool))
     count = -(-length // max_length)  # parts of each line
     row = np.repeat(row, count)
-    before = max_length * (np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count))  # targets in parts before
+    before = max_length * row_positions(count)  # targets in parts before
     rest = length[row] - before
     return _Parts(row, start[row] + before, np.minimum(rest, max_length), rest <= max_length)

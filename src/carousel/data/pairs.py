@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..masks import pad_rows
 from ..wording import counted
 from .bucketed import Bucketed
 from .errors import DataError
-from .examples import Column, ExampleStore, pad, rows_of
-from .kinds import END, START, UNK
+from .examples import Column, ExampleStore, rows_of
+from .kinds import END, PAD, START, UNK
 from .lines import check_file, chunks, read_lines
 from .vocabulary import Vocabulary
 
@@ -265,15 +266,15 @@ def collate_pairs(source: Column, target: Column, rows: np.ndarray | None = None
     count = len(target.lengths)
     longer = target.lengths + 1
     ends = np.cumsum(target.lengths)
-    targets = pad(np.insert(target.values.astype(np.int64), ends, END), longer)
-    inputs = pad(np.insert(target.values.astype(np.int64), ends - target.lengths, START), longer)
+    targets = pad_rows(np.insert(target.values.astype(np.int64), ends, END), longer, PAD)
+    inputs = pad_rows(np.insert(target.values.astype(np.int64), ends - target.lengths, START), longer, PAD)
     rows = np.arange(count) if rows is None else rows
 
     def tensor(array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64))
 
     return PairBatch(
-        source=tensor(pad(source.values, source.lengths)),
+        source=tensor(pad_rows(source.values, source.lengths, PAD)),
         source_lengths=tensor(source.lengths),
         inputs=tensor(inputs),
         targets=tensor(targets),

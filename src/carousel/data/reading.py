@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..masks import row_positions
 from .examples import Column
 from .vocabulary import Vocabulary
 from .wordbook import Wordbook, in_context
@@ -62,5 +63,4 @@ def cut_off(values: np.ndarray, lengths: np.ndarray, most: int) -> Column:
     """
     if lengths.max(initial=0) <= most:
         return Column(values, lengths)
-    place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return Column(values[place < most], np.minimum(lengths, most))
+    return Column(values[row_positions(lengths) < most], np.minimum(lengths, most))

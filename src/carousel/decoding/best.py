@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..masks import row_positions
 from .constraint import NEVER
 
 _SCREEN_FROM = 20_000  # elements; below, one call of torch.topk is quicker than several of numpy
@@ -106,7 +107,7 @@ def _screen(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     reach = np.flatnonzero(rows >= np.maximum(bar, np.finfo(rows.dtype).min)[:, None])  # never what is forbidden
     row, column = np.divmod(reach, size)
     count = np.bincount(row, minlength=n)
-    slot = np.arange(len(reach)) - np.repeat(np.cumsum(count) - count, count)
+    slot = row_positions(count)
     values = np.full((n, max(k, count.max())), NEVER, rows.dtype)
     index = np.zeros(values.shape, np.int64)
     values[row, slot], index[row, slot] = rows.reshape(-1)[reach], column

@@ -10,6 +10,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from ..masks import length_mask
+
 END = "$"  # what follows a string that may end here
 
 
@@ -58,7 +60,7 @@ class Strings:
     @property
     def mask(self) -> Tensor:
         """(T, B): which steps a string has."""
-        return torch.arange(len(self.inputs)).unsqueeze(1) < self.lengths
+        return length_mask(self.lengths, len(self.inputs))
 
     def take(self, rows: Tensor) -> Strings:
         lengths = self.lengths[rows]

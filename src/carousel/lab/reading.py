@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..layers import Recurrent
+from ..masks import length_mask
 from ..wording import an
 
 TEXTS, STEPS = 64, 200  # how much of what is read is looked at, at most; a random input has so many steps
@@ -34,7 +35,7 @@ class Reading:
     @property
     def real(self) -> Tensor:
         """(T, B): the steps that a sequence has."""
-        return torch.arange(len(self.x)).unsqueeze(1) < self.lengths
+        return length_mask(self.lengths, len(self.x))
 
     def first(self) -> tuple[Recurrent, Tensor]:
         """The first layer alone, forward, in float64, and the longest of what it reads (T, 1, I)."""

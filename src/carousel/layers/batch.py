@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from ..cells.spec import State
+from ..masks import length_mask
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Batch:
         """(T, B) bool: false past a sequence's end. The kernels do without."""
         if self.lengths is None:
             return None
-        return torch.arange(self.x.shape[0], device=self.x.device).unsqueeze(1) < self.lengths
+        return length_mask(self.lengths, self.x.shape[0])
 
     def sort(self, value: Tensor, dim: int) -> Tensor:
         """`value` with its batch dimension `dim` put from the caller's order into that of `x`."""

@@ -19,6 +19,7 @@ from ..data import END, PAD, START, TextCheck, Vocabulary, check_text
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.sentences import ReadSentences, Sentences
 from ..data.wordbook import Wordbook
+from ..masks import length_mask
 from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
 from ..wording import counted
@@ -313,5 +314,5 @@ def turned(x: Tensor, lengths: Tensor) -> Tensor:
     [[9, 7], [8, 0]]
     """
     step = torch.arange(len(x), device=x.device).unsqueeze(1)
-    source = torch.where(step < lengths, lengths - 1 - step, step)
+    source = torch.where(length_mask(lengths, len(x)), lengths - 1 - step, step)
     return x[source, torch.arange(x.shape[1], device=x.device)]

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data import Vocabulary
+from ..masks import length_mask
 from ..training import key
 from .embedder import Embedder
 from .encoder import CellName, encoder
@@ -63,8 +64,7 @@ class CharacterCNN(nn.Module):
         x = F.pad(x, (0, 0, 0, 0, before, self.width - 1 - before))
         steps = len(characters)
         windows = torch.cat([x[k : k + steps] for k in range(self.width)], 2)  # (C, W, width · embedding)
-        real = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
-        answers = self.filters(windows).masked_fill(~real.unsqueeze(2), -torch.inf)
+        answers = self.filters(windows).masked_fill(~length_mask(lengths, steps).unsqueeze(2), -torch.inf)
         return F.relu(answers.amax(0))
 
 

@@ -14,6 +14,7 @@ from .. import layers
 from ..attention import Additive, Attention, Memory, Real
 from ..decoding import select_rows
 from ..layers import Branches, Steps, Walker
+from ..masks import length_mask
 from ..ops.attention import AdditiveLook
 from ..ops.prediction import Predictor
 
@@ -134,7 +135,7 @@ class Course:
         self.decoder, self.sight, self.real = decoder, sight, real
         lengths = real.lengths
         self.order = lengths.argsort(descending=True, stable=True)
-        self.going = [n for t in range(real.steps) if (n := int((lengths > t).sum()))]
+        self.going = [n for n in length_mask(lengths, real.steps).sum(1).tolist() if n]
         self.walker = Walker(decoder.layers, self.going, select_rows(state, self.order, 1))
         steps = (t * len(lengths) + self.order[:n] for t, n in enumerate(self.going))
         self.rows = torch.cat([self.order[:0], *steps])  # (N,): where each is in (T, B)

@@ -7,6 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from ..masks import length_mask
+
 PoolingName = Literal["last", "mean", "max", "attention"]
 
 
@@ -53,7 +55,7 @@ class Mean(nn.Module):
 
     def forward(self, y: Tensor, lengths: Tensor) -> Tensor:
         """y (T, B, F), lengths (B,) → (B, F)."""
-        total = y.masked_fill(past_end(y, lengths).unsqueeze(2), 0).sum(0)
+        total = y.masked_fill(~length_mask(lengths, len(y)).unsqueeze(2), 0).sum(0)
         return total / lengths.clamp(min=1).unsqueeze(1)
 
 
@@ -62,7 +64,7 @@ class Max(nn.Module):
 
     def forward(self, y: Tensor, lengths: Tensor) -> Tensor:
         """y (T, B, F), lengths (B,) → (B, F)."""
-        largest = y.masked_fill(past_end(y, lengths).unsqueeze(2), -torch.inf).amax(0)
+        largest = y.masked_fill(~length_mask(lengths, len(y)).unsqueeze(2), -torch.inf).amax(0)
         return largest.masked_fill(lengths.unsqueeze(1) == 0, 0)
 
 
@@ -76,7 +78,7 @@ class Attention(nn.Module):
 
     def weights(self, y: Tensor, lengths: Tensor) -> Tensor:
         """y (T, B, F), lengths (B,) → (T, B): how much each step counts; 0 past the end, 1 in sum."""
-        past = past_end(y, lengths)
+        past = ~length_mask(lengths, len(y))
         y = y.masked_fill(past.unsqueeze(2), 0)  # a NaN there would reach the gradient of W
         scores = self.score(torch.tanh(self.project(y))).squeeze(2)
         scores = scores.masked_fill(past, torch.finfo(scores.dtype).min)
@@ -84,10 +86,5 @@ class Attention(nn.Module):
 
     def forward(self, y: Tensor, lengths: Tensor) -> Tensor:
         """y (T, B, F), lengths (B,) → (B, F)."""
-        y = y.masked_fill(past_end(y, lengths).unsqueeze(2), 0)
+        y = y.masked_fill(~length_mask(lengths, len(y)).unsqueeze(2), 0)
         return torch.einsum("tb,tbf->bf", self.weights(y, lengths), y)
-
-
-def past_end(y: Tensor, lengths: Tensor) -> Tensor:
-    """(T, B) bool: which steps of y (T, B, …) the sequences do not have."""
-    return torch.arange(len(y), device=y.device).unsqueeze(1) >= lengths

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..masks import row_positions
+
 
 class Level(NamedTuple):
     """Nodes of one height, `first` to `last`, and the edges to their children."""
@@ -71,7 +73,7 @@ class Forest:
         counts = np.bincount(above, minlength=n)
         before = np.cumsum(counts) - counts
         children = np.full((n, int(counts.max(initial=0))), n, np.int64)
-        children[above, np.arange(len(child)) - before[above]] = child
+        children[above, row_positions(counts)] = child
         bounds = np.searchsorted(heights[order], np.arange(int(heights.max(initial=-1)) + 2))
         edge_bounds = np.append(before, len(child))[bounds]
         child_, above_, children_ = (torch.from_numpy(part) for part in (child, above, children))
