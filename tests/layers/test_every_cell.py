@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from own_cells import OWN
+from helpers.own_cells import OWN
+from helpers.references import KINDS, build, close, draw, equations, parameters, randomise, states_of
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from witness import KINDS, build, close, draw, equations, parameters, randomise, states_of
 
 import carousel
 from carousel import Clamp, Recurrent
