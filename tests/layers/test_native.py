@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from helpers.references import close
 from torch import nn
 from torch.nn.utils import parametrizations, prune
-from witness import close
 
 import carousel
 
