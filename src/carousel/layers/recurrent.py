@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +57,8 @@ class Recurrent(nn.Module):
     (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
     """
 
+    cell_class: ClassVar[type[Cell] | None] = None  # of a layer by name
+
     def __init__(
         self,
         cell: Cell,
@@ -80,7 +82,7 @@ class Recurrent(nn.Module):
         learn_initial_state: bool = False,
         **unknown: Any,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # not torch's recurrent layers', of which some of ours are instances too
         arguments.check_known(type(self), unknown)
         if not isinstance(cell, Cell) or type(cell) is Cell:
             raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")
@@ -135,7 +137,7 @@ class Recurrent(nn.Module):
         self.learn_initial_state = learn_initial_state
 
         self._names = tuple(self._specs(0))  # of one layer and direction's parameters, without suffix
-        self._complex = frozenset(name for name, spec in self._specs(0).items() if spec.dtype == "complex")
+        self._complex = tuple(name for name, spec in self._specs(0).items() if spec.dtype == "complex")
         self._buffer_names = tuple(cell.buffers(self._sizes(0)))
         self._check_stack()
         for layer, direction in self._grid():
@@ -143,7 +145,7 @@ class Recurrent(nn.Module):
                 self._register(name, layer, direction, torch.empty(stored(spec), device=device, dtype=dtype))
             for name, value in cell.buffers(self._sizes(layer)).items():
                 value = value.to(device, dtype if value.is_floating_point() else None)
-                self.register_buffer(name + _suffix(layer, direction), value)
+                self.register_buffer(name + suffix(layer, direction), value)
         self.reset_parameters()
 
     # ---- parameters ----
@@ -209,22 +211,22 @@ class Recurrent(nn.Module):
 
     def _register(self, name: str, layer: int, direction: int, value: Tensor) -> None:
         """`weight_ih` → `weight_ih_l0_reverse`; `norm_c.weight` → a group `norm_c_l0_reverse` with a `weight`."""
-        suffix = _suffix(layer, direction)
+        at = suffix(layer, direction)
         group, dot, member = name.partition(".")
         if not dot:
-            self.register_parameter(name + suffix, nn.Parameter(value))
+            self.register_parameter(name + at, nn.Parameter(value))
             return
-        if not hasattr(self, group + suffix):
-            self.add_module(group + suffix, Group())
-        getattr(self, group + suffix).register_parameter(member, nn.Parameter(value))
+        if not hasattr(self, group + at):
+            self.add_module(group + at, Group())
+        getattr(self, group + at).register_parameter(member, nn.Parameter(value))
 
     def _parameters_of(self, layer: int, direction: int) -> dict[str, Tensor]:
         """The parameters of one layer and direction as they are stored, by name without suffix."""
-        suffix = _suffix(layer, direction)
+        at = suffix(layer, direction)
         found = {}
         for name in self._names:
             group, dot, member = name.partition(".")
-            found[name] = getattr(getattr(self, group + suffix), member) if dot else getattr(self, name + suffix)
+            found[name] = getattr(getattr(self, group + at), member) if dot else getattr(self, name + at)
         return found
 
     def reset_parameters(self) -> None:
@@ -453,7 +455,7 @@ class Recurrent(nn.Module):
         for name in self._complex:
             parameters[name] = torch.view_as_complex(parameters[name])
         for name in self._buffer_names:
-            parameters[name] = getattr(self, name + _suffix(layer, direction))
+            parameters[name] = getattr(self, name + suffix(layer, direction))
         if self.training and self.weight_drop:
             for name in self._names:
                 if name.startswith("weight_hh"):
@@ -482,6 +484,32 @@ class Recurrent(nn.Module):
             for parts in zip(*final, strict=True)
         )
         return batch.give_output(output), stacked if len(stacked) > 1 else stacked[0]
+
+    # ---- copies and files ----
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a module. A named layer has its cell as options and its norms as plain parameters, so that
+        `torch.load` with `safe_globals([carousel.LSTM])` needs no other class of ours."""
+        state = self.__dict__.copy()
+        if self.cell_class is not None and type(self.cell) is self.cell_class:
+            names = inspect.signature(self.cell_class).parameters
+            state["cell"] = {name: getattr(self.cell, name) for name in names}
+        groups = {name: module for name, module in self._modules.items() if isinstance(module, Group)}
+        state["_modules"] = {name: module for name, module in self._modules.items() if name not in groups}
+        state["groups"] = {name: dict(group._parameters) for name, group in groups.items()}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        groups = state.pop("groups", {})
+        if isinstance(state["cell"], dict):
+            assert self.cell_class is not None
+            state["cell"] = self.cell_class(**state["cell"])
+        nn.Module.__setstate__(self, state)
+        for name, parameters in groups.items():
+            group = Group()
+            for member, parameter in parameters.items():
+                group.register_parameter(member, parameter)
+            self.add_module(name, group.train(self.training))
 
     # ---- description ----
 
@@ -522,7 +550,7 @@ def stored(spec: ParameterSpec) -> tuple[int, ...]:
     return (*spec.shape, 2) if spec.dtype == "complex" else spec.shape
 
 
-def _suffix(layer: int, direction: int) -> str:
+def suffix(layer: int, direction: int) -> str:
     return f"_l{layer}_reverse" if direction else f"_l{layer}"
 
 

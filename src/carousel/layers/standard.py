@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
+# torch's own classes by names of our own: a program may put ours in their place in torch.nn
+from torch.nn.modules.rnn import GRU as TorchGRU
+from torch.nn.modules.rnn import LSTM as TorchLSTM
+from torch.nn.modules.rnn import RNN as TorchRNN
+
 from .. import cells
-from .recurrent import Recurrent
+from .recurrent import Recurrent, suffix
 
 
 def _signature(*own: inspect.Parameter, at: int | None = None) -> inspect.Signature:
@@ -25,19 +30,27 @@ def _option(name: str, default: Any, kind: Any = inspect.Parameter.KEYWORD_ONLY)
 
 
 class TorchTwin(Recurrent):
-    """A layer that torch has too: the same parameters, so that weights go both ways."""
+    """A layer that torch has too, and an instance of torch's class: programs that ask for `nn.LSTM` accept ours.
+
+    Parameters and their names are torch's, so weights go both ways. What `nn.RNNBase` keeps beside the parameters
+    (`_flat_weights` and its kin) is made from them when it is asked for.
+    """
 
     twin: ClassVar[type[nn.RNNBase]]
+    options: ClassVar[tuple[str, ...]] = (  # the constructor's arguments that torch's layer has as attributes
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+    )
 
     @property
     def mode(self) -> str:
         """torch's word for the cell: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU"."""
         return self.cell.torch_mode() or f"RNN_{self.cell.nonlinearity.upper()}"  # type: ignore[attr-defined]
-
-    @property
-    def _flat_weights(self) -> list[Tensor]:
-        """All weights in one list. Private in torch, but code for pruning and weight norm looks here."""
-        return [weight for weights in self.all_weights for weight in weights]
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase) -> Self:
@@ -45,14 +58,11 @@ class TorchTwin(Recurrent):
 
         >>> layer = carousel.GRU.from_torch(torch.nn.GRU(10, 20, bidirectional=True))
         """
-        if not isinstance(module, cls.twin):
+        if not isinstance(module, cls.twin) or isinstance(module, Recurrent):
             raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
-        options = {name: getattr(module, name) for name in _shared(cls.twin)}
+        options = {name: getattr(module, name) for name in cls.options}
         layer = cls(**options, device=module.weight_ih_l0.device, dtype=module.weight_ih_l0.dtype)
-        layer.load_state_dict(module.state_dict())
-        for name, parameter in layer.named_parameters():
-            parameter.requires_grad_(getattr(module, name).requires_grad)
-        return layer.train(module.training)
+        return _with_weights_of(module, layer)
 
     def to_torch(self) -> nn.RNNBase:
         """The torch layer with these weights; refused if an option in use has no counterpart there."""
@@ -66,29 +76,66 @@ class TorchTwin(Recurrent):
         if self.cell.torch_mode() is None:
             unknown.append("nonlinearity")
         if unknown:
-            says = ", ".join(f"{name}={getattr(self, name)!r}" for name in unknown)
-            raise ValueError(f"{type(self).__name__}.to_torch: torch.nn has nothing like {says}")
-        options = {name: getattr(self, name) for name in _shared(self.twin)}
+            names = ", ".join(f"{name}={getattr(self, name)!r}" for name in unknown)
+            raise ValueError(f"{type(self).__name__}.to_torch: torch.nn has nothing like {names}")
+        options = {name: getattr(self, name) for name in self.options}
         module = self.twin(**options, device=self.weight_ih_l0.device, dtype=self.weight_ih_l0.dtype)
-        module.load_state_dict(self.state_dict())
-        for name, parameter in module.named_parameters():
-            parameter.requires_grad_(getattr(self, name).requires_grad)
-        return module.train(self.training)
+        return _with_weights_of(self, module)
+
+    # ---- what nn.RNNBase has: programs that prune, share or drop weights use it ----
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        """The names of the parameters of each layer and direction."""
+        return [[name + suffix(*at) for name in self._names] for at in self._grid()]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        """All weights in one list; what is assigned to it is what the layer uses from then on."""
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, values: Sequence[Tensor]) -> None:
+        for name, value in zip(self._flat_weights_names, values, strict=True):
+            if value is not getattr(self, name):
+                self._parameters.pop(name, None)
+                setattr(self, name, value)
+
+    def _init_flat_weights(self) -> None:
+        """Nothing to do: see `_flat_weights`."""
+
+    def _update_flat_weights(self) -> None:
+        """Nothing to do: see `_flat_weights`."""
+
+    # nn.RNNBase keeps `_flat_weights` up to date in these; a module's own are enough here
+    __setattr__ = nn.Module.__setattr__
+    _apply = nn.Module._apply
 
 
-def _shared(twin: type[nn.RNNBase]) -> list[str]:
-    """The constructor arguments of a torch layer that are also its attributes."""
-    names = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"]
-    return names + {nn.LSTM: ["proj_size"], nn.RNN: ["nonlinearity"]}.get(twin, [])
+M = TypeVar("M", bound=nn.Module)
 
 
-class RNN(TorchTwin):
+def _with_weights_of(source: nn.Module, target: M) -> M:
+    """`target` with the weights, requires_grad and mode of `source`."""
+    target.load_state_dict(source.state_dict())
+    for name, parameter in target.named_parameters():
+        parameter.requires_grad_(source.get_parameter(name).requires_grad)
+    return target.train(source.training)
+
+
+class RNN(TorchTwin, TorchRNN):  # type: ignore[misc, override]
     """Elman layer, `h = φ(W x + U h₋ + b)` with φ = `nonlinearity`: "tanh", "relu" or "sigmoid".
 
     Drop-in for `torch.nn.RNN`; arguments and shapes as :class:`Recurrent`, with `nonlinearity` fourth as in torch.
     """
 
-    twin = nn.RNN
+    cell_class = cells.Elman
+    twin = TorchRNN
+    options = (*TorchTwin.options, "nonlinearity")
     __signature__ = _signature(_option("nonlinearity", "tanh", inspect.Parameter.POSITIONAL_OR_KEYWORD), at=3)
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -97,7 +144,7 @@ class RNN(TorchTwin):
                 raise TypeError("RNN got multiple values for argument 'nonlinearity'")
             options["nonlinearity"], args = args[3], args[:3] + args[4:]
         nonlinearity = options.pop("nonlinearity", "tanh")
-        super().__init__(cells.Elman(nonlinearity), *args, **options)
+        Recurrent.__init__(self, cells.Elman(nonlinearity), *args, **options)
 
     @property
     def nonlinearity(self) -> str:
@@ -105,28 +152,31 @@ class RNN(TorchTwin):
         return self.cell.nonlinearity
 
 
-class LSTM(TorchTwin):
+class LSTM(TorchTwin, TorchLSTM):  # type: ignore[misc, override]
     """Long short-term memory, gates i f g o. Drop-in for `torch.nn.LSTM`; arguments and shapes as :class:`Recurrent`.
 
     >>> lstm = carousel.LSTM(10, 20)
     >>> y, (h, c) = lstm(torch.randn(5, 3, 10), lengths=[2, 5, 0])
     """
 
-    twin = nn.LSTM
+    cell_class = cells.LSTM
+    twin = TorchLSTM
+    options = (*TorchTwin.options, "proj_size")
     __signature__ = _signature()
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(cells.LSTM(), *args, **options)
+        Recurrent.__init__(self, cells.LSTM(), *args, **options)
 
 
-class GRU(TorchTwin):
+class GRU(TorchTwin, TorchGRU):  # type: ignore[misc, override]
     """Gated recurrent unit, gates r z n, reset after the product. Drop-in for `torch.nn.GRU`; as :class:`Recurrent`."""
 
-    twin = nn.GRU
+    cell_class = cells.GRU
+    twin = TorchGRU
     __signature__ = _signature()
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(cells.GRU(), *args, **options)
+        Recurrent.__init__(self, cells.GRU(), *args, **options)
 
 
 # ---- every other registered cell ----
@@ -148,7 +198,7 @@ def named(name: str) -> Callable[..., Recurrent]:
     return _classes[cell]
 
 
-_classes: dict[type[cells.Cell], type[Recurrent]] = {cells.Elman: RNN, cells.LSTM: LSTM, cells.GRU: GRU}
+_classes: dict[type[cells.Cell], type[Recurrent]] = {layer.cell_class: layer for layer in (RNN, LSTM, GRU)}
 
 
 def _made(cell: type[cells.Cell]) -> type[Recurrent]:
@@ -162,7 +212,8 @@ def _made(cell: type[cells.Cell]) -> type[Recurrent]:
 
     doc = f"{inspect.getdoc(cell)}\n\nArguments and shapes as :class:`Recurrent`"
     doc += f", and {', '.join(f'`{p.name}`' for p in own)}." if own else "."
-    body = {"__init__": __init__, "__signature__": _signature(*own), "__doc__": doc, "__module__": __name__}
+    body: dict[str, Any] = {"__init__": __init__, "__signature__": _signature(*own), "__doc__": doc}
+    body |= {"__module__": __name__, "cell_class": cell}
     return type(cell.layer_name or cell.__name__, (Recurrent,), body)
 
 
