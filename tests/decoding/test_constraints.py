@@ -29,7 +29,7 @@ from carousel.decoding import (
     Sample,
     search,
 )
-from carousel.decoding.constraint import NEVER, Setting
+from carousel.decoding.constraint import NEVER, SearchContext
 
 END, STEPS = 0, 5
 
@@ -126,7 +126,7 @@ def test_exactly_the_sequences_that_may_stand(names, strategy):
 @given(st.sampled_from(sorted(RULES)), st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=5))
 def test_what_a_rule_says_it_bans_is_all_it_does(name, steps):
     rule = RULES[name][0]
-    state = rule.start(Setting(items=3, vocab_size=4, end=END, max_length=STEPS))
+    state = rule.start(SearchContext(items=3, vocab_size=4, end=END, max_length=STEPS))
     for tokens in [None, *steps]:
         state = state if tokens is None else rule.advance(state, torch.tensor(tokens))
         banned = rule.bans(state)
@@ -139,7 +139,7 @@ def test_what_a_rule_says_it_bans_is_all_it_does(name, steps):
 
 def test_rules_that_ban_say_so():
     """The search is quicker then."""
-    start = Setting(items=2, vocab_size=4, end=END, max_length=9)
+    start = SearchContext(items=2, vocab_size=4, end=END, max_length=9)
     one = torch.ones(2, dtype=torch.int64)
     assert Ban([2, 1]).bans(()) == [1, 2]
     length = Length(1, [2, 3])
@@ -200,8 +200,8 @@ def test_a_constraint_of_ones_own():
     class Rising(Constraint):
         """Each token larger than the one before."""
 
-        def start(self, setting):
-            return torch.zeros(setting.items, dtype=torch.int64)
+        def start(self, context):
+            return torch.zeros(context.items, dtype=torch.int64)
 
         def apply(self, log_probs, state):
             log_probs.masked_fill_(torch.arange(log_probs.shape[1]) <= state.unsqueeze(1), -math.inf)

@@ -5,7 +5,7 @@ constraints forbid or favour. `search` gives hypotheses, `stream` gives tokens a
 """
 
 from .beam import Beam
-from .constraint import Constraint, ConstraintError, Setting
+from .constraint import Constraint, ConstraintError, SearchContext
 from .constraints import Ban, Bias, Length, NoRepeat, Prefix
 from .exhaustive import Exhaustive
 from .forms import Acrostic, Form, Rhyme
@@ -13,11 +13,11 @@ from .hypothesis import Chosen, Hypothesis
 from .length import GNMT, LengthNorm, Mean, Unnormalised
 from .pattern import Pattern
 from .samplers import RandomK, Sampler, Temperature, TopK, TopP, make_samplers
+from .sampling import Greedy, Sample
 from .search import search, stream
 from .stepper import Ensemble, StepFunction, Stepper, select_rows
 from .strategy import Strategy
 from .tree import BeamTree, Node
-from .walk import Greedy, Sample
 
 __all__ = [
     "GNMT",
@@ -45,7 +45,7 @@ __all__ = [
     "Rhyme",
     "Sample",
     "Sampler",
-    "Setting",
+    "SearchContext",
     "StepFunction",
     "Stepper",
     "Strategy",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .best import take_columns
+from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
 from .length import LengthNorm, Mean
 from .strategy import Run, settle
-from .trail import Trail
+from .topk import take_columns
 from .tree import COMPLETED, LIVE, PRUNED, BeamTree
 
 
@@ -71,7 +71,7 @@ class Beam:
 
     def run(self, frontier: Frontier) -> Run:
         found = _search(frontier, self)
-        if frontier.request.heard:
+        if frontier.request.streaming:
             yield settle(found)
         return found
 
@@ -84,7 +84,7 @@ class _Finished:
     """The best complete hypotheses of each item, (B, n_best), best first; a free place scores -inf."""
 
     score: np.ndarray
-    step: np.ndarray  # of the trail, where its last token but the end token is
+    step: np.ndarray  # of the backpointers, where its last token but the end token is
     row: np.ndarray
     end_log_prob: np.ndarray
     count: np.ndarray  # (B,) how many were ever complete
@@ -95,7 +95,7 @@ class _Finished:
         return cls(low, zero, zero.copy(), low.copy(), np.zeros(items, np.int64))
 
     def take(self, frontier: Frontier, beam: Beam, ranked: _Ranked, position: int, step: int) -> None:
-        """Put aside what is complete at `position`, after step `step` of the trail, if it is among the best."""
+        """Put aside what is complete at `position`, after step `step` of the backpointers, if it is among the best."""
         items, completing = ranked.items, ranked.completing
         length = np.maximum(position + 1 - frontier.request.lengths[items], 1)[:, None]
         score = np.where(completing, beam.length.score(ranked.sums, length), NEVER)
@@ -134,7 +134,7 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
     shortest, longest = int(request.lengths.min()), int(request.lengths.max())
     # while prompts go on, and for a record, what the model says of other tokens matters too
     found, first = frontier.begin_best(columns, whole=record is not None or shortest < longest)
-    trail = Trail()
+    backpointers = Backpointers()
     finished = _Finished.none(len(request.lengths), beam.n_best)
     items = frontier.items  # (n,) of the items still searched
     total = np.zeros((len(items), 1))  # (n, S): of S sequences an item, best first; -inf marks an idle row
@@ -142,7 +142,7 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
     for position in range(first, request.max_length):
         ranked = _rank(frontier, beam, *found, position, items, total)
         if ranked.completing.any():
-            finished.take(frontier, beam, ranked, position, len(trail) - 1)
+            finished.take(frontier, beam, ranked, position, len(backpointers) - 1)
         stopping = ranked.ending | (ranked.sums == NEVER)
         onward = np.argsort(stopping, axis=1, kind="stable")[:, : beam.width]  # the best that go on
         slots, [total] = total.shape[1], take_columns(onward, np.where(stopping, NEVER, ranked.sums))
@@ -158,18 +158,18 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
             done |= reach < finished.score[items, -1]
         on = np.flatnonzero(~done)
         if record is not None:
-            _sketch(record, frontier, ranked, onward, on)
+            _record_step(record, frontier, ranked, onward, on)
         items, total = items[on], total[on]
         if len(on) == 0:
             break
         chosen = take_columns(onward, ranked.parents, ranked.tokens, ranked.log_probs)
         rows, tokens, log_probs = (part[on].reshape(-1) for part in chosen)
-        trail.push(tokens, log_probs, rows)
+        backpointers.push(tokens, log_probs, rows)
         if position + 1 < request.max_length:
             if len(rows) != len(frontier.items) or (rows != np.arange(len(rows))).any():
                 frontier.select(rows)
             found = frontier.feed_best(tokens, columns, whole=record is not None or position + 1 < longest)
-    return _gather(frontier, beam, finished, trail, first, items, total)
+    return _gather(frontier, beam, finished, backpointers, first, items, total)
 
 
 def _rank(
@@ -210,7 +210,7 @@ def _gather(
     frontier: Frontier,
     beam: Beam,
     finished: _Finished,
-    trail: Trail,
+    backpointers: Backpointers,
     first: int,
     items: np.ndarray,
     total: np.ndarray,
@@ -218,7 +218,7 @@ def _gather(
     """The hypotheses of every item: the complete ones, then the best of those that ran out, `total` (n, S)."""
     request = frontier.request
     item, place = np.nonzero(finished.score > NEVER)
-    # One line a hypothesis: item, step and row of the trail, score, log-probability of the end token or NaN
+    # One line a hypothesis: item, step and row of the backpointers, score, log-probability of the end token or NaN
     lines = list(
         zip(
             item.tolist(),
@@ -233,9 +233,9 @@ def _gather(
     score = beam.length.score(total, (request.max_length - request.lengths[items])[:, None])
     for k, one in enumerate(items.tolist()):
         left = [slot for slot in range(total.shape[1]) if total[k, slot] > NEVER][: free[one]]
-        lines += [(one, len(trail) - 1, k * total.shape[1] + s, float(score[k, s]), math.nan) for s in left]
+        lines += [(one, len(backpointers) - 1, k * total.shape[1] + s, float(score[k, s]), math.nan) for s in left]
 
-    tokens, log_probs = trail.read(np.array([line[1] for line in lines]), np.array([line[2] for line in lines]))
+    tokens, log_probs = backpointers.read(np.array([line[1] for line in lines]), np.array([line[2] for line in lines]))
     found: list[list[Hypothesis]] = [[] for _ in request.lengths]
     for m, (one, _, _, its_score, end_log_prob) in enumerate(lines):
         skip = int(request.lengths[one]) - first
@@ -246,7 +246,7 @@ def _gather(
     return found
 
 
-def _sketch(record: BeamTree, frontier: Frontier, ranked: _Ranked, onward: np.ndarray, on: np.ndarray) -> None:
+def _record_step(record: BeamTree, frontier: Frontier, ranked: _Ranked, onward: np.ndarray, on: np.ndarray) -> None:
     """Record one step: all that was ranked, and which of it goes on: columns `onward` (n, S) of the items `on`."""
     possible = ranked.sums > NEVER
     goes_on = np.zeros_like(possible)

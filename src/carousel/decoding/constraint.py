@@ -19,12 +19,12 @@ class ConstraintError(ValueError):
 
 
 @dataclass(frozen=True)
-class Setting:
+class SearchContext:
     """What a constraint is told before the search: the numbers it can check itself against.
 
     `max_length` counts a sequence's tokens as the search does, the end token with them; `end` is None if there is none.
 
-    >>> Setting(items=2, vocab_size=10, end=3, max_length=5).need_length("A rule", 8)
+    >>> SearchContext(items=2, vocab_size=10, end=3, max_length=5).need_length("A rule", 8)
     Traceback (most recent call last):
     carousel.decoding.constraint.ConstraintError: A rule needs 8 tokens, but max_length is 5
     """
@@ -72,8 +72,8 @@ class Constraint:
     binds_prompt = False
     biases = False
 
-    def start(self, setting: Setting) -> State:
-        """The state before any token, one row for each of `setting.items`. Raises if the rule cannot be met at all."""
+    def start(self, context: SearchContext) -> State:
+        """The state before any token, one row for each of `context.items`. Raises if the rule cannot be met at all."""
         return ()
 
     def apply(self, log_probs: Tensor, state: State) -> None:

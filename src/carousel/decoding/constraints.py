@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .constraint import NEVER, Constraint, Setting, check_tokens, force
+from .constraint import NEVER, Constraint, SearchContext, check_tokens, force
 from .stepper import State
 
 
@@ -22,7 +22,7 @@ class Ban(Constraint):
 
     >>> ban = Ban([0, 3])
     >>> x = torch.zeros(1, 4)
-    >>> ban.apply(x, ban.start(Setting(items=1, vocab_size=4)))
+    >>> ban.apply(x, ban.start(SearchContext(items=1, vocab_size=4)))
     >>> x
     tensor([[-inf, 0., 0., -inf]])
     """
@@ -32,9 +32,9 @@ class Ban(Constraint):
     def __init__(self, tokens: Iterable[int]):
         self.tokens = sorted(set(tokens))
 
-    def start(self, setting: Setting) -> State:
-        check_tokens(self, self.tokens, setting.vocab_size)
-        return torch.tensor(self.tokens, dtype=torch.int64, device=setting.device)
+    def start(self, context: SearchContext) -> State:
+        check_tokens(self, self.tokens, context.vocab_size)
+        return torch.tensor(self.tokens, dtype=torch.int64, device=context.device)
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         log_probs.index_fill_(1, state, NEVER)
@@ -53,7 +53,7 @@ class Bias(Constraint):
 
     >>> bias = Bias({2: -1.5})
     >>> x = torch.zeros(1, 3)
-    >>> bias.apply(x, bias.start(Setting(items=1, vocab_size=3)))
+    >>> bias.apply(x, bias.start(SearchContext(items=1, vocab_size=3)))
     >>> x
     tensor([[ 0.0000,  0.0000, -1.5000]])
     """
@@ -67,10 +67,10 @@ class Bias(Constraint):
             raise ValueError(f"Bias: amounts must be finite, got {wrong}; Ban takes tokens out")
         self.amounts = dict(amounts)
 
-    def start(self, setting: Setting) -> State:
-        check_tokens(self, self.amounts, setting.vocab_size)
-        bias = torch.zeros(setting.vocab_size, device=setting.device)
-        bias[list(self.amounts)] = torch.tensor(list(self.amounts.values()), device=setting.device)
+    def start(self, context: SearchContext) -> State:
+        check_tokens(self, self.amounts, context.vocab_size)
+        bias = torch.zeros(context.vocab_size, device=context.device)
+        bias[list(self.amounts)] = torch.tensor(list(self.amounts.values()), device=context.device)
         return bias
 
     def apply(self, log_probs: Tensor, state: State) -> None:
@@ -88,7 +88,7 @@ class Length(Constraint):
 
     >>> length = Length(minimum=1)
     >>> x = torch.zeros(1, 3)
-    >>> length.apply(x, length.start(Setting(items=1, vocab_size=3, end=2)))
+    >>> length.apply(x, length.start(SearchContext(items=1, vocab_size=3, end=2)))
     >>> x
     tensor([[0., 0., -inf]])
     """
@@ -104,15 +104,15 @@ class Length(Constraint):
         self.minimum = minimum
         self.maximum = maximum
 
-    def start(self, setting: Setting) -> State:
-        end = setting.need_end(self)
-        setting.need_length(self, self.minimum + 1)
-        most = setting.max_length if self.maximum is None else self.maximum
-        given = torch.as_tensor(most, dtype=torch.int64, device=setting.device)
-        if given.dim() and len(given) != setting.items:
-            raise ValueError(f"Length: maximum has {len(given)} numbers for {setting.items} items")
-        position = torch.zeros(setting.items, dtype=torch.int64, device=setting.device)
-        return position, given.expand(setting.items), end
+    def start(self, context: SearchContext) -> State:
+        end = context.need_end(self)
+        context.need_length(self, self.minimum + 1)
+        most = context.max_length if self.maximum is None else self.maximum
+        given = torch.as_tensor(most, dtype=torch.int64, device=context.device)
+        if given.dim() and len(given) != context.items:
+            raise ValueError(f"Length: maximum has {len(given)} numbers for {context.items} items")
+        position = torch.zeros(context.items, dtype=torch.int64, device=context.device)
+        return position, given.expand(context.items), end
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         position, most, end = state
@@ -141,7 +141,7 @@ class Prefix(Constraint):
 
     >>> prefix = Prefix([2, 0])
     >>> x = torch.zeros(1, 3)
-    >>> prefix.apply(x, prefix.start(Setting(items=1, vocab_size=3)))
+    >>> prefix.apply(x, prefix.start(SearchContext(items=1, vocab_size=3)))
     >>> x
     tensor([[-inf, -inf, 0.]])
     """
@@ -152,10 +152,10 @@ class Prefix(Constraint):
     def __init__(self, tokens: Sequence[int] | Sequence[Sequence[int]]):
         self.tokens = tokens
 
-    def start(self, setting: Setting) -> State:
-        table = per_item(self, self.tokens, setting)
-        setting.need_length(self, table.shape[1] - 1)
-        return torch.zeros(setting.items, dtype=torch.int64, device=setting.device), table
+    def start(self, context: SearchContext) -> State:
+        table = per_item(self, self.tokens, context)
+        context.need_length(self, table.shape[1] - 1)
+        return torch.zeros(context.items, dtype=torch.int64, device=context.device), table
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         force(log_probs, look_up(*state))
@@ -174,7 +174,7 @@ class NoRepeat(Constraint):
     """No sequence of `n` tokens twice, the prompt counted. One that contains a token of `ignore` may come again.
 
     >>> rule = NoRepeat(2)
-    >>> state = rule.start(Setting(items=1, vocab_size=3))
+    >>> state = rule.start(SearchContext(items=1, vocab_size=3))
     >>> for token in (0, 1, 0):
     ...     state = rule.advance(state, torch.tensor([token]))
     >>> x = torch.zeros(1, 3)
@@ -191,10 +191,10 @@ class NoRepeat(Constraint):
         self.n = n
         self.ignore = sorted(set(ignore))
 
-    def start(self, setting: Setting) -> State:
-        check_tokens(self, self.ignore, setting.vocab_size)
-        history = torch.zeros(setting.items, 0, dtype=torch.int64, device=setting.device)
-        counts = torch.ones(setting.vocab_size, dtype=torch.bool, device=setting.device)
+    def start(self, context: SearchContext) -> State:
+        check_tokens(self, self.ignore, context.vocab_size)
+        history = torch.zeros(context.items, 0, dtype=torch.int64, device=context.device)
+        counts = torch.ones(context.vocab_size, dtype=torch.bool, device=context.device)
         counts[self.ignore] = False
         return history, counts
 
@@ -218,22 +218,22 @@ class NoRepeat(Constraint):
         return f"NoRepeat({self.n})" if not self.ignore else f"NoRepeat({self.n}, ignore={self.ignore})"
 
 
-def per_item(owner: object, tokens: Any, setting: Setting) -> Tensor:
+def per_item(owner: object, tokens: Any, context: SearchContext) -> Tensor:
     """One list of tokens for all items, or one for each, as (items, longest + 1) with -1 after each one's end.
 
-    >>> per_item("Prefix", [[4], [5, 6]], Setting(items=2, vocab_size=9))
+    >>> per_item("Prefix", [[4], [5, 6]], SearchContext(items=2, vocab_size=9))
     tensor([[ 4, -1, -1],
             [ 5,  6, -1]])
     """
     nested = any(not isinstance(one, Integral) for one in tokens)
-    lists = [list(one) for one in tokens] if nested else [list(tokens)] * setting.items
-    if len(lists) != setting.items:
-        raise ValueError(f"{owner} has {len(lists)} lists of tokens, but there are {setting.items} prompts")
+    lists = [list(one) for one in tokens] if nested else [list(tokens)] * context.items
+    if len(lists) != context.items:
+        raise ValueError(f"{owner} has {len(lists)} lists of tokens, but there are {context.items} prompts")
     for one in lists:
-        check_tokens(owner, one, setting.vocab_size)
+        check_tokens(owner, one, context.vocab_size)
     longest = max(map(len, lists))
     padded = [one + [-1] * (longest + 1 - len(one)) for one in lists]
-    return torch.tensor(padded, dtype=torch.int64, device=setting.device).reshape(setting.items, longest + 1)
+    return torch.tensor(padded, dtype=torch.int64, device=context.device).reshape(context.items, longest + 1)
 
 
 def look_up(place: Tensor, table: Tensor) -> Tensor:

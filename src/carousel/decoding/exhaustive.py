@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from .best import on_host
+from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
 from .length import LengthNorm, Mean
 from .strategy import Run, settle
-from .trail import Trail
+from .topk import on_host
 
 
 class Exhaustive:
@@ -40,7 +40,7 @@ class Exhaustive:
 
     def run(self, frontier: Frontier) -> Run:
         found = _search(frontier, self)
-        if frontier.request.heard:
+        if frontier.request.streaming:
             yield settle(found)
         return found
 
@@ -49,10 +49,10 @@ class Exhaustive:
 
 
 def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
-    request, trail = frontier.request, Trail()
+    request, backpointers = frontier.request, Backpointers()
     log_probs, first = frontier.begin()
     total = np.zeros(len(frontier.items))  # one for each sequence that goes on
-    # Of each item: (complete?, score, step, row of the trail, log-probability of the end token)
+    # Of each item: (complete?, score, step, row of the backpointers, log-probability of the end token)
     ends: list[list[tuple[bool, float, int, int, float]]] = [[] for _ in request.lengths]
 
     for position in range(first, request.max_length):
@@ -74,7 +74,7 @@ def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
             own = frontier.model_says(np.full(len(over), frontier.end), over)
             columns = (over, frontier.items[over], score, own)
             for row, item, its_score, log_prob in zip(*(c.tolist() for c in columns), strict=True):
-                ends[item].append((True, its_score, len(trail) - 1, row, log_prob))
+                ends[item].append((True, its_score, len(backpointers) - 1, row, log_prob))
             sums[~forced, frontier.end] = NEVER
         rows, tokens = np.nonzero(sums > NEVER)
         if len(rows) > strategy.limit:
@@ -87,7 +87,7 @@ def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
             if count == 0 and not ends[item]:
                 raise frontier.explain(int((frontier.items == item).argmax()), position)
         total = sums[rows, tokens]
-        trail.push(tokens, frontier.model_says(tokens, rows), rows)
+        backpointers.push(tokens, frontier.model_says(tokens, rows), rows)
         items = frontier.items[rows]
         if len(rows) == 0 or position + 1 == request.max_length:
             break
@@ -96,21 +96,21 @@ def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
 
     score = strategy.length.score(total, request.max_length - request.lengths[items])
     for row, (item, its_score) in enumerate(zip(items.tolist(), score.tolist(), strict=True)):
-        ends[item].append((False, its_score, len(trail) - 1, row, 0.0))
-    return [_best(frontier, strategy, trail, first, item, found) for item, found in enumerate(ends)]
+        ends[item].append((False, its_score, len(backpointers) - 1, row, 0.0))
+    return [_best(frontier, strategy, backpointers, first, item, found) for item, found in enumerate(ends)]
 
 
 def _best(
     frontier: Frontier,
     strategy: Exhaustive,
-    trail: Trail,
+    backpointers: Backpointers,
     first: int,
     item: int,
     ends: list[tuple[bool, float, int, int, float]],
 ) -> list[Hypothesis]:
     """The best of what an item's search came to."""
     ends = sorted(ends, key=lambda end: (not end[0], -end[1]))[: strategy.n_best]
-    tokens, log_probs = trail.read(np.array([end[2] for end in ends]), np.array([end[3] for end in ends]))
+    tokens, log_probs = backpointers.read(np.array([end[2] for end in ends]), np.array([end[3] for end in ends]))
     skip = int(frontier.request.lengths[item]) - first
     best = []
     for m, (complete, score, _, _, end_log_prob) in enumerate(ends):

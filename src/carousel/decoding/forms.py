@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .constraint import NEVER, Constraint, ConstraintError, Setting, check_tokens, force
+from .constraint import NEVER, Constraint, ConstraintError, SearchContext, check_tokens, force
 from .constraints import look_up, per_item, shorten
 from .pattern import Pattern
 from .stepper import State
@@ -23,7 +23,7 @@ class Form(Constraint):
     other tokens that are no characters ([UNK], [PAD], [START]).
 
     >>> form = Form(Pattern(1, 1, "。"), {"。": 2, "，": 3})
-    >>> state = form.start(Setting(items=1, vocab_size=5, end=4))
+    >>> state = form.start(SearchContext(items=1, vocab_size=5, end=4))
     >>> x = torch.zeros(1, 5)
     >>> form.apply(x, state)
     >>> x                                                  # a character: no mark, no end
@@ -41,20 +41,20 @@ class Form(Constraint):
         if missing:
             raise ValueError(f"Form: punctuation has no token for {' '.join(sorted(missing))}")
 
-    def start(self, setting: Setting) -> State:
-        end = setting.need_end(self)
+    def start(self, context: SearchContext) -> State:
+        end = context.need_end(self)
         marks = sorted(set(self.punctuation.values()))
-        check_tokens(self, [*marks, *self.exclude], setting.vocab_size)
-        setting.need_length(self, len(self.pattern) + 1)
+        check_tokens(self, [*marks, *self.exclude], context.vocab_size)
+        context.need_length(self, len(self.pattern) + 1)
         # What each kind of place allows: one row of (kinds, V), 0 or -inf. Kind 0 is a character.
         only = [*marks, end]
-        allowed = torch.full((1 + len(only), setting.vocab_size), NEVER, device=setting.device)
+        allowed = torch.full((1 + len(only), context.vocab_size), NEVER, device=context.device)
         allowed[0] = 0.0
         allowed[0, [*only, *self.exclude]] = NEVER
         allowed[range(1, 1 + len(only)), only] = 0.0
         kind = [0 if mark is None else 1 + only.index(self.punctuation[mark]) for _, mark in self.pattern.places()]
-        kinds = torch.tensor([*kind, len(only)], device=setting.device)
-        return torch.zeros(setting.items, dtype=torch.int64, device=setting.device), kinds, allowed
+        kinds = torch.tensor([*kind, len(only)], device=context.device)
+        return torch.zeros(context.items, dtype=torch.int64, device=context.device), kinds, allowed
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         position, kinds, allowed = state
@@ -76,7 +76,7 @@ class Acrostic(Constraint):
     does not end before all heads are in it.
 
     >>> rule = Acrostic([5, 6], breaks=[1])
-    >>> state = rule.start(Setting(items=1, vocab_size=7, end=0))
+    >>> state = rule.start(SearchContext(items=1, vocab_size=7, end=0))
     >>> for token in (5, 3, 1):
     ...     state = rule.advance(state, torch.tensor([token]))
     >>> x = torch.zeros(1, 7)
@@ -94,12 +94,12 @@ class Acrostic(Constraint):
         if not self.breaks:
             raise ValueError("Acrostic: breaks is empty; it takes the tokens that end a line")
 
-    def start(self, setting: Setting) -> State:
-        check_tokens(self, self.breaks, setting.vocab_size)
-        heads = per_item(self, self.heads, setting)
-        line = torch.zeros(setting.items, dtype=torch.int64, device=setting.device)
-        breaks = torch.tensor(self.breaks, device=setting.device)
-        return line, torch.ones_like(line, dtype=torch.bool), heads, (breaks, setting.end)
+    def start(self, context: SearchContext) -> State:
+        check_tokens(self, self.breaks, context.vocab_size)
+        heads = per_item(self, self.heads, context)
+        line = torch.zeros(context.items, dtype=torch.int64, device=context.device)
+        breaks = torch.tensor(self.breaks, device=context.device)
+        return line, torch.ones_like(line, dtype=torch.bool), heads, (breaks, context.end)
 
     def apply(self, log_probs: Tensor, state: State) -> None:
         line, at_head, heads, (_, end) = state
@@ -124,7 +124,7 @@ class Rhyme(Constraint):
     With `distinct`, no token rhymes with itself.
 
     >>> rule = Rhyme(Pattern(2, 1, [""]), {3: "ang", 4: "ang", 5: "ou"}, lines=[1, 2])
-    >>> state = rule.start(Setting(items=1, vocab_size=6))
+    >>> state = rule.start(SearchContext(items=1, vocab_size=6))
     >>> state = rule.advance(state, torch.tensor([3]))
     >>> x = torch.zeros(1, 6)
     >>> rule.apply(x, state)
@@ -157,11 +157,11 @@ class Rhyme(Constraint):
         if given is not None and given not in self.classes.values():
             raise ValueError(f"Rhyme: no token has the given class {given!r}")
 
-    def start(self, setting: Setting) -> State:
-        check_tokens(self, self.classes, setting.vocab_size)
+    def start(self, context: SearchContext) -> State:
+        check_tokens(self, self.classes, context.vocab_size)
         names = list(dict.fromkeys(self.classes.values()))
         number = {name: k for k, name in enumerate(names)}
-        class_of = torch.full((setting.vocab_size,), -1)
+        class_of = torch.full((context.vocab_size,), -1)
         class_of[list(self.classes)] = torch.tensor([number[c] for c in self.classes.values()], dtype=torch.int64)
         sizes = torch.bincount(class_of[class_of >= 0], minlength=len(names))
         enough = sizes >= (len(self.lines) if self.distinct else 1)
@@ -173,10 +173,10 @@ class Rhyme(Constraint):
         rhymed = torch.full((len(self.pattern) + 1,), -1)
         rhymed[[ends[line - 1] for line in self.lines]] = torch.arange(len(self.lines))
 
-        device = setting.device
-        position = torch.zeros(setting.items, dtype=torch.int64, device=device)
+        device = context.device
+        position = torch.zeros(context.items, dtype=torch.int64, device=device)
         chosen = torch.full_like(position, -1 if self.given is None else number[self.given])
-        used = torch.full((setting.items, len(self.lines)), -1, device=device)
+        used = torch.full((context.items, len(self.lines)), -1, device=device)
         return position, chosen, used, (class_of.to(device), can_begin.to(device), rhymed.to(device))
 
     def apply(self, log_probs: Tensor, state: State) -> None:

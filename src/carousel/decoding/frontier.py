@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .best import k_best, on_host, pick
-from .constraint import NEVER, Constraint, ConstraintError, Setting
+from .constraint import NEVER, Constraint, ConstraintError, SearchContext
 from .stepper import State, Stepper, select_rows
+from .topk import on_host, pick, topk
 
 if TYPE_CHECKING:
     from .tree import BeamTree
@@ -31,7 +31,7 @@ class Request:
     constraints: Sequence[Constraint]
     seed: int
     record: BeamTree | None
-    heard: bool  # whether anyone wants the choices as they are made
+    streaming: bool  # whether anyone wants the choices as they are made
 
 
 class Frontier:
@@ -45,8 +45,8 @@ class Frontier:
         self.vocab_size = stepper.vocab_size
         self.end = -1 if request.end is None else request.end
         self.biased = any(c.biases for c in request.constraints)
-        setting = Setting(len(self.items), self.vocab_size, request.end, request.max_length, stepper.device)
-        self._held = [c.start(setting) for c in request.constraints]
+        context = SearchContext(len(self.items), self.vocab_size, request.end, request.max_length, stepper.device)
+        self._held = [c.start(context) for c in request.constraints]
         self._state = stepper.start(len(self.items))
         self._raw: Tensor | None = None  # what the model said last, (N, V); None: only its best were asked for,
         self._asked: tuple[Tensor, State] | None = None  # of these tokens after this state
@@ -103,7 +103,7 @@ class Frontier:
         step_best, never = None if whole else getattr(self.stepper, "step_best", None), self._bans()
         found = None if step_best is None or never is None else step_best(given, self._state, k, never)
         if found is None:
-            return k_best(self._constrained(given), k)
+            return topk(self._constrained(given), k)
         self._raw, self._asked = None, (given, self._state)
         values, index, self._state = found
         return on_host(values), on_host(index)

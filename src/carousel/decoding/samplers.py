@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ..ops.prediction import Chooser
-from .best import k_best, on_host
 from .constraint import NEVER
+from .topk import on_host, topk
 
 _SEGMENT = 64
 _LOWEST = np.float32(-1e38)
@@ -49,7 +49,7 @@ class Candidates:
         if self.tokens is not None:
             return Candidates(self.values[:, :k], self.tokens[:, :k], self.scale, self.even)
         values = self.values if isinstance(self.values, Tensor) else torch.from_numpy(self.values)
-        best, tokens = k_best(values, min(k, values.shape[-1]))
+        best, tokens = topk(values, min(k, values.shape[-1]))
         return Candidates(best, tokens, self.scale, self.even)
 
     def on_host(self) -> np.ndarray:

@@ -12,11 +12,11 @@ import torch
 from .constraint import Constraint
 from .frontier import Frontier, Request
 from .hypothesis import Chosen, Hypothesis
-from .noise import read_seed
+from .rng import read_seed
+from .sampling import Greedy
 from .stepper import Stepper
 from .strategy import Run, Strategy
 from .tree import BeamTree
-from .walk import Greedy
 
 
 def search(
@@ -103,7 +103,7 @@ def _run(
     seed: int | torch.Generator | None,
     items: Sequence[int] | None,
     record: BeamTree | None,
-    heard: bool,
+    streaming: bool,
 ) -> Run:
     """Check everything, then let the strategy run."""
     strategy = Greedy() if strategy is None else strategy
@@ -135,7 +135,7 @@ def _run(
         constraints=list(constraints),
         seed=read_seed(seed),
         record=record,
-        heard=heard,
+        streaming=streaming,
     )
     return (yield from strategy.run(Frontier(stepper, request)))
 

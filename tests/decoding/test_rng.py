@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from carousel.decoding.noise import Uniforms, read_seed, uniforms
+from carousel.decoding.rng import Uniforms, read_seed, uniforms
 
 MASK = 2**64 - 1
 

@@ -52,11 +52,11 @@ def read_seed(seed: int | torch.Generator | None) -> int:
 
 
 class Uniforms:
-    """One number a row and position: `noise.at(t)` is (N,), for rows that can be selected as a state can.
+    """One number a row and position: `rng.at(t)` is (N,), for rows that can be selected as a state can.
 
-    >>> noise = Uniforms(0, items=np.array([5, 6]), copies=np.array([0, 0]))
+    >>> rng = Uniforms(0, items=np.array([5, 6]), copies=np.array([0, 0]))
     >>> alone = Uniforms(0, items=np.array([6]), copies=np.array([0]))
-    >>> noise.at(3)[1] == alone.at(3)[0]
+    >>> rng.at(3)[1] == alone.at(3)[0]
     np.True_
     """
 

@@ -9,15 +9,15 @@ import numpy as np
 from torch import Tensor
 
 from ..ops.prediction import Chooser as NativeChooser
-from .best import best
+from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
 from .length import Mean
-from .noise import Uniforms
+from .rng import Uniforms
 from .samplers import Candidates, Sampler, draw, native_chooser
 from .strategy import Choice, Run
-from .trail import Trail
+from .topk import top1
 from .tree import COMPLETED, LIVE, BeamTree
 
 
@@ -35,7 +35,7 @@ class Greedy:
         pass
 
     def run(self, frontier: Frontier) -> Run:
-        return (yield from walk(frontier, _Best(), copies=1))
+        return (yield from extend(frontier, _Argmax(), copies=1))
 
     def __repr__(self) -> str:
         return "Greedy()"
@@ -69,8 +69,8 @@ class Sample:
         request = frontier.request
         items = np.repeat(request.items, self.copies)
         copies = np.tile(np.arange(self.copies), len(request.items))
-        chooser = _Drawn(self.samplers, Uniforms(request.seed, items, copies))
-        return (yield from walk(frontier, chooser, self.copies))
+        chooser = _Sampled(self.samplers, Uniforms(request.seed, items, copies))
+        return (yield from extend(frontier, chooser, self.copies))
 
     def __repr__(self) -> str:
         return f"Sample({', '.join([*map(repr, self.samplers), f'copies={self.copies}'])})"
@@ -84,39 +84,39 @@ class Chooser(Protocol):
     def select(self, rows: np.ndarray) -> None: ...
 
 
-class _Best:
+class _Argmax:
     def __init__(self) -> None:
         self.native = NativeChooser([("top_k", 1)])
 
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.native.takes(log_probs):
             return self.native.choose(log_probs, np.zeros(len(log_probs)))
-        values, tokens = best(log_probs)
+        values, tokens = top1(log_probs)
         return tokens, values, values > NEVER
 
     def select(self, rows: np.ndarray) -> None:
         pass
 
 
-class _Drawn:
-    def __init__(self, samplers: tuple[Sampler, ...], noise: Uniforms):
+class _Sampled:
+    def __init__(self, samplers: tuple[Sampler, ...], rng: Uniforms):
         self.samplers = samplers
-        self.noise = noise
+        self.rng = rng
         self.native = native_chooser(samplers)
 
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.native is not None and self.native.takes(log_probs):
-            return self.native.choose(log_probs, self.noise.at(position))
+            return self.native.choose(log_probs, self.rng.at(position))
         candidates = Candidates.all(log_probs)
         for sampler in self.samplers:
             candidates = sampler(candidates)
-        return draw(candidates, self.noise.at(position))
+        return draw(candidates, self.rng.at(position))
 
     def select(self, rows: np.ndarray) -> None:
-        self.noise.select(rows)
+        self.rng.select(rows)
 
 
-def walk(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
+def extend(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
     """Extend every row by the chooser's token until its end. A row that has ended leaves the batch at once."""
     request = frontier.request
     log_probs, first = frontier.begin(copies)
@@ -124,10 +124,10 @@ def walk(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
     prompts, prompt_lengths = request.prompts[frontier.items], request.lengths[frontier.items]
     longest = int(prompt_lengths.max())
     alive = np.arange(n)  # which sequence each row is
-    trail, parents = Trail(), None
+    backpointers, parents = Backpointers(), None
     end_step, end_row, finished = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
     extra = np.zeros(n)  # what constraints added
-    sketch = None if request.record is None else _Sketch(request.record, frontier)
+    recorder = None if request.record is None else _TreeRecorder(request.record, frontier)
 
     for position in range(first, request.max_length):
         tokens, values, found = chooser.choose(log_probs, position)
@@ -145,21 +145,21 @@ def walk(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
             extra[alive] += (
                 values - token_log_probs if forced is None else np.where(forced, 0, values - token_log_probs)
             )
-        trail.push(tokens, token_log_probs, parents)
+        backpointers.push(tokens, token_log_probs, parents)
         over = tokens == frontier.end
         if forced is not None:
             over &= ~forced
         last = over if position + 1 < request.max_length else np.ones_like(over)
-        if sketch is not None:
-            sketch.step(frontier, tokens, token_log_probs, over, forced, last)
-        if request.heard:
+        if recorder is not None:
+            recorder.step(frontier, tokens, token_log_probs, over, forced, last)
+        if request.streaming:
             choice = Choice(frontier.items, alive % copies, tokens, token_log_probs, last)
             yield choice if forced is None else Choice(*(part[~forced] for part in choice))
 
         parents = None
         if np.count_nonzero(last):
             gone, parents = np.flatnonzero(last), np.flatnonzero(~last)
-            end_step[alive[gone]], end_row[alive[gone]], finished[alive[gone]] = len(trail) - 1, gone, over[gone]
+            end_step[alive[gone]], end_row[alive[gone]], finished[alive[gone]] = len(backpointers) - 1, gone, over[gone]
             if len(parents) == 0:
                 break
             frontier.select(parents)
@@ -167,7 +167,7 @@ def walk(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
             tokens, alive = tokens[parents], alive[parents]
         log_probs = frontier.feed(tokens)
 
-    found_tokens, found_log_probs = trail.read(end_step, end_row)
+    found_tokens, found_log_probs = backpointers.read(end_step, end_row)
     hypotheses = []
     for m, skip in enumerate((prompt_lengths - first).tolist()):
         parts = tuple(found_log_probs[m][skip:])
@@ -177,7 +177,7 @@ def walk(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
     return [hypotheses[m : m + copies] for m in range(0, n, copies)]
 
 
-class _Sketch:
+class _TreeRecorder:
     """Draws a walk into a tree."""
 
     def __init__(self, tree: BeamTree, frontier: Frontier):

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.decoding.best import best, k_best
+from carousel.decoding.topk import top1, topk
 
 
 @given(
@@ -25,12 +25,12 @@ def test_against_a_stable_sort(seed, shape, k, levels, masked):
         x = (x * levels / 6).round()  # many ties
     x = x.masked_fill(torch.rand(shape, generator=g) < masked, -math.inf)
     k = min(k, shape[1])
-    values, index = k_best(x, k)
+    values, index = topk(x, k)
     order = np.argsort(-x.numpy(), axis=1, kind="stable")[:, :k]
     assert np.array_equal(values, np.take_along_axis(x.numpy(), order, 1))
     possible = values > -math.inf
     assert np.array_equal(index[possible], order[possible])
-    assert np.array_equal(best(x)[1], order[:, 0])
+    assert np.array_equal(top1(x)[1], order[:, 0])
 
 
 @pytest.mark.parametrize("shape", [(1, 10), (30, 1000)])
@@ -38,5 +38,5 @@ def test_against_a_stable_sort(seed, shape, k, levels, masked):
 def test_nan_comes_first(shape, place):
     x = torch.randn(shape)
     x[-1, place] = math.nan
-    assert np.isnan(k_best(x, 3)[0][-1, 0])
-    assert np.isnan(best(x)[0][-1])
+    assert np.isnan(topk(x, 3)[0][-1, 0])
+    assert np.isnan(top1(x)[0][-1])

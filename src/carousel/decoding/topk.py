@@ -39,10 +39,10 @@ def pick(log_probs: Tensor, tokens: np.ndarray, rows: np.ndarray | None = None) 
     return on_host(log_probs[torch.from_numpy(rows), torch.from_numpy(tokens)])
 
 
-def best(log_probs: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def top1(log_probs: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The best value and its index in each row of (N, V): two (N,) arrays. A NaN counts as the best.
 
-    >>> best(torch.tensor([[0.1, 0.7, 0.7]]))
+    >>> top1(torch.tensor([[0.1, 0.7, 0.7]]))
     (array([0.7], dtype=float32), array([1]))
     """
     if not log_probs.is_cpu:
@@ -53,10 +53,10 @@ def best(log_probs: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return rows.reshape(-1).take(index + np.arange(0, rows.size, rows.shape[1])), index
 
 
-def k_best(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+def topk(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The `k` best values and their indices in each row of (N, V): two (N, k) arrays, best first. NaN comes first.
 
-    >>> values, index = k_best(torch.tensor([[0.1, 0.3, 0.2, 0.3, 0.1]]), 3)
+    >>> values, index = topk(torch.tensor([[0.1, 0.3, 0.2, 0.3, 0.1]]), 3)
     >>> index
     array([[1, 3, 2]])
     """
@@ -94,7 +94,7 @@ def _falling(rows: np.ndarray, k: int) -> np.ndarray:
 
 
 def _screen(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """`k_best` for many rows: few elements of a row reach the k-th best of its blocks' maxima, and all the best do."""
+    """`topk` for many rows: few elements of a row reach the k-th best of its blocks' maxima, and all the best do."""
     n, size = rows.shape
     blocks = max(4 * k, int((size * k) ** 0.5))
     width = size // blocks

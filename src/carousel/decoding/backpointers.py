@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 
-class Trail:
+class Backpointers:
     """Tokens and their log-probabilities by step and row, and the row of the step before that each row continues.
 
-    >>> trail = Trail()
-    >>> trail.push(np.array([3, 4]), np.array([-1.0, -2.0]))
-    >>> trail.push(np.array([5, 6]), np.array([-3.0, -4.0]), parents=np.array([1, 1]))
-    >>> trail.read(steps=np.array([1, 0]), rows=np.array([0, 0]))
+    >>> backpointers = Backpointers()
+    >>> backpointers.push(np.array([3, 4]), np.array([-1.0, -2.0]))
+    >>> backpointers.push(np.array([5, 6]), np.array([-3.0, -4.0]), parents=np.array([1, 1]))
+    >>> backpointers.read(steps=np.array([1, 0]), rows=np.array([0, 0]))
     ([[4, 5], [3]], [[-2.0, -3.0], [-1.0]])
     """
 
