@@ -19,7 +19,7 @@ def main(run: str, train: str, count: int = 200) -> None:
     layout = Pattern.named("五言律詩").layout()
     marks = set(layout) - {"○"}
     exact = 0
-    for poem in model.generate(1, heads):
+    for poem in model.generate(heads, num_beams=1):
         shape = "".join(c if c in marks or not c.isalpha() else "○" for c in poem.text)
         exact += poem.finished and shape == layout
     print(f"{exact} of {len(heads)} greedy poems ({exact / len(heads):.1%}) are in exact form")

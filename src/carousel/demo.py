@@ -99,13 +99,13 @@ def run(
     model: Any = kept.load()
     right = {language: (0, 0) for language in FORMS}
     wrong = []
-    said = model.translate([one.text for one in written["test"]], beam=1, attention=False)
+    said = model.translate([one.text for one in written["test"]], num_beams=1)
     for one, made in zip(written["test"], said, strict=True):
         good, every = right[one.language]
         right[one.language] = good + (made.text == str(one.date)), every + 1
         if made.text != str(one.date):
             wrong.append((one, made.text))
-    examples = model.translate(EXAMPLES)
+    examples = model.translate(EXAMPLES, attention=True)
     minutes = (kept.result or {})["minutes"]
     done = Demo(out, model, pairs, minutes, {name: n for name, n in right.items() if n[1]}, wrong, examples)
     page(done, command, seed).write(out / "report.html")

@@ -208,7 +208,7 @@ def race_file(ours: Translator, joey: Any, seconds: float) -> dict[str, Any]:
         return len(lines)
 
     def by_carousel() -> int:
-        made = ours.translate(lines, beam=BEAM, batch=PAIRS, length="gnmt", alpha=1.0, attention=False)
+        made = ours.translate(lines, num_beams=BEAM, batch_size=PAIRS, length_normalization="gnmt", length_penalty=1.0)
         said["carousel"] = [[token for token in one.ids if token != END] for one in made]
         return len(lines)
 

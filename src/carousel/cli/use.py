@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from carousel.decoding.config import GenerationConfig
 from carousel.wording import an
+
+from .generation import dashed, generation_options, show_seed
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion: a row for what it is, a column for what was said"}
@@ -33,7 +37,7 @@ def evaluate(
     data: Annotated[
         list[Path], typer.Argument(metavar="DATA", help="What to evaluate on; for a translator two files.")
     ],
-    beam: Annotated[int | None, typer.Option(metavar="WIDTH", min=1, help="For a translator: 5 unless given.")] = None,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Beam size of a translator; default: 5.")] = None,
     worst: Annotated[int | None, typer.Option(metavar="N", min=0, help="For a translator: sentences to show.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,8 +52,8 @@ def evaluate(
     carousel eval run dev.txt --json | jq .perplexity
     carousel eval run dev.en dev.de --worst 10
     """
-    options = {name: value for name, value in (("beam", beam), ("worst", worst)) if value is not None}
-    model = load(run, "translate" if options else None, what=" and ".join(f"--{name}" for name in options))
+    options = {name: value for name, value in (("num_beams", num_beams), ("worst", worst)) if value is not None}
+    model = load(run, "translate" if options else None, what=" and ".join(map(dashed, options)))
     if len(data) > model.files:
         few = "one file" if model.files == 1 else f"{model.files} files, or one with both"
         raise typer.BadParameter(f"{an(model.name)} model is evaluated on {few}; got {len(data)}", param_hint="DATA")
@@ -134,93 +138,45 @@ def score(
             typer.echo(f"{found.total:.4f}\t{len(found.tokens)}\t{found.perplexity:.2f}\t{found.line}")
 
 
+@generation_options
 def generate(
     run: RunArgument,
-    n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="Texts for each prompt.")] = 1,
+    config: GenerationConfig,
     prompt: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="How the text begins; may be repeated.")
+        list[str] | None, typer.Option(metavar="TEXT", help="The beginning of the text; may be repeated.")
     ] = None,
-    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="A file of prompts, one a line.")] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="The most probable token at every step.")] = False,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 surer, above 1 bolder.", rich_help_panel="Drawing")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k best.", rich_help_panel="Drawing")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest with this share.", rich_help_panel="Drawing")
-    ] = None,
-    random_k: Annotated[int | None, typer.Option(help="The k best, each as likely.", rich_help_panel="Drawing")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same text.", rich_help_panel="Drawing")] = 0,
-    beam: Annotated[int | None, typer.Option(metavar="WIDTH", help="Beam search.")] = None,
-    length: Annotated[int, typer.Option(min=1, help="The most tokens, the prompt counted.")] = 300,
-    unknown: Annotated[bool, typer.Option("--unknown", help="Allow [UNK] in prompts and text.")] = False,
-    form: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="五言律詩, 五言絕句, 七言律詩, 七言絕句.", rich_help_panel="Rules"),
-    ] = None,
-    acrostic: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The first character of each line.", rich_help_panel="Rules")
-    ] = None,
-    rhyme: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Even lines rhyme, by a table: class TAB characters.", rich_help_panel="Rules"
-        ),
-    ] = None,
-    rhyme_class: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="The rhyme to use.", rich_help_panel="Rules")
-    ] = None,
-    no_repeat: Annotated[
-        int | None, typer.Option(metavar="N", help="No N tokens in a row twice.", rich_help_panel="Rules")
-    ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Texts at a time; on a terminal 1, else 64.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with one prompt on each line.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each text.")] = False,
 ) -> None:
-    """Let a language model write. What is drawn depends on the seed alone, not on the batch.
+    """Generate text with a language model: sampled, unless --num-beams asks for a search.
+
+    A sample depends on the seed and on its number only, not on the batch. The
+    seed is printed on standard error unless it is given.
 
     \b
-    carousel generate run                                  # one text, drawn
-    carousel generate run --prompt 明月 --greedy
+    carousel generate run                                  # one sampled text
+    carousel generate run --prompt 明月 --num-beams 1       # greedy search
     carousel generate run -n 5 --top-k 10 --temperature 0.8 --seed 7
     carousel generate run --form 五言律詩 --acrostic 春眠不覺 --top-k 20
-    carousel generate run --prompts heads.txt --beam 5 --json > poems.jsonl
+    carousel generate run --constraint my.py:Rhyme         # a rule of your own
+    carousel generate run --prompts heads.txt --num-beams 5 --json > poems.jsonl
     """
-    from carousel.models.writing import Writing, read_rhymes, write, write_aloud
+    from carousel.models.generation import stream_text
 
-    drawn = any(value is not None for value in (temperature, top_k, top_p, random_k))
-    if greedy and (drawn or beam is not None):
-        raise typer.BadParameter(
-            "greedy neither draws nor searches; leave the other options away", param_hint="--greedy"
-        )
-    if n > 1 and (greedy or beam is not None) and not drawn:
-        raise typer.BadParameter("without drawing, every text would be the same; leave it away", param_hint="--n")
-    if not (greedy or drawn or beam is not None):
-        temperature = 1.0
     model = load(run, "lm")
-    wish = Writing(
-        temperature=temperature, top_k=top_k, top_p=top_p, random_k=random_k, beam=beam, unknown=unknown, form=form,
-        acrostic=acrostic, rhyme=read_rhymes(rhyme) if rhyme else {}, rhyme_class=rhyme_class, no_repeat=no_repeat,
-        length=length,
-    )  # fmt: skip
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]
-    every = [one for one in given for _ in range(n)]
-    if batch is None and sys.stdout.isatty() and not as_json:
-        for number, one in enumerate(every):
-            for piece in write_aloud(model, one, wish, seed=seed, number=number):
+    resolved = config.resolve("lm")
+    show_seed(config, resolved)
+    if sys.stdout.isatty() and resolved.num_beams == 1 and not as_json:
+        one_each = replace(resolved, num_return_sequences=1)
+        for number in range(len(given) * config.num_return_sequences):
+            for piece in stream_text(model, given[number // config.num_return_sequences], one_each, number):
                 typer.echo(piece, nl=False)
             typer.echo()
         return
-    for written in write(model, every, wish, seed=seed, batch=batch or 64):
-        if as_json:
-            said = {
-                "text": written.text,
-                "log_prob": round(written.log_prob, 6),
-                "tokens": written.tokens,
-                "finished": written.finished,
-            }
-            typer.echo(json.dumps(said, ensure_ascii=False))
-        else:
-            typer.echo(written.text)
+    for generation in model.generations(given, resolved):
+        for one in generation.sequences:
+            typer.echo(json.dumps(one.as_dict(), ensure_ascii=False) if as_json else one.text)
 
 
 def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:

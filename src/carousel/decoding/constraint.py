@@ -1,9 +1,13 @@
-"""What a constraint is, and what is said when constraints leave nothing."""
+"""What a constraint is, and how one is loaded from a user's file."""
 
 from __future__ import annotations
 
+import difflib
+import errno
+import importlib.util
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,14 +19,16 @@ NEVER = float("-inf")
 
 
 class ConstraintError(ValueError):
-    """The constraints of a search cannot be met."""
+    """The constraints of a search cannot be met together."""
 
 
 @dataclass(frozen=True)
 class SearchContext:
-    """What a constraint is told before the search: the numbers it can check itself against.
+    """What a constraint knows of a search before it starts.
 
-    `max_length` counts a sequence's tokens as the search does, the end token with them; `end` is None if there is none.
+    `items` is the number of prompts, `vocab_size` the number of tokens, and `tokens` their texts by number, None if the
+    search was not given them. `end` is the end token, None if there is none. `max_length` counts the tokens of a
+    sequence, the end token included.
 
     >>> SearchContext(items=2, vocab_size=10, end=3, max_length=5).need_length("A rule", 8)
     Traceback (most recent call last):
@@ -34,29 +40,31 @@ class SearchContext:
     end: int | None = None
     max_length: int = 2**31
     device: torch.device | str = "cpu"
+    tokens: Sequence[str] | None = None
 
     def need_end(self, owner: object) -> int:
-        """The end token, for a rule that needs there to be one."""
+        """The end token; raises if there is none."""
         if self.end is None:
             raise ConstraintError(f"{owner} needs an end token, but end is None")
         return self.end
 
     def need_length(self, owner: object, length: int) -> None:
-        """Refuse a rule that needs `length` tokens, the end token counted, where the search stops before."""
+        """Raise if `length` tokens, the end token included, are more than the search allows."""
         if length > self.max_length:
             raise ConstraintError(f"{owner} needs {length} tokens, but max_length is {self.max_length}")
 
 
 class Constraint:
-    """A rule about the next token, with whatever it must remember of the tokens before.
+    """A rule about the next token. Derive from it for a rule of your own.
 
-    A search calls `start` once, then before each choice `apply`, and after it `advance`; prompts pass through `advance`
-    too. What is remembered is in the state, made of tensors, never in the object: the search reorders it with the beam,
-    by `select_rows(state, rows, self.rows)`.
+    A search calls `start` once, then `apply` before each choice and `advance` after it; the tokens of a prompt pass
+    through `advance` too. What a rule remembers of the tokens so far is its state: tensors, in tuples, lists or dicts,
+    which the search keeps and reorders with its rows. The object itself never changes during a search, so that one
+    object serves many searches.
 
-    `rows` is the dimension that counts the rows, 0 unless a class says otherwise, or a structure of them like the
-    state's, None for a table that all rows share. `binds_prompt`: a prompt that breaks the rule is an error. `biases`:
-    it adds finite numbers, so that a search can no longer infer a bound from log-probabilities being negative.
+    `rows` is the dimension of the state's tensors that counts rows, 0 by default; or a structure like the state's, with
+    None for a tensor that all rows share. `binds_prompt`: a prompt that breaks the rule is an error. `biases`: the rule
+    adds finite numbers, so that log-probabilities are no longer bounds on scores.
 
     >>> class Odd(Constraint):
     ...     '''No even token.'''
@@ -73,23 +81,51 @@ class Constraint:
     biases = False
 
     def start(self, context: SearchContext) -> State:
-        """The state before any token, one row for each of `context.items`. Raises if the rule cannot be met at all."""
+        """The state before any token, one row for each of `context.items`. Raises if the rule can never be met."""
         return ()
 
     def apply(self, log_probs: Tensor, state: State) -> None:
-        """Change `log_probs` (N, V) in place: -inf is never."""
+        """Change `log_probs` (N, V) in place; -inf forbids a token."""
         raise TypeError(f"{type(self).__name__} must define apply(self, log_probs, state)")
 
     def advance(self, state: State, tokens: Tensor) -> State:
-        """The state after `tokens` (N,), one a row."""
+        """The state after `tokens` (N,), one for each row."""
         return state
 
     def bans(self, state: State) -> Sequence[int] | None:
-        """The tokens that `apply` would forbid in every row, if that is all it would do now; None: it may do more."""
+        """The tokens that `apply` would forbid in every row, if it would do nothing else; None: it may do more.
+
+        A beam then asks the model for its best tokens only, which is faster.
+        """
         return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def load_constraint(place: str) -> Constraint:
+    """The constraint that `FILE.py:NAME` names: an object, or a class or function that makes one without arguments.
+
+    This runs the file, so it is only for files that the user names.
+    """
+    file, colon, name = place.rpartition(":")
+    if not colon or not file.endswith(".py") or not name:
+        raise ValueError(f"{place}: a constraint is named FILE.py:CLASS")
+    if not Path(file).is_file():
+        raise FileNotFoundError(errno.ENOENT, "no such file", file)
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, name):
+        close = difflib.get_close_matches(name, vars(module), 1, 0.6)
+        raise ValueError(f"{file}: it defines no {name}" + (f"; did you mean {close[0]}?" if close else ""))
+    made = getattr(module, name)
+    if callable(made) and not isinstance(made, Constraint):
+        made = made()
+    if not isinstance(made, Constraint):
+        raise ValueError(f"{place}: not a carousel.decoding.Constraint, but of type {type(made).__name__}")
+    return made
 
 
 def check_tokens(owner: object, tokens: Iterable[int], vocab_size: int) -> None:

@@ -31,7 +31,8 @@ class Request:
     constraints: Sequence[Constraint]
     seed: int
     record: BeamTree | None
-    streaming: bool  # whether anyone wants the choices as they are made
+    streaming: bool  # whether choices are yielded as they are made
+    tokens: Sequence[str] | None  # the texts of the tokens, for constraints
 
 
 class Frontier:
@@ -45,7 +46,9 @@ class Frontier:
         self.vocab_size = stepper.vocab_size
         self.end = -1 if request.end is None else request.end
         self.biased = any(c.biases for c in request.constraints)
-        context = SearchContext(len(self.items), self.vocab_size, request.end, request.max_length, stepper.device)
+        context = SearchContext(
+            len(self.items), self.vocab_size, request.end, request.max_length, stepper.device, request.tokens
+        )
         self._held = [c.start(context) for c in request.constraints]
         self._state = stepper.start(len(self.items))
         self._raw: Tensor | None = None  # what the model said last, (N, V); None: only its best were asked for,

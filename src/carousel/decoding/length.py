@@ -1,6 +1,6 @@
-"""How a sequence's log-probability becomes its score, so that long and short ones can be compared.
+"""Length normalisation: the score of a sequence from its total log-probability and its length.
 
-A length counts the tokens found, the end token among them, without the prompt.
+A length counts the generated tokens, the end token included, without the prompt.
 """
 
 from __future__ import annotations
@@ -18,17 +18,24 @@ class LengthNorm(Protocol):
 
 
 class Mean:
-    """The mean log-probability of a token: total / length.
+    """total / length ** penalty: with the default penalty of 1, the mean log-probability of a token.
 
-    >>> Mean().score(-6.0, 4)
-    -1.5
+    Larger penalties favour longer sequences; this is Hugging Face's `length_penalty`.
+
+    >>> Mean().score(-6.0, 4), Mean(penalty=0.5).score(-6.0, 4)
+    (-1.5, -3.0)
     """
 
+    def __init__(self, penalty: float = 1.0):
+        if not 0 < penalty < float("inf"):
+            raise ValueError(f"penalty must be a number above 0, got {penalty}; Unnormalised() applies none")
+        self.penalty = penalty
+
     def score(self, total: Any, length: Any) -> Any:
-        return total / length
+        return total / length**self.penalty
 
     def __repr__(self) -> str:
-        return "Mean()"
+        return "Mean()" if self.penalty == 1 else f"Mean(penalty={self.penalty})"
 
 
 class GNMT:
@@ -40,7 +47,7 @@ class GNMT:
 
     def __init__(self, alpha: float = 0.6):
         if not 0 < alpha < float("inf"):
-            raise ValueError(f"alpha must be a number above 0, got {alpha}; Unnormalised() is no penalty")
+            raise ValueError(f"alpha must be a number above 0, got {alpha}; Unnormalised() applies no penalty")
         self.alpha = alpha
 
     def score(self, total: Any, length: Any) -> Any:

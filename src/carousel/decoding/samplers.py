@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -187,22 +187,6 @@ _NATIVE: dict[type, tuple[str, str]] = {  # the kernels' name, and which of its 
     RandomK: ("random_k", "k"),
     TopP: ("top_p", "p"),
 }
-
-
-def make_samplers(
-    temperature: float | None = None, random_k: int | None = None, top_k: int | None = None, top_p: float | None = None
-) -> list[Sampler]:
-    """The samplers of these numbers, in the order in which they are to be applied; None: not that one.
-
-    >>> make_samplers(top_k=5, temperature=0.7)
-    [Temperature(0.7), TopK(5)]
-    """
-    if random_k is not None and (top_k is not None or top_p is not None):
-        raise ValueError("random_k draws from its k best alike; leave top_k and top_p away")
-    chain: list[tuple[Any, Any]] = [
-        (Temperature, temperature), (RandomK, random_k), (TopK, top_k), (TopP, top_p),
-    ]  # fmt: skip
-    return [sampler(number) for sampler, number in chain if number is not None]
 
 
 def native_chooser(samplers: Sequence[Sampler]) -> Chooser | None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import torch
 from torch import Tensor, nn
 
 from ..data import END, PAD, START, TextBatch, TextCheck, Vocabulary, check_text
 from ..data.batches import Batches
+from ..decoding import GenerationConfig
 from ..layers import RecurrentStepper
 from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
+from .generation import Generation, evaluating, generate, prepare, stream_text
 from .text import TextSettings
-from .writing import Writing, Written, write
 
 WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 
@@ -157,15 +158,35 @@ class LanguageModel(Task):
         projection = None if self.project is None else self.project.weight
         return RecurrentStepper(self.embedder.weight, self.layers, self.output_weight, self.bias, projection=projection)
 
-    def generate(self, n: int = 1, prompt: str | Sequence[str] = "", *, seed: int = 0, **wish: Any) -> list[Written]:
-        """`n` texts for each prompt; `wish` is as in `Writing`: `top_k=10`, `form="五言律詩"` and so on.
+    @overload
+    def generate(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Generation: ...
 
-        Without a sampler all n would be the same, so they are drawn from the model's own distribution.
+    @overload
+    def generate(
+        self, prompt: Iterable[str], config: GenerationConfig | None = None, **options: Any
+    ) -> list[Generation]: ...
+
+    def generate(
+        self, prompt: str | Iterable[str] = "", config: GenerationConfig | None = None, **options: Any
+    ) -> Generation | list[Generation]:
+        """The continuation of a prompt, or a list of them for several prompts.
+
+        Options are the fields of `GenerationConfig`, as an object or by keyword: `top_k=10`, `num_beams=5`,
+        `form="五言律詩"`. Without any, the text is sampled from the model's own distribution.
         """
-        if n > 1 and not wish.keys() & {"temperature", "top_k", "top_p", "random_k"}:
-            wish["temperature"] = 1.0
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        return list(write(self, [p for p in prompts for _ in range(n)], Writing(**wish), seed=seed))
+        if isinstance(prompt, str):
+            return next(self.generations([prompt], config, **options))
+        return list(self.generations(prompt, config, **options))
+
+    def generations(
+        self, prompts: Iterable[str], config: GenerationConfig | None = None, **options: Any
+    ) -> Iterator[Generation]:
+        """As `generate`, for several prompts, each result as soon as its batch is done."""
+        return evaluating([self], generate(self, list(prompts), prepare(config, options, "lm")))
+
+    def stream(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
+        """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
+        return evaluating([self], stream_text(self, prompt, prepare(config, options, "lm")))
 
     @torch.no_grad()
     def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
@@ -186,9 +207,9 @@ class LanguageModel(Task):
             yield Scored(line, [self.vocabulary.token(int(t)) for t in targets], found.flatten().tolist())
 
     def show(self, page: Any) -> None:
-        page.heading("Samples").text("Drawn from the model's own distribution, then with temperature 0.7.")
+        page.heading("Samples").text("Sampled from the model's own distribution, then with temperature 0.7.")
         for temperature in (1.0, 0.7):
-            page.text(*(str(text) for text in self.generate(4, temperature=temperature, seed=0)))
+            page.text(*map(str, self.generate(num_return_sequences=4, temperature=temperature, seed=0).sequences))
 
     # ---------------------------------------------------------------- data
 

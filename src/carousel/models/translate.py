@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, overload
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
+from ..decoding import GenerationConfig
 from ..metrics import bleu, chrf
 from ..ops.cross_entropy import linear_cross_entropy
 from ..ops.prediction import Predictor
@@ -24,8 +25,9 @@ from ..training import Data, Loss, Settings, Task, key
 from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
+from .generation import evaluating, prepare
 from .text import default_cache
-from .translation import Translation, Wish, perplexity, search_batch, translate
+from .translation import WINDOW, Translation, check_ensemble, perplexity, search_batch, stream_translation, translate
 from .translation_page import show_translations
 
 
@@ -170,7 +172,7 @@ class Translator(Task):
     >>> from carousel.models.translate import Translator, TranslateSettings
     >>> words = Vocabulary.train(["a b c"], "word")
     >>> model = Translator(TranslateSettings(train=("a.en", "a.de"), tokens="word"), words, words).eval()
-    >>> model.translate("a b", beam=2).source_tokens
+    >>> model.translate("a b", num_beams=2).source_tokens
     ['a', 'b']
     """
 
@@ -299,30 +301,51 @@ class Translator(Task):
         """Where each step of a batch looks, (T, B, S); None without attention."""
         return self.write(batch)[2]
 
-    def translate(self, lines: str | Iterable[str], **wish: Any) -> Any:
-        """The translation of a line, or a list of them; `wish` is as in `Wish`: `beam=5`, `n=3` and so on.
+    @overload
+    def translate(
+        self, lines: str, config: GenerationConfig | None = None, *, ensemble: Sequence[Translator] = (), **options: Any
+    ) -> Translation: ...
 
-        `attention=False` leaves the attention away; `batch` lines are translated together.
+    @overload
+    def translate(
+        self, lines: Iterable[str], config: GenerationConfig | None = None, *, ensemble: Sequence[Translator] = (),
+        **options: Any,
+    ) -> list[Translation]: ...  # fmt: skip
+
+    def translate(
+        self, lines: str | Iterable[str], config: GenerationConfig | None = None, *,
+        ensemble: Sequence[Translator] = (), **options: Any,
+    ) -> Translation | list[Translation]:  # fmt: skip
+        """The translation of a line, or a list of them for several lines.
+
+        Options are the fields of `GenerationConfig`, as an object or by keyword: `num_beams=10`, `attention=True`.
+        Without any, a beam search with 5 beams. `ensemble`: more models, whose probabilities are averaged with this
+        one's.
         """
         if isinstance(lines, str):
-            return next(self.translations([lines], **wish))
-        return list(self.translations(lines, **wish))
+            return next(self.translations([lines], config, ensemble=ensemble, **options))
+        return list(self.translations(lines, config, ensemble=ensemble, **options))
 
     def translations(
-        self, lines: Iterable[str], *, ensemble: Sequence[Translator] = (), batch: int = 64, attention: bool = True,
-        window: int = 1024, **wish: Any,
+        self, lines: Iterable[str], config: GenerationConfig | None = None, *, ensemble: Sequence[Translator] = (),
+        window: int = WINDOW, **options: Any,
     ) -> Iterator[Translation]:  # fmt: skip
-        """As `translate`, for lines that stream past."""
+        """As `translate`, for any number of lines, read `window` at a time."""
         models = [self, *ensemble]
-        for model in models:
-            model.eval()
-        return translate(models, lines, Wish(**wish), batch=batch, window=window, attention=attention)
+        check_ensemble(models)
+        return evaluating(models, translate(models, lines, prepare(config, options, "translate"), window=window))
 
-    def evaluate(self, *files: str | Path, worst: int = 5, **wish: Any) -> dict[str, Any]:
+    def stream(self, line: str, config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
+        """The text of `translate(line, …)` in pieces, each as soon as it is certain; a beam search is, at its end."""
+        return evaluating([self], stream_translation(self, line, prepare(config, options, "translate")))
+
+    def evaluate(
+        self, *files: str | Path, worst: int = 5, config: GenerationConfig | None = None, **options: Any
+    ) -> dict[str, Any]:
         """BLEU and chrF of the translations of a file's texts, those of each sentence, and the `worst` by chrF."""
         pairs = list(self.settings.pairs(files))
-        made = self.translate([pair.source for pair in pairs], **{"attention": False, **wish})
-        texts, references = [str(one) for one in made], [pair.target for pair in pairs]
+        texts = [str(one) for one in self.translate([pair.source for pair in pairs], config, **options)]
+        references = [pair.target for pair in pairs]
         found = bleu(texts, references, tokenize=self.settings.bleu_tokenize, lowercase=self.settings.lower)
         by_character = chrf(texts, references, lowercase=self.settings.lower)
         scores = [
@@ -345,7 +368,7 @@ class Translator(Task):
             return
         pairs = list(self.settings.pairs(self.settings.dev))
         chosen = pairs[:: max(1, len(pairs) // 8)][:8]
-        made = self.translate([pair.source for pair in chosen])
+        made = self.translate([pair.source for pair in chosen], attention=True)
         show_translations(self, page, made, [pair.target for pair in chosen])
 
     # ---------------------------------------------------------------- data
@@ -415,6 +438,7 @@ class DevBleu:
 
     def __init__(self, model: Translator) -> None:
         self.model = model
+        self.config = GenerationConfig(num_beams=model.settings.dev_beam).resolve("translate")
         self.said: list[str] = []
         self.references: list[str] = []
         self.total = 0.0
@@ -430,7 +454,7 @@ class DevBleu:
         lengths = batch.source_lengths.tolist()
         sources = [batch.source[:length, k].numpy() for k, length in enumerate(lengths)]
         sources = [ids[: model.settings.max_length] for ids in sources]
-        found = search_batch([model], sources, Wish(beam=model.settings.dev_beam))
+        found = search_batch([model], sources, self.config)
         self.said += [model.target_vocabulary.decode(best.tokens) for [best, *_] in found]
         self.references += batch.references
 

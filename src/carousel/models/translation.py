@@ -1,147 +1,57 @@
-"""How a translator is used: lines in, translations out, each with its tokens, scores and attention."""
+"""Translation: lines in, translations out, each with its tokens, scores and, on request, attention."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .. import pictures
-from ..data import END, PAD, START, UNK, Vocabulary
+from ..data import END, START, UNK, Vocabulary
 from ..data.examples import Column
 from ..data.pairs import collate_pairs
 from ..decoding import (
-    GNMT,
-    Ban,
-    Beam,
     BeamTree,
-    Constraint,
     Ensemble,
-    Greedy,
+    GenerationConfig,
     Hypothesis,
-    Length,
-    LengthNorm,
-    Mean,
-    Prefix,
-    Sample,
+    OptionError,
+    Pattern,
     Stepper,
-    Strategy,
-    Unnormalised,
-    make_samplers,
     search,
+    stream,
 )
 from ..wording import counted
+from .generation import Generation, SearchTree, constraints_of, encode_known, prefix_of, token_texts
 
 if TYPE_CHECKING:
     from .decoder import Writer
     from .translate import Translator
 
-UNKNOWN = ("ban", "show", "replace")
 WINDOW = 1024  # lines that are sorted by length, so that a batch has similar ones
 
 
-@dataclass(frozen=True)
-class Wish:
-    """How to translate: by beam search, or with `beam` 1 the most probable token at every step, or drawn.
-
-    `n` translations of each line, best first. `length` is how a score is made of a log-probability: `mean` of the
-    tokens, `gnmt` with `alpha`, or `none`. A search stops when `completed` translations are complete (by default as
-    many as the beam is wide) or at `max_length` tokens (by default 20 more than twice the source). `temperature`,
-    `top_k`, `top_p` and `random_k` draw. `prefix` is how every translation begins, or one for each line.
-    `unknown`: `[UNK]` is `ban`ned, `show`n, or `replace`d by the source token that got most attention. `tree` keeps all
-    that the search considered.
-    """
-
-    beam: int = 5
-    n: int = 1
-    length: Literal["mean", "gnmt", "none"] = "mean"
-    alpha: float = 0.6
-    completed: int | None = None
-    max_length: int | None = None
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    random_k: int | None = None
-    prefix: str | Sequence[str] = ""
-    unknown: Literal["ban", "show", "replace"] = "ban"
-    seed: int = 0
-    tree: bool = False
-
-    def strategy(self) -> Strategy:
-        samplers = make_samplers(self.temperature, self.random_k, self.top_k, self.top_p)
-        if self.unknown not in UNKNOWN:
-            raise ValueError(f"unknown must be one of {', '.join(UNKNOWN)}; got {self.unknown!r}")
-        if samplers:
-            return Sample(*samplers, copies=self.n)
-        if self.n > self.beam >= 1:
-            raise ValueError(f"n: a beam of {self.beam} has at most so many translations, {self.n} were asked for")
-        if self.beam == 1 and self.completed is None:
-            return Greedy()
-        if self.length == "gnmt" and not 0 < self.alpha < math.inf:
-            raise ValueError(f"alpha: the length penalty must be above 0, got {self.alpha:g}; length none has none")
-        norms: dict[str, LengthNorm] = {"mean": Mean(), "gnmt": GNMT(max(self.alpha, 1e-9)), "none": Unnormalised()}
-        if self.length not in norms:
-            raise ValueError(f"length must be one of {', '.join(norms)}; got {self.length!r}")
-        return Beam(self.beam, n_best=self.n, length=norms[self.length], completed=self.completed)
-
-
-@dataclass(frozen=True, repr=False)
-class SearchTree:
-    """All that the search for a translation considered; prints as text, `picture()` draws it."""
-
-    record: BeamTree
-    item: int
-    vocabulary: Vocabulary
-    best: tuple[int, ...]
-
-    def name(self, token: int) -> str:
-        return surface(self.vocabulary, None, np.array([token]))[0]
-
-    def picture(self) -> Any:
-        """A plotly figure, with the best translation brought out."""
-        return pictures.tree(self.record, self.item, self.name, best=self.best)
-
-    def __str__(self) -> str:
-        return self.record.show(self.item, self.name)
-
-
-@dataclass(frozen=True, repr=False, eq=False)  # tensors have no one truth value
-class Translation:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Translation(Generation):
     """A line and its translation.
 
-    `tokens` ends with `[END]` if the translation is `finished`, that is, ended by itself. `log_prob` is that of all
-    tokens, `score` what the search ranks by: `log_prob` normalised by length. `attention` (tokens, source tokens) is
-    how much each token looked at each of the source. `others` are the next best, best first. `note` says what is odd
-    about the line: that it is empty, was cut off, or has no known token. `ids` are the tokens as numbers, and `tree`
-    is the search, if it was to be kept.
+    `attention` (tokens, source tokens) has the weights of each token's attention, if they were asked for. `note` says
+    what is unusual about the line: it is empty, was truncated, or has no known token.
     """
 
     source: str
-    text: str
     source_tokens: list[str]
-    tokens: list[str]
-    log_prob: float
-    score: float
-    finished: bool
-    attention: Tensor | None = None
-    others: tuple[Translation, ...] = ()
+    attention: Tensor | None = field(default=None, compare=False)
     note: str | None = None
-    ids: tuple[int, ...] = ()
-    tree: SearchTree | None = None
-
-    @property
-    def n_best(self) -> tuple[Translation, ...]:
-        """This one and the others."""
-        return self, *self.others
 
     def alignment(self) -> list[tuple[int, int]]:
-        """(source, target): for each token but `[END]`, the place of the source that it looked at most."""
+        """(source, target): for each token but `[END]`, the place of the source with the most attention."""
         if self.attention is None or not self.source_tokens:
             return []
         count = len(self.tokens) - self.finished
@@ -150,57 +60,53 @@ class Translation:
     def attention_picture(self) -> Any:
         """The attention as a heat map: a plotly figure; `carousel.pictures.save` makes a file of it."""
         if self.attention is None:
-            raise ValueError("there is no attention to show: the model has none, or it was left away")
+            raise ValueError("no attention to show: translate with attention=True, by a model that has attention")
         return pictures.attention(self.attention, self.source_tokens, self.tokens)
 
     def as_dict(self) -> dict[str, Any]:
-        """In JSON's terms, without the attention."""
-        said: dict[str, Any] = {
-            "source": self.source,
-            "text": self.text,
-            "log_prob": round(self.log_prob, 6),
-            "score": round(self.score, 6),
-            "finished": self.finished,
-            "source_tokens": self.source_tokens,
-            "tokens": self.tokens,
-        }
+        """For JSON; the attention as an alignment, without the tree."""
+        values: dict[str, Any] = {"source": self.source, **super().as_dict(), "source_tokens": self.source_tokens}
         if self.attention is not None:
-            said["alignment"] = [f"{i}-{j}" for i, j in self.alignment()]
+            values["alignment"] = [f"{i}-{j}" for i, j in self.alignment()]
         if self.note:
-            said["note"] = self.note
+            values["note"] = self.note
         if self.others:
-            said["others"] = [other.as_dict() for other in self.others]
-        return said
-
-    def __str__(self) -> str:
-        return self.text
+            values["others"] = [other.as_dict() for other in self.others]
+        return values
 
     def __repr__(self) -> str:
-        return f"{self.source} → {self.text}  {self.score:.3f}"
+        return "\n".join(f"{self.source} → {one.text}  {one.score:.3f}" for one in self.sequences)
 
 
 def translate(
-    models: Sequence[Translator],
-    lines: Iterable[str],
-    wish: Wish,
-    *,
-    batch: int = 64,
-    window: int = WINDOW,
-    attention: bool = True,
+    models: Sequence[Translator], lines: Iterable[str], config: GenerationConfig, *, window: int = WINDOW
 ) -> Iterator[Translation]:
-    """A translation of each line, in their order. With several models, by the mean of their probabilities.
+    """A translation of each line, in their order; `config` is from `prepare`. Several models are an ensemble.
 
-    Lines are read `window` at a time and translated `batch` at a time, those of similar length together. Neither
+    Lines are read `window` at a time and translated `batch_size` at a time, those of similar length together. Neither
     changes a translation.
     """
-    check_ensemble(models)
-    wish.strategy()  # a wish that cannot be is said before anything is read
     waiting, first = iter(lines), 0
     while group := list(islice(waiting, window)):
-        yield from _translate(models, group, first, wish, batch, attention)
+        yield from _translate(models, group, first, config)
         first += len(group)
-    if not isinstance(wish.prefix, str) and len(wish.prefix) > first:
-        raise ValueError(f"prefix: there are {len(wish.prefix):,} for {counted(first, 'line')}; give one for each line")
+    if not isinstance(config.prefix, str) and len(config.prefix) > first:
+        raise OptionError(
+            f"{{prefix}}: there are {len(config.prefix):,} for {counted(first, 'line')}; give one for each line"
+        )
+
+
+def stream_translation(model: Translator, line: str, config: GenerationConfig) -> Iterator[str]:
+    """The translation of a line in pieces, each as soon as it is certain."""
+    if config.num_return_sequences > 1:
+        raise OptionError("{num_return_sequences}: a stream is one text; call translate for several")
+    if config.unknown == "replace":
+        raise OptionError("{unknown}: replace needs the whole translation; call translate, or use allow")
+    ids, _ = model.read_source(line)
+    if len(ids):
+        stepper, arguments = _arguments([model], [ids], config, [_prefix(model, config, 0)])
+        chosen = stream(stepper, 1, items=[0], **arguments)
+        yield from model.target_vocabulary.decode_stream(one.token for one in chosen)
 
 
 def check_ensemble(models: Sequence[Translator]) -> None:
@@ -216,46 +122,44 @@ def check_ensemble(models: Sequence[Translator]) -> None:
 
 
 def _translate(
-    models: Sequence[Translator], lines: list[str], first: int, wish: Wish, batch: int, attention: bool
+    models: Sequence[Translator], lines: list[str], first: int, config: GenerationConfig
 ) -> list[Translation]:
     model = models[0]
     encoded, notes = zip(*(model.read_source(line) for line in lines), strict=True)
-    prefixes = [wish.prefix] * len(lines) if isinstance(wish.prefix, str) else wish.prefix[first : first + len(lines)]
-    if len(prefixes) != len(lines):
-        raise ValueError(f"prefix: there are {len(wish.prefix):,}, and more lines; give one text, or one for each line")
-    begun = [_begin(model, text, wish) for text in prefixes]
-    found: list[Translation | None] = [None] * len(lines)
+    prefixes = [_prefix(model, config, first + k) for k in range(len(lines))]
+    results: list[Translation | None] = [None] * len(lines)
     order = sorted((k for k, ids in enumerate(encoded) if len(ids)), key=lambda k: -len(encoded[k]))
     writers = [model.writer() for model in models]
-    for start in range(0, len(order), batch):
-        chosen = order[start : start + batch]
-        record = BeamTree() if wish.tree else None
+    for start in range(0, len(order), config.batch_size):
+        chosen = order[start : start + config.batch_size]
+        record = BeamTree() if config.tree else None
         sources, numbers = [encoded[k] for k in chosen], [first + k for k in chosen]
-        hypotheses = search_batch(models, sources, wish, [begun[k] for k in chosen], numbers, record, writers)
-        made = describe(models, [lines[k] for k in chosen], sources, hypotheses, wish, attention)
-        for item, (k, several) in enumerate(zip(chosen, made, strict=True)):
-            tree = None if record is None else SearchTree(record, item, model.target_vocabulary, several[0].ids)
-            found[k] = replace(several[0], others=tuple(several[1:]), note=notes[k], tree=tree)
-    nothing = Translation("", "", [], [], 0.0, 0.0, True)
+        hypotheses = search_batch(models, sources, config, [prefixes[k] for k in chosen], numbers, record, writers)
+        described = describe(models, [lines[k] for k in chosen], sources, hypotheses, config)
+        for item, (k, [best, *others]) in enumerate(zip(chosen, described, strict=True)):
+            tree = None if record is None else SearchTree(record, item, model.target_vocabulary, best.ids)
+            results[k] = replace(best, others=tuple(others), note=notes[k], tree=tree)
+    nothing = {"text": "", "tokens": [], "ids": (), "log_prob": 0.0, "score": 0.0, "finished": True}
     return [
-        one or replace(nothing, source=line, note=note) for one, line, note in zip(found, lines, notes, strict=True)
+        one or Translation(source=line, source_tokens=[], note=note, **nothing)  # type: ignore[arg-type]
+        for one, line, note in zip(results, lines, notes, strict=True)
     ]
 
 
-def _begin(model: Translator, prefix: str, wish: Wish) -> list[int]:
-    """The tokens that a translation is to begin with."""
-    ids = [int(i) for i in model.target_vocabulary.encode(model.settings.read_text(prefix))]
-    if UNK in ids and wish.unknown == "ban":
-        raise ValueError(f"prefix: a token of {prefix!r} is unknown to the model; give another, or unknown: show")
-    if wish.max_length is not None and len(ids) > wish.max_length:
-        raise ValueError(f"prefix: {prefix!r} has {len(ids)} tokens, more than max_length, {wish.max_length}")
+def _prefix(model: Translator, config: GenerationConfig, number: int) -> list[int]:
+    """The ids that the translation of line `number` begins with."""
+    text = config.prefix if isinstance(config.prefix, str) else prefix_of(config.prefix, number)
+    ids = encode_known(model.target_vocabulary, model.settings.read_text(text), config, "{prefix}")
+    if config.max_length is not None and len(ids) >= config.max_length:
+        room = f"{counted(len(ids), 'token')} leave no room below {{max_length}}, {config.max_length:,}"
+        raise OptionError(f"{{prefix}}: {room}; give a larger one")
     return ids
 
 
 def search_batch(
     models: Sequence[Translator],
     sources: Sequence[np.ndarray],
-    wish: Wish,
+    config: GenerationConfig,
     prefixes: Sequence[Sequence[int]] = (),
     items: Sequence[int] | None = None,
     record: BeamTree | None = None,
@@ -263,26 +167,41 @@ def search_batch(
 ) -> list[list[Hypothesis]]:
     """The hypotheses for each of some encoded sources, best first; `record` sees the search. `writers` are those of the
     models, for callers with several batches."""
+    stepper, arguments = _arguments(models, sources, config, prefixes, writers)
+    return search(stepper, len(sources), items=items, record=record, **arguments)
+
+
+def _arguments(
+    models: Sequence[Translator],
+    sources: Sequence[np.ndarray],
+    config: GenerationConfig,
+    prefixes: Sequence[Sequence[int]] = (),
+    writers: Sequence[Writer] | None = None,
+) -> tuple[Stepper, dict[str, Any]]:
+    """The stepper of the sources, and what else `search` is called with."""
     writers = writers or [model.writer() for model in models]
     with torch.no_grad():
         steppers: list[Stepper] = [m.stepper(*_pad(sources), w) for m, w in zip(models, writers, strict=True)]
-    limits = [2 * len(ids) + 20 if wish.max_length is None else wish.max_length for ids in sources]
-    never = [PAD, START, UNK] if wish.unknown == "ban" else [PAD, START]
-    rules: list[Constraint] = [Ban(never), Length(maximum=limits)]
-    if any(prefixes):
-        rules.append(Prefix(prefixes))
-    return search(
-        steppers[0] if len(steppers) == 1 else Ensemble(steppers),
-        len(sources),
-        wish.strategy(),
-        start=START,
-        end=END,
-        max_length=max(limits) + 1,
-        constraints=rules,
-        seed=wish.seed,
-        items=items,
-        record=record,
-    )
+    vocabulary = models[0].target_vocabulary
+    given = prefixes or [()] * len(sources)
+    limits = [_limit(config, len(ids), len(prefix)) for ids, prefix in zip(sources, given, strict=True)]
+    return steppers[0] if len(steppers) == 1 else Ensemble(steppers), {
+        "strategy": config.strategy(),
+        "constraints": constraints_of(config, vocabulary, prefixes, limits),
+        "start": START,
+        "end": END,
+        "max_length": max(limits) + 1,
+        "seed": config.seed or 0,
+        "tokens": vocabulary.tokens if config.constraints else None,
+    }
+
+
+def _limit(config: GenerationConfig, source: int, prefix: int) -> int:
+    """The most tokens before `[END]` in the translation of `source` tokens: max_length, or twice the source and 20."""
+    if config.max_length is not None:
+        return config.max_length - 1
+    form = 0 if config.form is None else len(Pattern.named(config.form))
+    return max(2 * source + 20, config.min_length, prefix, form)
 
 
 def _pad(sources: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -296,71 +215,73 @@ def describe(
     models: Sequence[Translator],
     lines: Sequence[str],
     sources: Sequence[np.ndarray],
-    found: Sequence[Sequence[Hypothesis]],
-    wish: Wish,
-    attention: bool,
+    results: Sequence[Sequence[Hypothesis]],
+    config: GenerationConfig,
 ) -> list[list[Translation]]:
     """Hypotheses as translations."""
     model = models[0]
-    weights: Iterator[Tensor | None] = iter([None] * sum(map(len, found)))
-    if attention or wish.unknown == "replace":
-        weights = iter(attention_of(models, sources, found))
-    made = []
-    for line, ids, hypotheses in zip(lines, sources, found, strict=True):
-        source_tokens = surface(model.source_vocabulary, model.settings.read_text(line), ids)
+    weights: Iterator[Tensor | None] = iter([None] * sum(map(len, results)))
+    if config.attention or config.unknown == "replace":
+        weights = iter(attention_of(models, sources, results))
+    described = []
+    for line, ids, hypotheses in zip(lines, sources, results, strict=True):
+        source_tokens = _source_tokens(model.source_vocabulary, model.settings.read_text(line), ids)
         several = []
         for hypothesis in hypotheses:
-            seen = next(weights)
-            tokens = list(hypothesis.tokens)
+            attention = next(weights)
             several.append(
                 Translation(
                     source=line,
-                    text=_text(model.target_vocabulary, tokens, source_tokens, seen, wish),
+                    text=_text(model.target_vocabulary, hypothesis.tokens, source_tokens, attention, config),
                     source_tokens=source_tokens,
-                    tokens=surface(model.target_vocabulary, None, np.array(tokens)),
+                    tokens=token_texts(model.target_vocabulary, hypothesis.tokens),
+                    ids=hypothesis.tokens,
                     log_prob=hypothesis.log_prob,
                     score=hypothesis.score,
                     finished=hypothesis.finished,
-                    attention=seen,
-                    ids=tuple(tokens),
+                    seed=config.seed if config.do_sample else None,
+                    attention=attention if config.attention else None,
                 )
             )
-        made.append(several)
-    return made
+        described.append(several)
+    return described
 
 
-def surface(vocabulary: Vocabulary, text: str | None, ids: np.ndarray) -> list[str]:
-    """The tokens as they are shown; unknown ones as `text` has them, if it is known."""
-    if text is not None and vocabulary.kind == "word":
+def _source_tokens(vocabulary: Vocabulary, text: str, ids: np.ndarray) -> list[str]:
+    """The tokens of a source as they are shown, unknown ones as the text has them."""
+    if vocabulary.kind == "word":
         return text.split()[: len(ids)]
-    if text is not None and vocabulary.kind == "character":
+    if vocabulary.kind == "character":
         return list(text)[: len(ids)]
-    made = []
-    for i in ids.tolist():
-        shown = vocabulary.token(i) if i <= UNK else vocabulary.decode([i])
-        made.append(vocabulary.token(i) if "\ufffd" in shown else shown)  # part of a character
-    return made
+    return token_texts(vocabulary, ids.tolist())
 
 
-def _text(vocabulary: Vocabulary, tokens: list[int], source: list[str], seen: Tensor | None, wish: Wish) -> str:
-    tokens = [token for token in tokens if token != END]
-    if wish.unknown != "replace" or UNK not in tokens or seen is None:
-        return vocabulary.decode(tokens)
-    places = seen.argmax(1).tolist()
-    words = [source[places[k]] if token == UNK else vocabulary.token(token) for k, token in enumerate(tokens)]
+def _text(
+    vocabulary: Vocabulary,
+    ids: Sequence[int],
+    source: list[str],
+    attention: Tensor | None,
+    config: GenerationConfig,
+) -> str:
+    """The text of a translation, `[UNK]` replaced by the source token with the most attention if so configured."""
+    ids = [token for token in ids if token != END]
+    if config.unknown != "replace" or UNK not in ids or attention is None:
+        return vocabulary.decode(ids)
+    places = attention.argmax(1).tolist()
+    words = [source[places[k]] if token == UNK else vocabulary.token(token) for k, token in enumerate(ids)]
     return ("" if vocabulary.kind == "character" else " ").join(words)
 
 
 @torch.no_grad()
 def attention_of(
-    models: Sequence[Translator], sources: Sequence[np.ndarray], found: Sequence[Sequence[Hypothesis]]
+    models: Sequence[Translator], sources: Sequence[np.ndarray], results: Sequence[Sequence[Hypothesis]]
 ) -> list[Tensor | None]:
-    """What each hypothesis looked at, (tokens, source tokens), in one run over all of them; None without attention.
+    """The attention of each hypothesis, (tokens, source tokens), in one pass over all of them; None without attention.
 
     For several models, the mean.
     """
-    repeated = [ids for ids, hypotheses in zip(sources, found, strict=True) for _ in hypotheses]
-    tokens = [h.tokens[:-1] if h.finished else h.tokens for hypotheses in found for h in hypotheses]
+    repeated = [ids for ids, hypotheses in zip(sources, results, strict=True) for _ in hypotheses]
+    tokens = [h.tokens[:-1] if h.finished else h.tokens for hypotheses in results for h in hypotheses]
     target = Column(
         np.array([t for one in tokens for t in one], np.int64), np.array([len(one) for one in tokens], np.int64)
     )
@@ -369,7 +290,7 @@ def attention_of(
     if not every:
         return [None] * len(tokens)
     mean = torch.stack(every).mean(0)  # (T, B, S)
-    lengths = [len(h.tokens) for hypotheses in found for h in hypotheses]
+    lengths = [len(h.tokens) for hypotheses in results for h in hypotheses]
     return [mean[:length, k, : len(ids)].clone() for k, (length, ids) in enumerate(zip(lengths, repeated, strict=True))]
 
 

@@ -125,5 +125,5 @@ class Run:
 
 
 def load(folder: str | Path) -> Any:
-    """The trained model in a run directory: `carousel.load("run").generate(3)`."""
+    """The trained model in a run directory: `carousel.load("run").generate("明月")`."""
     return Run(folder).load()

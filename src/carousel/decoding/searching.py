@@ -31,6 +31,7 @@ def search(
     seed: int | torch.Generator | None = None,
     items: Sequence[int] | None = None,
     record: BeamTree | None = None,
+    tokens: Sequence[str] | None = None,
 ) -> list[list[Hypothesis]]:
     """Continue each prompt by a strategy; the hypotheses of each, best first.
 
@@ -42,7 +43,8 @@ def search(
     `strategy` is `Greedy()` (the default), `Sample(...)`, `Beam(...)` or `Exhaustive(...)`. `seed` is for `Sample`: a
     number, or a torch generator from which one is drawn (None: torch's own). What is drawn for a prompt depends on the
     seed and on its number in `items`, by default 0, 1, 2 …, and not on the batch: a file cut into batches gives the
-    same whatever the cut, if each line keeps its number. `record` takes down the tree of the search.
+    same whatever the cut, if each line keeps its number. `record` takes down the tree of the search. `tokens` are the
+    texts of the tokens, for constraints that need them (`SearchContext.tokens`).
 
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
     >>> from carousel.decoding import StepFunction
@@ -52,7 +54,7 @@ def search(
     ((1, 0), True)
     """
     with torch.no_grad():
-        run = _run(stepper, prompts, strategy, start, end, max_length, constraints, seed, items, record, False)
+        run = _run(stepper, prompts, strategy, start, end, max_length, constraints, seed, items, record, tokens, False)
         while True:
             try:
                 next(run)
@@ -73,6 +75,7 @@ def stream(
     seed: int | torch.Generator | None = None,
     items: Sequence[int] | None = None,
     record: BeamTree | None = None,
+    tokens: Sequence[str] | None = None,
 ) -> Iterator[Chosen]:
     """Continue each prompt as `search` does, and give every token as soon as it is settled.
 
@@ -87,7 +90,9 @@ def stream(
     1 False
     0 True
     """
-    for choice in _run(stepper, prompts, strategy, start, end, max_length, constraints, seed, items, record, True):
+    for choice in _run(
+        stepper, prompts, strategy, start, end, max_length, constraints, seed, items, record, tokens, True
+    ):
         for parts in zip(*(part.tolist() for part in choice), strict=True):
             yield Chosen(*parts)
 
@@ -103,6 +108,7 @@ def _run(
     seed: int | torch.Generator | None,
     items: Sequence[int] | None,
     record: BeamTree | None,
+    tokens: Sequence[str] | None,
     streaming: bool,
 ) -> Run:
     """Check everything, then let the strategy run."""
@@ -136,6 +142,7 @@ def _run(
         seed=read_seed(seed),
         record=record,
         streaming=streaming,
+        tokens=tokens,
     )
     return (yield from strategy.run(Frontier(stepper, request)))
 

@@ -11,7 +11,7 @@ import typer
 MOST = 50  # lines: who asks for a picture wants to look at it
 
 
-class Drawings:
+class Figures:
     """What an option's FILE is to hold: the picture of the first line; that of the second goes beside it, as FILE-2.
 
     Nothing is drawn until all lines are done. Without a `path` nothing is drawn at all.
