@@ -41,7 +41,7 @@ def test_the_demo_from_end_to_end(command, tmp_path):
     assert not dates["dev"] & dates["test"]
 
     model = carousel.load(out / "run")
-    right = sum(model.translate(text, beam=1).text == date for text, date in files["test"])
+    right = sum(model.translate(text, num_beams=1).text == date for text, date in files["test"])
     assert f"{right / 40:.2%} of 40 held-out dates are right" in said
     examples = [line for line in said.splitlines() if "→" in line]
     assert len(examples) == len(demo.EXAMPLES)

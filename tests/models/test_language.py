@@ -263,7 +263,7 @@ def test_every_cell_learns(make, cell, layout):
             assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
             optimizer.step()
     assert model.eval().evaluate(make.path)["perplexity"] < before
-    assert model.generate(3, length=20, seed=1)[0].text is not None
+    assert model.generate(max_length=20, seed=1).text is not None
 
 
 @pytest.mark.parametrize("bias", [None, 0.0, 2.5])

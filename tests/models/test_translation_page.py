@@ -31,7 +31,7 @@ def untrained(**given):
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 def test_the_trace_is_what_the_decoder_goes_through(cell):
     model = untrained(cell=cell, layers=2)
-    made = model.translate("abcde", max_length=6)
+    made = model.translate("abcde", max_length=7)
     trace, steps = trace_decoder(model, made)
     assert steps[1:] == made.tokens[:-1]
     ids, _ = model.read_source("abcde")
@@ -47,7 +47,7 @@ def test_the_trace_is_what_the_decoder_goes_through(cell):
 
 def test_a_decoder_with_input_feeding_shows_its_attention_only():
     model = untrained(input_feeding=True)
-    made = model.translate(["abc"])
+    made = model.translate(["abc"], attention=True)
     with pytest.raises(ValueError, match="cannot be traced with input_feeding"):
         trace_decoder(model, made[0])
     page = Page("t")
@@ -57,8 +57,8 @@ def test_a_decoder_with_input_feeding_shows_its_attention_only():
 
 def test_without_attention_there_is_none_to_show():
     model = untrained(attention="none")
-    made = model.translate(["abc", ""])
-    with pytest.raises(ValueError, match="there is no attention to show"):
+    made = model.translate(["abc", ""], attention=True)
+    with pytest.raises(ValueError, match="no attention to show"):
         made[0].attention_picture()
     page = Page("t")
     show_translations(model, page, made, ["cba", ""])
@@ -68,11 +68,11 @@ def test_without_attention_there_is_none_to_show():
 def test_the_tree_has_every_translation_and_the_search_is_the_same():
     model = untrained()
     lines = ["abc", "fedcba", "", "aa"]
-    plain = model.translate(lines, beam=3, n=3)
-    seen = model.translate(lines, beam=3, n=3, tree=True)
+    plain = model.translate(lines, num_beams=3, num_return_sequences=3)
+    seen = model.translate(lines, num_beams=3, num_return_sequences=3, tree=True)
     for one, other in zip(plain, seen, strict=True):
-        assert [t.text for t in one.n_best] == [t.text for t in other.n_best]
-        assert [t.score for t in one.n_best] == pytest.approx([t.score for t in other.n_best])
+        assert [t.text for t in one.sequences] == [t.text for t in other.sequences]
+        assert [t.score for t in one.sequences] == pytest.approx([t.score for t in other.sequences])
         assert one.tree is None
     assert seen[2].tree is None  # nothing was searched
     for made in (seen[0], seen[1], seen[3]):
@@ -83,7 +83,7 @@ def test_the_tree_has_every_translation_and_the_search_is_the_same():
             for k, node in enumerate(nodes)
             if node.fate == "completed"
         }
-        for one in made.n_best:
+        for one in made.sequences:
             if one.finished:
                 assert complete[one.ids] == pytest.approx(one.log_prob, abs=1e-5)
         assert f"[END] {made.log_prob:.2f} ■" in str(tree)
@@ -131,9 +131,9 @@ def test_pictures_of_each_line(command, run, tmp_path):
 
 
 def test_the_tree_in_words(command, run):
-    code, out, _ = command("abc\n", "--tree", "-", "--beam", 3)
+    code, out, _ = command("abc\n", "--tree", "-", "--num-beams", 3)
     assert code == 0
-    made = carousel.load(run).translate("abc", beam=3, tree=True)
+    made = carousel.load(run).translate("abc", num_beams=3, tree=True)
     assert out == f"{made.text}\n{made.tree}\n"
 
 

@@ -83,7 +83,7 @@ def test_nothing_is_unpickled(finished, tmp_path, monkeypatch):
         for name in names:
             monkeypatch.setattr(owner, name, never)
     model = carousel.load(finished.folder)
-    model.generate(2)
+    model.generate()
     model.evaluate(model.settings.dev)
     fit(settings, tmp_path / "run", resume=True)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from carousel.decoding.config import NAMES, GenerationConfig, OptionError
+from carousel.decoding.config import NAMES, GenerationConfig, OptionError, spelled
 
 SHORT = {"num_return_sequences": ("-n",)}
 FILES = ("attention", "tree")  # on the command line these name the file to draw into
@@ -83,7 +83,7 @@ def _parameter(name: str, field: Field[Any]) -> inspect.Parameter:
     option = typer.Option(
         *names,
         *SHORT.get(name, ()),
-        help=known["help"] + default,
+        help=spelled(known["help"], dashed) + default,
         rich_help_panel=known["group"],
         metavar="|".join(known["choices"]) or known["metavar"],
         show_default=False,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .length import LengthNorm
     from .strategy import Strategy
 
-SAMPLING, BEAM, LENGTH, RULES, RESULT = "Sampling", "Beam search", "Length", "Constraints", "Result"
+SAMPLING, BEAM, RULES, RESULT = "Sampling", "Beam search", "Constraints", "Result"
 SAMPLERS = ("temperature", "top_k", "top_p", "random_k")  # each implies do_sample
 BEAM_ONLY = ("length_normalization", "length_penalty", "early_stopping")
 
@@ -71,7 +71,12 @@ class OptionError(ValueError):
 
     def worded(self, spell: Callable[[str], str]) -> str:
         """The message with each option's name as `spell` gives it."""
-        return re.sub(r"\{(\w+)\}", lambda match: spell(match[1]) if match[1] in NAMES else match[0], self.template)
+        return spelled(self.template, spell)
+
+
+def spelled(template: str, spell: Callable[[str], str]) -> str:
+    """A message or help text with the options' names, which are in braces, as `spell` gives them."""
+    return re.sub(r"\{(\w+)\}", lambda match: spell(match[1]) if match[1] in NAMES else match[0], template)
 
 
 def option(
@@ -131,20 +136,20 @@ class GenerationConfig:
         "(none); the end token counts.", BEAM, choices=("mean", "gnmt", "none"),
     )  # fmt: skip
     length_penalty: float | None = option(
-        None, float, "The exponent penalty of length_normalization; higher favours longer texts. Default: 1 for mean, "
+        None, float, "The penalty in {length_normalization}; higher favours longer texts. Default: 1 for mean, "
         "0.6 for gnmt.", BEAM, at_least=0,
     )  # fmt: skip
     early_stopping: bool | int = option(
-        True, int, "Stop when num_beams hypotheses are complete (true), when N are, or only when no unfinished one can "
+        True, int, "Stop when {num_beams} hypotheses are complete (true), when N are, or only when no unfinished one can "
         "score higher (false).", BEAM, metavar="true|false|N",
     )  # fmt: skip
     num_return_sequences: int = option(1, int, "Texts for each input.", RESULT, at_least=1, metavar="N")
     max_length: int | None = option(
         None, int, "Maximum number of tokens, prompt and end token included. Default: 300 for a language model; twice "
-        "the source plus 21 for a translator.", LENGTH, at_least=1,
+        "the source plus 21 for a translator.", RESULT, at_least=1,
     )  # fmt: skip
     min_length: int = option(
-        0, int, "Minimum number of tokens before the end token, prompt included.", LENGTH, at_least=0
+        0, int, "Minimum number of tokens before the end token, prompt included.", RESULT, at_least=0
     )
     unknown: Literal["ban", "allow", "replace"] = option(
         "ban", str, "[UNK]: never generated; allowed, in prompts too; or replaced by the source token with the most "
@@ -159,7 +164,7 @@ class GenerationConfig:
     form: str | None = option(None, str, "Verse form: 五言絕句, 七言絕句, 五言律詩 or 七言律詩.", RULES, metavar="NAME")
     acrostic: str | None = option(None, str, "The first character of each line.", RULES, metavar="TEXT")
     rhyme: Mapping[str, str] | str | Path | None = option(  # noqa: RUF009
-        None, str, "Even lines rhyme, by a table: a file with lines of class TAB characters. Needs form.", RULES,
+        None, str, "Even lines rhyme, by a table: a file with lines of class TAB characters. Needs {form}.", RULES,
         metavar="FILE",
     )  # fmt: skip
     rhyme_class: str | None = option(None, str, "The rhyme class to use.", RULES, metavar="CLASS")
@@ -226,10 +231,14 @@ class GenerationConfig:
         length = self.max_length or defaults["max_length"]
         return replace(self, do_sample=sample, num_beams=beams, seed=seed, max_length=length)
 
-    def strategy(self, copies: int | None = None) -> Strategy:
+    def strategy(self, vocab_size: int, copies: int | None = None) -> Strategy:
         """The search strategy of a resolved config; `copies` are sampled, by default num_return_sequences."""
         from . import Beam, Greedy, RandomK, Sample, Temperature, TopK, TopP
 
+        for name in ("top_k", "random_k", "num_beams"):
+            if (getattr(self, name) or 0) > vocab_size:
+                given = getattr(self, name)
+                raise OptionError(f"{{{name}}}: must be at most {vocab_size}, the size of the vocabulary, got {given}")
         if self.do_sample:
             makers: dict[str, Any] = {"temperature": Temperature, "random_k": RandomK, "top_k": TopK, "top_p": TopP}
             samplers = [make(getattr(self, name)) for name, make in makers.items() if getattr(self, name) is not None]

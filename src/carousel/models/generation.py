@@ -152,9 +152,7 @@ class _Reader:
         if config.attention:
             raise OptionError("{attention}: a language model has no attention to return")
         if config.unknown == "replace":
-            raise OptionError(
-                "{unknown}: replace takes a token of the source, which a language model has not; use allow"
-            )
+            raise OptionError("{unknown}: replace needs a source to copy from, a language model has none; use allow")
         self.vocabulary, self.config = model.vocabulary, config
         self.layout = model.settings.layout
         self.prefixes: list[list[int]] = []  # of each prompt, with the prompt
@@ -176,7 +174,7 @@ class _Reader:
         """What `search` is called with for samples of these numbers."""
         prefixes = [self.prefixes[number // copies] for number in items] if any(self.prefixes) else []
         return {
-            "strategy": self.config.strategy(copies=1),
+            "strategy": self.config.strategy(len(self.vocabulary), copies=1),
             "constraints": constraints_of(self.config, self.vocabulary, prefixes),
             "start": END if self.layout == "sentences" else START,  # a sentence follows the end of another
             "end": None if self.layout == "running" else END,
@@ -242,9 +240,7 @@ def _verse(
         if not classes:
             raise OptionError("{rhyme}: the model knows none of the characters in the table")
         if config.rhyme_class is not None and config.rhyme_class not in classes.values():
-            raise OptionError(
-                f"{{rhyme_class}}: no character that the model knows has the class {config.rhyme_class!r}"
-            )
+            raise OptionError(f"{{rhyme_class}}: no known character of the table has the class {config.rhyme_class!r}")
         yield Rhyme(Pattern.named(config.form), classes, given=config.rhyme_class)
 
 

@@ -186,7 +186,7 @@ def _arguments(
     given = prefixes or [()] * len(sources)
     limits = [_limit(config, len(ids), len(prefix)) for ids, prefix in zip(sources, given, strict=True)]
     return steppers[0] if len(steppers) == 1 else Ensemble(steppers), {
-        "strategy": config.strategy(),
+        "strategy": config.strategy(len(vocabulary)),
         "constraints": constraints_of(config, vocabulary, prefixes, limits),
         "start": START,
         "end": END,
