@@ -180,63 +180,80 @@ def test_score_of_a_bad_pipe(carousel, run, monkeypatch):
 
 
 def test_generate(works, run):
-    first = works("generate", run, "-n", 5, "--seed", 3, "--length", 20)
-    assert first == works("generate", run, "-n", 5, "--seed", 3, "--length", 20, "--batch", 2)
-    assert first == works("generate", run, "-n", 5, "--seed", 3, "--length", 20, "--temperature", 1)
-    assert first != works("generate", run, "-n", 5, "--seed", 4, "--length", 20)
-    assert len(first) == 5
+    first = works("generate", run, "-n", 5, "--seed", 3, "--max-length", 20)
+    assert first == works("generate", run, "-n", 5, "--seed", 3, "--max-length", 20, "--batch-size", 2)
+    assert first == works("generate", run, "-n", 5, "--seed", 3, "--max-length", 20, "--temperature", 1)
+    assert first != works("generate", run, "-n", 5, "--seed", 4, "--max-length", 20)
+    made = library.load(run).generate(num_return_sequences=5, seed=3, max_length=20)
+    assert first == [one.text for one in made.sequences]
+
+
+def test_a_fresh_seed_is_printed_and_repeats_the_text(carousel, works, run):
+    code, out, err = carousel("generate", run, "--max-length", 20)
+    assert code == 0 and re.fullmatch(r"seed: \d+\n", err)
+    assert works("generate", run, "--max-length", 20, "--seed", err.split()[1]) == out.splitlines()
+    assert carousel("generate", run, "--max-length", 20)[2] != err
+
+
+def test_on_a_terminal_the_same_text_is_streamed(works, run, monkeypatch):
+    args = ["generate", run, "-n", 2, "--prompt", "床", "--prompt", "春", "--seed", 3, "--max-length", 20]
+    whole = works(*args)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("carousel.models.language.LanguageModel.generations", None)  # not called
+    assert works(*args) == whole
 
 
 def test_prompts(works, run, tmp_path):
     (tmp_path / "heads.txt").write_text("床前\n\n春眠\n", "utf-8")
-    lines = works("generate", run, "--prompts", tmp_path / "heads.txt", "--prompt", "黃河", "-n", 2, "--length", 9)
+    args = ["--prompts", tmp_path / "heads.txt", "--prompt", "黃河", "-n", 2, "--max-length", 9, "--seed", 1]
+    lines = works("generate", run, *args)
     assert [line[:2] for line in lines] == ["黃河", "黃河", "床前", "床前", "春眠", "春眠"]
 
 
 def test_generate_as_json(works, run):
-    [line] = works("generate", run, "--greedy", "--json", "--prompt", "明月", "--length", 12)
-    told = json.loads(line)
-    [found] = library.load(run).generate(prompt="明月", length=12)
-    assert told["text"] == found.text
-    assert told["log_prob"] == pytest.approx(found.log_prob, abs=1e-5)
-    assert (told["tokens"], told["finished"]) == (found.tokens, found.finished)
+    [line] = works("generate", run, "--num-beams", 1, "--json", "--prompt", "明月", "--max-length", 12)
+    values = json.loads(line)
+    made = library.load(run).generate("明月", num_beams=1, max_length=12)
+    assert values["text"] == made.text
+    assert values["log_prob"] == pytest.approx(made.log_prob, abs=1e-5)
+    assert (values["tokens"], values["finished"]) == (made.tokens, made.finished)
+    assert "seed" not in values
+    [line] = works("generate", run, "--json", "--seed", 7, "--max-length", 12)
+    assert json.loads(line)["seed"] == 7
 
 
 def test_forms_rhymes_and_acrostics(works, run, tmp_path):
     (tmp_path / "rhymes.tsv").write_text("甲\t光霜鄉\n乙\t曉鳥少\n", "utf-8")
     rules = ["--form", "五言絕句", "--acrostic", "春山明月", "--rhyme", tmp_path / "rhymes.tsv", "--rhyme-class", "乙"]
-    for line in works("generate", run, "-n", 3, "--top-k", 30, *rules, "--no-repeat", 2):
+    for line in works("generate", run, "-n", 3, "--top-k", 30, *rules, "--no-repeat-ngram-size", 2, "--seed", 1):
         assert (len(line), line[::6]) == (24, "春山明月")
         assert {line[10], line[22]} < set("曉鳥少")
 
 
 @pytest.mark.parametrize(
-    "args, code, said",
+    "args, code, message",
     [
-        (["--prompt", "床Q"], 1, "prompt 1: the model does not know 'Q'; choose another, or allow unknown ones"),
-        (["--top-k", 5000], 1, "k is larger than the vocabulary, which has"),
-        (["--random-k", 5000], 1, "k is larger than the vocabulary, which has"),
-        (["--top-k", 0], 1, "k must be at least 1"),
-        (["--beam", 3, "--top-k", 2], 1, "beam searches and samplers draw; choose one of them"),
-        (["--greedy", "--temperature", 1], 2, "--greedy"),
-        (["--greedy", "--beam", 2], 2, "--greedy"),
-        (["-n", 0], 2, "-n"),
-        (["-n", 2, "--greedy"], 2, "every text would be the same"),
-        (["-n", 2, "--beam", 3], 2, "every text would be the same"),
-        (["--length", 0], 2, "--length"),
+        (["--prompt", "床Q"], 2, "prompt 1: the model does not know 'Q'; choose another, or set --unknown to allow"),
+        (["--top-k", 5000], 2, "--top-k: must be at most"),
+        (["--top-k", 0], 2, "--top-k: must be a whole number of at least 1, got 0"),
+        (["--num-beams", 3, "--top-k", 2], 2, "--num-beams and --top-k: beam search does not sample; give one of them"),
+        (["-n", 0], 2, "--num-return-sequences: must be a whole number of at least 1, got 0"),
+        (["-n", 2, "--num-beams", 1], 2, "--num-return-sequences: greedy search has one result"),
         (["--temperature", "hot"], 2, "--temperature"),
-        (["--temperature", 0], 1, "temperature must be above 0"),
-        (["--form", "五言律", "--greedy"], 1, "did you mean 五言律詩?"),
-        (["--acrostic", "Q"], 1, "acrostic: the model does not know 'Q'"),
-        (["--rhyme-class", "甲"], 1, "rhyme_class needs a table of rhymes"),
+        (["--temperature", 0], 2, "--temperature: must be a number above 0, got 0.0"),
+        (["--unknown", "replace"], 2, "--unknown: replace needs a source to copy from"),
+        (["--form", "五言律"], 2, "did you mean 五言律詩?"),
+        (["--acrostic", "Q"], 2, "--acrostic: the model does not know 'Q'"),
+        (["--rhyme-class", "甲"], 2, "--rhyme-class: it needs a table of rhymes; give --rhyme too"),
         (["--prompts", "none.txt"], 1, "none.txt: no such file"),
-        (["--rhyme", "none.tsv"], 1, "none.tsv: no such file"),
-        (["--topk", 3], 2, "--topk"),
+        (["--rhyme", "none.tsv", "--form", "五言律詩"], 1, "none.tsv: no such file"),
+        (["--topk", 3], 2, "--top-k"),
+        (["--beam", 3], 2, "--num-beams"),
     ],
     ids=str,
 )
-def test_what_cannot_be(refused, run, args, code, said):
-    assert said in refused("generate", run, *args, code=code)
+def test_options_that_are_refused(refused, run, args, code, message):
+    assert message in refused("generate", run, *args, "--seed", 1, code=code)
 
 
 def test_a_table_of_rhymes_that_is_none(refused, run, tmp_path):
@@ -246,7 +263,7 @@ def test_a_table_of_rhymes_that_is_none(refused, run, tmp_path):
 
 
 def test_an_unknown_prompt_can_be_allowed(works, run):
-    assert len(works("generate", run, "--prompt", "床Q", "--unknown", "--length", 4)) == 1
+    assert len(works("generate", run, "--prompt", "床Q", "--unknown", "allow", "--max-length", 4, "--seed", 1)) == 1
 
 
 def test_commands_are_listed_in_the_order_of_use(works):
@@ -267,7 +284,19 @@ def test_help_teaches_by_example(works, command):
 
 def test_into_a_pipe_that_closes(run):
     """As `carousel generate run -n 500 | head -1` does: the reader has had enough, and that is no error to report."""
-    command = [sys.executable, "-m", "carousel.cli.main", "generate", str(run), "-n", "4000", "--batch", "50"]
+    command = [
+        sys.executable,
+        "-m",
+        "carousel.cli.main",
+        "generate",
+        str(run),
+        "-n",
+        "4000",
+        "--batch-size",
+        "50",
+        "--seed",
+        "1",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline()
         process.stdout.close()

@@ -15,7 +15,7 @@ import typer
 from carousel.decoding.config import GenerationConfig
 
 from .errors import apart, keep_input
-from .generation import generation_options, show_seed
+from .generation_options import generation_options, with_seed
 from .use import RunArgument, lines_of, load
 
 OUTPUT = "Output"
@@ -98,13 +98,11 @@ def translate(
         attention=alignment is not None or attention is not None or as_json,
         tree=tree is not None,
     )
-    if not quiet:
-        show_seed(config, resolved)
     translations = model.translations(
         sources(data, model.settings.source_column), resolved, ensemble=others,
         window=1 if data is None and sys.stdin.isatty() else 1024,
     )  # fmt: skip
-    lines = _with_progress(translations, data, quiet)
+    lines = _with_progress(with_seed(translations, resolved if quiet else config, resolved), data, quiet)
     numbered = config.num_return_sequences > 1
     _write(
         lines, data, out, alignment, shown, numbered=numbered, text_tree=str(tree) == "-", as_json=as_json, quiet=quiet

@@ -14,7 +14,7 @@ import typer
 from carousel.decoding.config import GenerationConfig
 from carousel.wording import an
 
-from .generation import dashed, generation_options, show_seed
+from .generation_options import dashed, generation_options, with_seed
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion: a row for what it is, a column for what was said"}
@@ -166,15 +166,15 @@ def generate(
     model = load(run, "lm")
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]
     resolved = config.resolve("lm")
-    show_seed(config, resolved)
     if sys.stdout.isatty() and resolved.num_beams == 1 and not as_json:
         one_each = replace(resolved, num_return_sequences=1)
         for number in range(len(given) * config.num_return_sequences):
-            for piece in stream_text(model, given[number // config.num_return_sequences], one_each, number):
+            pieces = stream_text(model, given[number // config.num_return_sequences], one_each, number)
+            for piece in with_seed(pieces, config if number == 0 else one_each, one_each):
                 typer.echo(piece, nl=False)
             typer.echo()
         return
-    for generation in model.generations(given, resolved):
+    for generation in with_seed(model.generations(given, resolved), config, resolved):
         for one in generation.sequences:
             typer.echo(json.dumps(one.as_dict(), ensure_ascii=False) if as_json else one.text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import importlib.util
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,10 @@ def load_constraint(place: str) -> Constraint:
         raise ValueError(f"{file}: it defines no {name}" + (f"; did you mean {close[0]}?" if close else ""))
     made = getattr(module, name)
     if callable(made) and not isinstance(made, Constraint):
+        try:
+            inspect.signature(made).bind()
+        except TypeError as error:
+            raise ValueError(f"{place}: it cannot be made without arguments ({error})") from error
         made = made()
     if not isinstance(made, Constraint):
         raise ValueError(f"{place}: not a carousel.decoding.Constraint, but of type {type(made).__name__}")

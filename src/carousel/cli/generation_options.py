@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from carousel.decoding.config import NAMES, GenerationConfig, OptionError, spelled
 
 SHORT = {"num_return_sequences": ("-n",)}
+T = TypeVar("T")
 FILES = ("attention", "tree")  # on the command line these name the file to draw into
 
 
@@ -52,10 +53,12 @@ def dashed(name: str) -> str:
     return "--" + {"constraints": "constraint"}.get(name, name).replace("_", "-")
 
 
-def show_seed(config: GenerationConfig, resolved: GenerationConfig) -> None:
-    """Print a seed that was not given, so that the samples can be repeated."""
-    if resolved.do_sample and config.seed is None:
-        typer.echo(f"seed: {resolved.seed}", err=True)
+def with_seed(results: Iterable[T], config: GenerationConfig, resolved: GenerationConfig) -> Iterator[T]:
+    """`results`; a seed that was not given is printed before the first, so that the samples can be repeated."""
+    for number, result in enumerate(results):
+        if number == 0 and resolved.do_sample and config.seed is None:
+            typer.echo(f"seed: {resolved.seed}", err=True)
+        yield result
 
 
 def _read(file: Path | None, given: dict[str, Any]) -> GenerationConfig:
