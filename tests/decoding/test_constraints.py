@@ -271,7 +271,7 @@ def test_what_could_never_be_met_is_refused_before_the_search(rules, ask, messag
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Bias({1: -math.inf}), "amounts must be finite, got {1: -inf}; Ban takes tokens out"),
+        (lambda: Bias({1: -math.inf}), "amounts must be finite, got {1: -inf}; use Ban to forbid tokens"),
         (lambda: Length(-1), "minimum must be 0 or more, got -1"),
         (lambda: Length(5, 4), "maximum is 4, below the minimum of 5"),
         (lambda: NoRepeat(0), "n must be at least 1, got 0"),

@@ -1,4 +1,4 @@
-"""Every step of a search, so that the sequences found can be read back from their ends."""
+"""Backpointers: every step of a search, from which sequences are read back from their ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Backpointers:
-    """Tokens and their log-probabilities by step and row, and the row of the step before that each row continues.
+    """Tokens and their log-probabilities by step and row, and the parent of each row: a row of the previous step.
 
     >>> backpointers = Backpointers()
     >>> backpointers.push(np.array([3, 4]), np.array([-1.0, -2.0]))
@@ -22,7 +22,7 @@ class Backpointers:
         return len(self._steps)
 
     def push(self, tokens: np.ndarray, log_probs: np.ndarray, parents: np.ndarray | None = None) -> None:
-        """Add a step: (N,) each. `parents` None: row by row."""
+        """Add a step: (N,) each. `parents` None: each row continues the same row."""
         self._steps.append((tokens, log_probs, parents))
 
     def read(self, steps: np.ndarray, rows: np.ndarray) -> tuple[list[list[int]], list[list[float]]]:
@@ -32,7 +32,7 @@ class Backpointers:
         log_probs = np.zeros((len(rows), last + 1))
         at = rows.copy()
         while last >= 0:
-            first = last  # of a stretch in which rows stay where they are
+            first = last  # of a stretch of steps without parents
             while first > 0 and self._steps[first][2] is None:
                 first -= 1
             stretch = self._steps[first : last + 1]

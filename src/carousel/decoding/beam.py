@@ -1,4 +1,4 @@
-"""Beam search: the k best unfinished sequences go on together; what is finished is put aside."""
+"""Beam search: the k best unfinished hypotheses are extended together; complete ones are kept aside."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from .tree import COMPLETED, LIVE, PRUNED, BeamTree
 
 
 class Beam:
-    """Beam search, `width` sequences wide.
+    """Beam search with `width` beams.
 
-    At each step the continuations of an item's sequences are ranked by total log-probability. Those among the best
-    `width` that end are complete: the `n_best` best-scoring of them are kept. The best `width` that do not end go on.
+    At each step the continuations of an item's hypotheses are ranked by total log-probability. Those among the best
+    `width` that end are complete, and the `n_best` with the highest scores are kept. The best `width` that do not end
+    are extended.
 
-    An item's search stops at the search's `max_length`; or once `completed` hypotheses are complete (by default as many
-    as the beam is wide; `math.inf`: never for that reason); or as soon as no sequence in the beam, however well it went
-    on, could score as high as the `n_best`-th complete one. The last changes no result.
+    The search for an item stops at `max_length`; when `completed` hypotheses are complete (default: `width`;
+    `math.inf`: no such limit); or when no unfinished hypothesis can reach the score of the `n_best`-th complete one.
+    The last rule changes no result.
 
-    `length` makes the score of a total: `Mean()`, `GNMT(alpha)` or `Unnormalised()`. Unfinished sequences fill the
-    places that complete ones leave free at `max_length`, and come after them. Among equals, what continues the better
-    sequence comes first, then the lower token. A beam wider than the vocabulary is usually a mistake; `wide=True` says
-    it is none.
+    `length` turns a total log-probability into a score: `Mean()`, `GNMT(alpha)` or `Unnormalised()`. At `max_length`
+    unfinished hypotheses fill the remaining places, after the complete ones. Ties: the continuation of the better
+    hypothesis comes first, then the lower token. A beam wider than the vocabulary is usually a mistake and needs
+    `wide=True`.
 
     >>> from carousel.decoding import StepFunction, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
@@ -70,10 +71,10 @@ class Beam:
             )
 
     def run(self, frontier: Frontier) -> Run:
-        found = _search(frontier, self)
+        hypotheses = _search(frontier, self)
         if frontier.request.streaming:
-            yield settle(found)
-        return found
+            yield settle(hypotheses)
+        return hypotheses
 
     def __repr__(self) -> str:
         return f"Beam({self.width}, n_best={self.n_best}, length={self.length!r}, completed={self.completed})"
@@ -81,13 +82,13 @@ class Beam:
 
 @dataclass
 class _Finished:
-    """The best complete hypotheses of each item, (B, n_best), best first; a free place scores -inf."""
+    """The best complete hypotheses of each item, (B, n_best), best first; an empty place has the score -inf."""
 
     score: np.ndarray
-    step: np.ndarray  # of the backpointers, where its last token but the end token is
+    step: np.ndarray  # of the backpointers: that of the last token before the end token
     row: np.ndarray
     end_log_prob: np.ndarray
-    count: np.ndarray  # (B,) how many were ever complete
+    count: np.ndarray  # (B,) complete so far, kept or not
 
     @classmethod
     def none(cls, items: int, n_best: int) -> _Finished:
@@ -95,7 +96,7 @@ class _Finished:
         return cls(low, zero, zero.copy(), low.copy(), np.zeros(items, np.int64))
 
     def take(self, frontier: Frontier, beam: Beam, ranked: _Ranked, position: int, step: int) -> None:
-        """Put aside what is complete at `position`, after step `step` of the backpointers, if it is among the best."""
+        """Keep what is complete at `position`, after step `step` of the backpointers, if it is among the best."""
         items, completing = ranked.items, ranked.completing
         length = np.maximum(position + 1 - frontier.request.lengths[items], 1)[:, None]
         score = np.where(completing, beam.length.score(ranked.sums, length), NEVER)
@@ -117,37 +118,37 @@ class _Ranked:
     """One step's candidates, best first: R of each of n items."""
 
     items: np.ndarray  # (n,)
-    forced: np.ndarray  # (n,) bool: the prompt goes on
+    forced: np.ndarray  # (n,) bool: the token comes from the prompt
     sums: np.ndarray  # (n, R) total log-probability, -inf if impossible
     tokens: np.ndarray  # (n, R)
-    log_probs: np.ndarray  # (n, R) of these tokens, as the model has them
-    parents: np.ndarray  # (n, R) the row of the frontier that each continues
+    log_probs: np.ndarray  # (n, R) of these tokens, without constraints
+    parents: np.ndarray  # (n, R) rows of the frontier
     ending: np.ndarray  # (n, R) bool
-    completing: np.ndarray  # (n, R) bool: ending, and among the best that the beam has room for
+    completing: np.ndarray  # (n, R) bool: ending, and among the best `width`
 
 
 def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
     request, record = frontier.request, frontier.request.record
     if record is not None:
         record.begin(len(request.lengths))
-    columns = min(beam.width + 1, frontier.vocab_size)  # of each sequence, one of which may end
+    columns = min(beam.width + 1, frontier.vocab_size)  # candidates of each row, one of which may be the end token
     shortest, longest = int(request.lengths.min()), int(request.lengths.max())
-    # while prompts go on, and for a record, what the model says of other tokens matters too
-    found, first = frontier.begin_best(columns, whole=record is not None or shortest < longest)
+    # Prompts and records need the log-probabilities of other tokens too.
+    best, first = frontier.begin_best(columns, whole=record is not None or shortest < longest)
     backpointers = Backpointers()
     finished = _Finished.none(len(request.lengths), beam.n_best)
-    items = frontier.items  # (n,) of the items still searched
-    total = np.zeros((len(items), 1))  # (n, S): of S sequences an item, best first; -inf marks an idle row
+    items = frontier.items  # (n,) items that are not done
+    total = np.zeros((len(items), 1))  # (n, S) of S hypotheses for each item, best first; -inf marks an unused row
 
     for position in range(first, request.max_length):
-        ranked = _rank(frontier, beam, *found, position, items, total)
+        ranked = _rank(frontier, beam, *best, position, items, total)
         if ranked.completing.any():
             finished.take(frontier, beam, ranked, position, len(backpointers) - 1)
         stopping = ranked.ending | (ranked.sums == NEVER)
-        onward = np.argsort(stopping, axis=1, kind="stable")[:, : beam.width]  # the best that go on
+        onward = np.argsort(stopping, axis=1, kind="stable")[:, : beam.width]  # the best that do not end
         slots, [total] = total.shape[1], take_columns(onward, np.where(stopping, NEVER, ranked.sums))
 
-        # An item is done if nothing goes on, if enough is complete, or if nothing that goes on can matter.
+        # An item is done if no hypothesis is left, if enough are complete, or if none can change the result.
         lost = total[:, 0] == NEVER
         stuck = lost & (finished.count[items] == 0)
         if stuck.any():
@@ -168,7 +169,7 @@ def _search(frontier: Frontier, beam: Beam) -> list[list[Hypothesis]]:
         if position + 1 < request.max_length:
             if len(rows) != len(frontier.items) or (rows != np.arange(len(rows))).any():
                 frontier.select(rows)
-            found = frontier.feed_best(tokens, columns, whole=record is not None or position + 1 < longest)
+            best = frontier.feed_best(tokens, columns, whole=record is not None or position + 1 < longest)
     return _gather(frontier, beam, finished, backpointers, first, items, total)
 
 
@@ -181,7 +182,7 @@ def _rank(
     items: np.ndarray,
     total: np.ndarray,
 ) -> _Ranked:
-    """The best continuations of sequences with `total` (n, S), given each one's best: `values`, `tokens` (n·S, C)."""
+    """The best continuations of hypotheses with `total` (n, S), from the best C tokens of each: two arrays (n·S, C)."""
     request = frontier.request
     n, slots = total.shape
     columns = values.shape[1]
@@ -190,11 +191,11 @@ def _rank(
     sums = (total[:, :, None] + values.reshape(n, slots, columns)).reshape(n, -1)
     tokens = tokens.reshape(n, -1)
     forced = position < request.lengths[items]
-    if forced.any():  # one sequence an item, and one way to go on
+    if forced.any():  # one hypothesis for each item, with one continuation
         sums[forced], sums[forced, 0] = NEVER, 0.0
         tokens[forced, 0] = request.prompts[items[forced], position]
         frontier.check_prompt(position, np.flatnonzero(forced) * slots, tokens[forced, 0])
-    # Twice the width suffices: each sequence ends in one way at most.
+    # Twice the width is enough: at most one continuation of each hypothesis ends it.
     order = np.argsort(-sums, axis=1, kind="stable")[:, : 2 * beam.width]
     sums, tokens, log_probs = take_columns(order, sums, tokens, values.reshape(n, -1))
     parents = np.arange(n)[:, None] * slots + order // columns
@@ -215,10 +216,10 @@ def _gather(
     items: np.ndarray,
     total: np.ndarray,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of every item: the complete ones, then the best of those that ran out, `total` (n, S)."""
+    """The hypotheses of every item: complete ones, then the best of the unfinished ones with `total` (n, S)."""
     request = frontier.request
     item, place = np.nonzero(finished.score > NEVER)
-    # One line a hypothesis: item, step and row of the backpointers, score, log-probability of the end token or NaN
+    # For each hypothesis: item, step and row of the backpointers, score, log-probability of the end token or NaN
     lines = list(
         zip(
             item.tolist(),
@@ -236,18 +237,18 @@ def _gather(
         lines += [(one, len(backpointers) - 1, k * total.shape[1] + s, float(score[k, s]), math.nan) for s in left]
 
     tokens, log_probs = backpointers.read(np.array([line[1] for line in lines]), np.array([line[2] for line in lines]))
-    found: list[list[Hypothesis]] = [[] for _ in request.lengths]
+    results: list[list[Hypothesis]] = [[] for _ in request.lengths]
     for m, (one, _, _, its_score, end_log_prob) in enumerate(lines):
         skip = int(request.lengths[one]) - first
         ended = not math.isnan(end_log_prob)
         sequence = tuple(tokens[m][skip:]) + ((frontier.end,) if ended else ())
         parts = tuple(log_probs[m][skip:]) + ((end_log_prob,) if ended else ())
-        found[one].append(Hypothesis(sequence, math.fsum(parts), its_score, parts, ended))
-    return found
+        results[one].append(Hypothesis(sequence, math.fsum(parts), its_score, parts, ended))
+    return results
 
 
 def _record_step(record: BeamTree, frontier: Frontier, ranked: _Ranked, onward: np.ndarray, on: np.ndarray) -> None:
-    """Record one step: all that was ranked, and which of it goes on: columns `onward` (n, S) of the items `on`."""
+    """Record one step: all candidates, and those that are extended, columns `onward` (n, S) of the items `on`."""
     possible = ranked.sums > NEVER
     goes_on = np.zeros_like(possible)
     np.put_along_axis(goes_on, onward, True, 1)

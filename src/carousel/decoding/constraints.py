@@ -1,6 +1,6 @@
-"""Rules that any text may have: banned and favoured tokens, length, a given beginning, no repetition.
+"""General constraints: banned and favoured tokens, length, a forced beginning, no repeated n-grams.
 
-Forms of verse are in `forms`.
+Verse forms are in `forms`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .stepper import State
 
 
 class Ban(Constraint):
-    """Tokens that are never chosen, such as [UNK], [PAD] and [START]. With `Greedy`: always the best known word.
+    """Tokens that are never chosen, such as [UNK], [PAD] and [START].
 
     >>> ban = Ban([0, 3])
     >>> x = torch.zeros(1, 4)
@@ -47,9 +47,9 @@ class Ban(Constraint):
 
 
 class Bias(Constraint):
-    """Numbers added to the log-probabilities of some tokens, at every step.
+    """Numbers added to the log-probabilities of some tokens at every step.
 
-    The score of a hypothesis contains them, its `log_prob` does not.
+    They are part of the score of a hypothesis, but not of its `log_prob`.
 
     >>> bias = Bias({2: -1.5})
     >>> x = torch.zeros(1, 3)
@@ -64,7 +64,7 @@ class Bias(Constraint):
     def __init__(self, amounts: Mapping[int, float]):
         wrong = {token: amount for token, amount in amounts.items() if not math.isfinite(amount)}
         if wrong:
-            raise ValueError(f"Bias: amounts must be finite, got {wrong}; Ban takes tokens out")
+            raise ValueError(f"Bias: amounts must be finite, got {wrong}; use Ban to forbid tokens")
         self.amounts = dict(amounts)
 
     def start(self, context: SearchContext) -> State:
@@ -81,10 +81,10 @@ class Bias(Constraint):
 
 
 class Length(Constraint):
-    """At least `minimum` and at most `maximum` tokens, with the prompt and without the end token.
+    """At least `minimum` and at most `maximum` tokens, the prompt included, the end token not.
 
-    `maximum` is one number for all items, or one for each. At the maximum the end token is the only choice. (The
-    search's own `max_length` cuts; this one concludes.)
+    `maximum` is one number for all items, or one for each. At the maximum the end token is forced, whereas the
+    `max_length` of the search truncates.
 
     >>> length = Length(minimum=1)
     >>> x = torch.zeros(1, 3)
@@ -137,7 +137,7 @@ class Length(Constraint):
 
 
 class Prefix(Constraint):
-    """A given beginning, one for all items or one for each. Unlike a prompt it is part of the hypothesis and its score.
+    """A forced beginning, one for all items or one for each. Unlike a prompt it is part of the result and is scored.
 
     >>> prefix = Prefix([2, 0])
     >>> x = torch.zeros(1, 3)
@@ -171,14 +171,14 @@ class Prefix(Constraint):
 
 
 class NoRepeat(Constraint):
-    """No sequence of `n` tokens twice, the prompt counted. One that contains a token of `ignore` may come again.
+    """No n-gram of `n` tokens occurs twice, the prompt included. One with a token of `ignore` may.
 
     >>> rule = NoRepeat(2)
     >>> state = rule.start(SearchContext(items=1, vocab_size=3))
     >>> for token in (0, 1, 0):
     ...     state = rule.advance(state, torch.tensor([token]))
     >>> x = torch.zeros(1, 3)
-    >>> rule.apply(x, state)                               # 0 1 was there, so no 1 after this 0
+    >>> rule.apply(x, state)                               # 0 1 has occurred, so no 1 after this 0
     >>> x
     tensor([[0., -inf, 0.]])
     """
@@ -203,9 +203,9 @@ class NoRepeat(Constraint):
         stem = self.n - 1
         if history.shape[1] <= stem:
             return
-        followers = history[:, stem:]  # (N, T-n+1): what came after each stem
+        followers = history[:, stem:]  # (N, T-n+1): the token after each stem
         again = counts[followers]
-        for k in range(stem):  # the stem's k-th token, at every place against the end
+        for k in range(stem):  # compare the k-th token of every stem with that of the last one
             at = history[:, k : history.shape[1] - stem + k]
             again = again & counts[at] & (at == history[:, history.shape[1] - stem + k, None])
         row, place = again.nonzero(as_tuple=True)
@@ -246,7 +246,7 @@ def look_up(place: Tensor, table: Tensor) -> Tensor:
 
 
 def shorten(tokens: Any) -> str:
-    """A list for an error message, cut to a readable length.
+    """A list for an error message, shortened.
 
     >>> shorten(list(range(100)))
     '[0, 1, 2, 3, 4, 5, 6, 7, …'

@@ -1,4 +1,4 @@
-"""Exhaustive search: every sequence there is. For small vocabularies and few steps, where it tells what is best."""
+"""Exhaustive search over all sequences: the exact optimum, for small vocabularies and few steps."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .topk import on_host
 class Exhaustive:
     """The `n_best` best of all sequences up to the search's `max_length`: complete ones first, by score.
 
-    The number of sequences grows as V to the power T; more than `limit` at once is an error. Among equals a shorter
-    sequence comes first, then the one with the lower tokens.
+    The number of sequences grows as V^T; more than `limit` at a time is an error. Ties: the shorter sequence comes
+    first, then the one with the lower tokens.
 
     >>> from carousel.decoding import StepFunction, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
@@ -39,10 +39,10 @@ class Exhaustive:
         pass
 
     def run(self, frontier: Frontier) -> Run:
-        found = _search(frontier, self)
+        hypotheses = _search(frontier, self)
         if frontier.request.streaming:
-            yield settle(found)
-        return found
+            yield settle(hypotheses)
+        return hypotheses
 
     def __repr__(self) -> str:
         return f"Exhaustive(n_best={self.n_best}, length={self.length!r})"
@@ -51,7 +51,7 @@ class Exhaustive:
 def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
     request, backpointers = frontier.request, Backpointers()
     log_probs, first = frontier.begin()
-    total = np.zeros(len(frontier.items))  # one for each sequence that goes on
+    total = np.zeros(len(frontier.items))  # of each unfinished sequence
     # Of each item: (complete?, score, step, row of the backpointers, log-probability of the end token)
     ends: list[list[tuple[bool, float, int, int, float]]] = [[] for _ in request.lengths]
 
@@ -97,7 +97,7 @@ def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
     score = strategy.length.score(total, request.max_length - request.lengths[items])
     for row, (item, its_score) in enumerate(zip(items.tolist(), score.tolist(), strict=True)):
         ends[item].append((False, its_score, len(backpointers) - 1, row, 0.0))
-    return [_best(frontier, strategy, backpointers, first, item, found) for item, found in enumerate(ends)]
+    return [_best(frontier, strategy, backpointers, first, item, of_item) for item, of_item in enumerate(ends)]
 
 
 def _best(
@@ -108,7 +108,7 @@ def _best(
     item: int,
     ends: list[tuple[bool, float, int, int, float]],
 ) -> list[Hypothesis]:
-    """The best of what an item's search came to."""
+    """The best sequences of an item."""
     ends = sorted(ends, key=lambda end: (not end[0], -end[1]))[: strategy.n_best]
     tokens, log_probs = backpointers.read(np.array([end[2] for end in ends]), np.array([end[3] for end in ends]))
     skip = int(frontier.request.lengths[item]) - first

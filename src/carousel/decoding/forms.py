@@ -1,7 +1,4 @@
-"""Rules of verse: a pattern kept to the letter, acrostics, rhyme.
-
-One token is one character here (a character vocabulary).
-"""
+"""Verse constraints: form, acrostic and rhyme, for vocabularies in which a token is a character."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from .stepper import State
 
 
 class Form(Constraint):
-    """A pattern kept to the letter: its marks in their places, no mark where a character belongs, then the end.
+    """A verse pattern: its marks in their places, no mark where a character belongs, then the end token.
 
-    `punctuation` maps every mark in the vocabulary to its token, those that the pattern does not use too; `exclude` are
-    other tokens that are no characters ([UNK], [PAD], [START]).
+    `punctuation` maps every mark in the vocabulary to its token, including marks that the pattern does not use;
+    `exclude` are other tokens that are not characters ([UNK], [PAD], [START]).
 
     >>> form = Form(Pattern(1, 1, "。"), {"。": 2, "，": 3})
     >>> state = form.start(SearchContext(items=1, vocab_size=5, end=4))
@@ -46,7 +43,7 @@ class Form(Constraint):
         marks = sorted(set(self.punctuation.values()))
         check_tokens(self, [*marks, *self.exclude], context.vocab_size)
         context.need_length(self, len(self.pattern) + 1)
-        # What each kind of place allows: one row of (kinds, V), 0 or -inf. Kind 0 is a character.
+        # The tokens that each kind of place allows: one row of (kinds, V), 0 or -inf. Kind 0 is a character.
         only = [*marks, end]
         allowed = torch.full((1 + len(only), context.vocab_size), NEVER, device=context.device)
         allowed[0] = 0.0
@@ -72,8 +69,8 @@ class Form(Constraint):
 class Acrostic(Constraint):
     """The first token of each line is given (藏頭), by one list for all items or one for each.
 
-    A line ends with any of `breaks`; for the heads of couplets, give only the mark that ends a couplet. The sequence
-    does not end before all heads are in it.
+    A line ends with any of `breaks`; for the heads of couplets, give only the mark that ends a couplet. The end token
+    is forbidden until all heads have occurred.
 
     >>> rule = Acrostic([5, 6], breaks=[1])
     >>> state = rule.start(SearchContext(items=1, vocab_size=7, end=0))
@@ -119,9 +116,9 @@ class Acrostic(Constraint):
 class Rhyme(Constraint):
     """Some lines of a pattern end in tokens of one rhyme class.
 
-    `classes` maps a token to its class, anything hashable; a token that it lacks rhymes with nothing. `lines` are the
-    rhymed lines, counted from 1, by default the even ones. The class is `given`, or else that of the first rhymed line.
-    With `distinct`, no token rhymes with itself.
+    `classes` maps a token to its class, any hashable value; a token without a class rhymes with nothing. `lines` are
+    the rhymed lines, counted from 1, by default the even ones. The class is `given`, otherwise that of the first rhymed
+    line. With `distinct`, all rhymed tokens differ.
 
     >>> rule = Rhyme(Pattern(2, 1, [""]), {3: "ang", 4: "ang", 5: "ou"}, lines=[1, 2])
     >>> state = rule.start(SearchContext(items=1, vocab_size=6))

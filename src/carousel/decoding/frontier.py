@@ -1,4 +1,4 @@
-"""The rows that a search is extending: the model's state and the constraints' states, kept in step."""
+"""The frontier of a search: its rows, with the states of the model and of the constraints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a search, checked: B items, each beginning with its prompt."""
+    """The validated arguments of a search: B items, each with its prompt."""
 
     prompts: np.ndarray  # (B, P) int64, padded with 0
     lengths: np.ndarray  # (B,) of the prompts
-    items: np.ndarray  # (B,) the numbers that the random draws of an item depend on
+    items: np.ndarray  # (B,) numbers of the items, on which their random numbers depend
     start: int | None
     end: int | None
     max_length: int
@@ -36,13 +36,13 @@ class Request:
 
 
 class Frontier:
-    """Rows in the making. `feed` gives each its next token, `select` keeps, repeats and reorders them."""
+    """The unfinished rows. `feed` gives each its next token; `select` keeps, repeats and reorders rows."""
 
     def __init__(self, stepper: Stepper, request: Request):
         self.request = request
         self.stepper = stepper
         self.items = np.arange(len(request.lengths))  # the item of each row
-        self._first = int(request.lengths.min())  # what every prompt has
+        self._first = int(request.lengths.min())  # tokens that every prompt has
         self.vocab_size = stepper.vocab_size
         self.end = -1 if request.end is None else request.end
         self.biased = any(c.biases for c in request.constraints)
@@ -51,12 +51,12 @@ class Frontier:
         )
         self._held = [c.start(context) for c in request.constraints]
         self._state = stepper.start(len(self.items))
-        self._raw: Tensor | None = None  # what the model said last, (N, V); None: only its best were asked for,
-        self._asked: tuple[Tensor, State] | None = None  # of these tokens after this state
+        self._raw: Tensor | None = None  # the model's last log-probabilities (N, V); None after `step_best`,
+        self._asked: tuple[Tensor, State] | None = None  # which was called with these
         self._on_cpu = torch.device(stepper.device).type == "cpu"
 
     def begin(self, copies: int = 1) -> tuple[Tensor, int]:
-        """Read the start token and what every prompt has, then make `copies` rows of each.
+        """Feed the start token and the tokens that every prompt has, then make `copies` rows of each item.
 
         Returns the first log-probabilities, (B·copies, V), and their position.
         """
@@ -69,17 +69,17 @@ class Frontier:
         return log_probs, self._first
 
     def begin_best(self, k: int, whole: bool) -> tuple[tuple[np.ndarray, np.ndarray], int]:
-        """As `begin`, but only the `k` best of each row, as `feed_best` has them."""
+        """As `begin`, but only the `k` best tokens of each row, as in `feed_best`."""
         tokens, advance = self._read_prompts()
         return self.feed_best(tokens, k, whole, advance), self._first
 
     def _read_prompts(self) -> tuple[np.ndarray, bool]:
-        """Read the start token and what every prompt has, but for the last of it. Returns that, and whether it is a
-        prompt's."""
+        """Feed all but the last of the start token and the tokens that every prompt has. Returns the last, (B,), and
+        whether it is of a prompt."""
         start = self.request.start
         opening = [] if start is None else [(-1, np.full(len(self.items), start))]
         opening += [(position, self.request.prompts[:, position]) for position in range(self._first)]
-        for position, tokens in opening:  # without a start token every prompt has one
+        for position, tokens in opening:  # not empty: without a start token no prompt is
             if position >= 0:
                 self.check_prompt(position, np.arange(len(tokens)), tokens)
             if position < self._first - 1:
@@ -87,7 +87,7 @@ class Frontier:
         return tokens, position >= 0
 
     def feed(self, tokens: np.ndarray, advance: bool = True) -> Tensor:
-        """Give each row its token, (N,). The log-probabilities of the next, constrained: (N, V)."""
+        """Give each row its token, (N,). Returns the constrained log-probabilities of the next: (N, V)."""
         given = self._tensor(tokens)
         if advance:
             self._advance(given)
@@ -96,26 +96,25 @@ class Frontier:
     def feed_best(self, tokens: np.ndarray, k: int, whole: bool, advance: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """As `feed`, but only the `k` best of each row: log-probabilities and tokens, (N, k) each, best first.
 
-        Unless the `whole` row is wanted too, where the model has a shorter way to the best, and the constraints only
-        forbid the same tokens in all rows, the others never exist, and `model_says` has nothing to look at; but nothing
-        is added to what is found either.
+        If the stepper has `step_best`, the constraints only forbid the same tokens in all rows, and the `whole` row is
+        not needed, the other log-probabilities are never computed, and `model_says` cannot be called.
         """
         given = self._tensor(tokens)
         if advance:
             self._advance(given)
         step_best, never = None if whole else getattr(self.stepper, "step_best", None), self._bans()
-        found = None if step_best is None or never is None else step_best(given, self._state, k, never)
-        if found is None:
+        best = None if step_best is None or never is None else step_best(given, self._state, k, never)
+        if best is None:
             return topk(self._constrained(given), k)
         self._raw, self._asked = None, (given, self._state)
-        values, index, self._state = found
+        values, index, self._state = best
         return on_host(values), on_host(index)
 
     def _advance(self, given: Tensor) -> None:
         self._held = [c.advance(held, given) for c, held in zip(self.request.constraints, self._held, strict=True)]
 
     def _bans(self) -> list[int] | None:
-        """The tokens that the constraints forbid in every row, if they do no more now."""
+        """The tokens that the constraints forbid in every row; None if they do anything else."""
         every = [c.bans(held) for c, held in zip(self.request.constraints, self._held, strict=True)]
         return None if any(bans is None for bans in every) else [token for bans in every for token in bans or ()]
 
@@ -148,12 +147,12 @@ class Frontier:
         self.items = self.items[rows]
 
     def model_says(self, tokens: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """The model's log-probabilities, before constraints, of `tokens` (M,) in `rows` (M,), by default one a row."""
+        """The log-probabilities without constraints of `tokens` (M,) in `rows` (M,); default: one token of each row."""
         assert self._raw is not None
         return pick(self._raw, tokens, rows)
 
     def check_prompt(self, position: int, rows: np.ndarray, tokens: np.ndarray) -> None:
-        """Refuse a prompt that breaks a constraint which binds it, before its tokens (M,) go to rows `rows` (M,)."""
+        """Raise if tokens (M,) of prompts, for rows `rows` (M,), break a constraint that binds prompts."""
         for constraint, held in zip(self.request.constraints, self._held, strict=True):
             if not constraint.binds_prompt:
                 continue
@@ -167,7 +166,7 @@ class Frontier:
                 )
 
     def explain(self, row: int, position: int) -> ValueError:
-        """The error for a row that has no token to go on with."""
+        """The error for a row without a possible token."""
         if self._raw is None:
             assert self._asked is not None
             self._raw = self.stepper.step(*self._asked)[0]
@@ -178,7 +177,7 @@ class Frontier:
         left = int((one > NEVER).sum())
         if left == 0:
             return ValueError(f"the step function gave no token a probability {where}")
-        told = [f"the model allows {left} tokens"]
+        parts = [f"the model allows {left} tokens"]
         at = self._tensor(np.array([row]))
         for constraint, held in zip(self.request.constraints, self._held, strict=True):
             constraint.apply(one, select_rows(held, at, constraint.rows))
@@ -186,12 +185,12 @@ class Frontier:
                 return ValueError(f"{constraint!r} made a NaN {where}")
             after = int((one > NEVER).sum())
             if after != left:
-                told.append(f"{constraint!r} leaves {after or 'none'}")
+                parts.append(f"{constraint!r} leaves {after or 'none'}")
             left = after
             if left == 0:
                 break
         return ConstraintError(
-            f"the constraints cannot be met {where}: {', '.join(told)}. Relax one, or search with a wider beam"
+            f"the constraints cannot be met {where}: {', '.join(parts)}. Relax one, or search with a wider beam"
         )
 
     def _tensor(self, values: np.ndarray) -> Tensor:
@@ -200,7 +199,7 @@ class Frontier:
 
 
 def _check_mass(log_probs: Tensor) -> None:
-    """Refuse scores that are no log-probabilities. (Less than 1 in all may be: models that leave something out.)"""
+    """Raise if values are not log-probabilities. (A sum below 1 is allowed: some models omit tokens.)"""
     mass = on_host(log_probs.logsumexp(-1))
     if (mass > 0.01).any():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a search gives back."""
+"""Results of a search: hypotheses, and single tokens of a stream."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One sequence found, without its prompt.
+    """A sequence found by a search, without its prompt.
 
-    `tokens` ends with the end token if the sequence is `finished`; `token_log_probs` are the model's log-probabilities
-    of these tokens, one each, and `log_prob` is their sum. `score` is what the search ranks by: `log_prob`, with
-    whatever constraints added to it, normalised by length.
+    `tokens` ends with the end token if the sequence is `finished`. `token_log_probs` are the model's log-probabilities
+    of these tokens, and `log_prob` is their sum. `score` is what the search ranks by: `log_prob`, plus what constraints
+    added, normalised by length.
 
     >>> h = Hypothesis((4, 7, 2), -3.0, -1.0, (-1.0, -1.5, -0.5), True)
     >>> h.tokens, h.score
@@ -27,9 +27,9 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Chosen:
-    """One token of a stream: the `copy`-th sample (0 unless several are drawn) of prompt `item` goes on with `token`.
+    """One token of a stream: the next one of sample number `copy` (0 unless there are several) of prompt `item`.
 
-    `last` says that this sequence ends here, by its end token or at its length limit.
+    `last`: the sequence ends here, by its end token or at the length limit.
 
     >>> Chosen(item=0, copy=0, token=42, log_prob=-0.7, last=False).token
     42

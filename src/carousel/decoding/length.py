@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class LengthNorm(Protocol):
-    """Total log-probability and length to score. At equal totals, a longer sequence must not score lower.
+    """Score from total log-probability and length. With equal totals, a longer sequence must not score lower.
 
     Totals and lengths are numbers or arrays of one shape.
     """
@@ -58,7 +58,7 @@ class GNMT:
 
 
 class Unnormalised:
-    """The total log-probability itself: the most probable sequence, which tends to be a short one.
+    """The total log-probability: ranks by probability, which favours short sequences.
 
     >>> Unnormalised().score(-6.0, 4)
     -6.0

@@ -1,4 +1,4 @@
-"""The shape of a poem: how many lines, how long, and what stands between them."""
+"""Verse patterns: number and length of lines, and the punctuation between them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pattern:
-    """So many `lines` of `length` characters (a number, or one for each line), with `punctuation` after them in turn.
+    """`lines` lines of `length` characters (a number, or one for each line), with `punctuation` after them in turn.
 
-    A line's punctuation is a string of marks, "" for none; with fewer than there are lines, they come round again.
+    The punctuation of a line is a string of marks, "" for none; if there are fewer than lines, they repeat.
 
     >>> Pattern(2, 3).layout()
     '○○○，○○○。'
@@ -50,11 +50,11 @@ class Pattern:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many characters each line has."""
+        """The number of characters of each line."""
         return (self.length,) * self.lines if isinstance(self.length, int) else tuple(self.length)
 
     def places(self) -> list[tuple[int, str | None]]:
-        """Every place in order: the line it is in, from 0, and the mark that stands there, None for a character."""
+        """Every place in order: its line, from 0, and its mark, None for a character."""
         return [
             (line, mark)
             for line, length in enumerate(self.lengths)
@@ -67,7 +67,7 @@ class Pattern:
         return [ends[line] for line in range(self.lines)]
 
     def layout(self) -> str:
-        """The form as one sees it, ○ for a character."""
+        """The pattern as text, ○ for a character."""
         return "".join(mark or "○" for _, mark in self.places())
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-"""Random numbers that belong to a sequence, not to its batch.
+"""Random numbers that do not depend on the batch.
 
-Each is a function of (seed, item, copy, position) and of nothing else: the same on every machine and device, whatever
-else is in the batch and however a file was cut into batches. The function is SplitMix64 (Steele et al., 2014).
+Each is a function of (seed, item, copy, position) only: the same on every machine and device, and for every division of
+a file into batches. The function is SplitMix64 (Steele et al., 2014).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK = 64  # positions drawn at once, so that a step costs one look-up
+_BLOCK = 64  # positions computed at once, so that a step costs one look-up
 
 
 def mix(z: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser on uint64 of any shape: every bit of `z` moves half of the bits of the result.
+    """SplitMix64's finaliser on uint64 of any shape: each bit of `z` changes half of the bits of the result.
 
     >>> mix(np.array([1234567], np.uint64) + _GAMMA)       # the generator's published first number for this seed
     array([6457827717110365317], dtype=uint64)
@@ -36,7 +36,7 @@ def uniforms(keys: np.ndarray, first: int, count: int) -> np.ndarray:
 
 
 def read_seed(seed: int | torch.Generator | None) -> int:
-    """A seed as a number: itself, or one drawn from a torch generator, by default torch's own.
+    """A seed as a number: itself, or one drawn from a torch generator, by default the global one.
 
     >>> read_seed(3), read_seed(torch.Generator().manual_seed(0)) == read_seed(torch.Generator().manual_seed(0))
     (3, True)
@@ -52,7 +52,7 @@ def read_seed(seed: int | torch.Generator | None) -> int:
 
 
 class Uniforms:
-    """One number a row and position: `rng.at(t)` is (N,), for rows that can be selected as a state can.
+    """One number for each row and position: `rng.at(t)` is (N,). Rows can be selected like those of a state.
 
     >>> rng = Uniforms(0, items=np.array([5, 6]), copies=np.array([0, 0]))
     >>> alone = Uniforms(0, items=np.array([6]), copies=np.array([0]))

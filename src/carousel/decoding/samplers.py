@@ -1,7 +1,7 @@
-"""Samplers: what the next token may be drawn from. They compose: each narrows or reshapes what the one before left.
+"""Samplers: the distribution that the next token is sampled from. Each transforms the result of the previous one.
 
-Each takes the whole batch at once. The draw itself uses the number that `noise` gives each row. On a CPU a chain of the
-samplers below and its draw are one native call (`csrc/search/sample.hpp`), which chooses what these would, to rounding.
+Each processes the whole batch. The random numbers come from `rng`. On a CPU a chain of the samplers below and the draw
+are one native call (`csrc/search/sample.hpp`), with the same result up to rounding.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LOWEST = np.float32(-1e38)
 
 @dataclass(slots=True)
 class Candidates:
-    """The tokens still in the draw, one line a row, each with the weight exp(scale · value).
+    """The tokens that can be sampled, for each row, with weights exp(scale · value).
 
-    `values` (N, C) are log-probabilities, -inf for a token that is out of the draw. `tokens` (N, C) says whose they
-    are, best first; None: those of the whole vocabulary, in its order. With `even`, what is in weighs the same.
+    `values` (N, C) are log-probabilities, -inf for an excluded token. `tokens` (N, C) are their tokens, best first;
+    None: the whole vocabulary in its order. With `even`, all weights are equal.
 
     >>> c = Candidates.all(torch.tensor([[0.1, 0.6, 0.3]]).log()).narrow(2)
     >>> c.tokens
@@ -57,12 +57,12 @@ class Candidates:
         return on_host(self.values) if isinstance(self.values, Tensor) else self.values
 
     def weights(self) -> np.ndarray:
-        """Unnormalised probabilities, the best of each row at 1, shaped like `values`."""
+        """Unnormalised probabilities, 1 for the best of each row, shaped like `values`."""
         values = self.on_host()
         return self.weigh(values, values.max(-1, keepdims=True) if self.tokens is None else values[:, :1])
 
     def weigh(self, values: np.ndarray, top: np.ndarray) -> np.ndarray:
-        """What `values` (N, C) weigh if each row's best is `top` (N, 1); 0 throughout if that is -inf."""
+        """The weights of `values` (N, C) if the best of each row is `top` (N, 1); all 0 if that is -inf."""
         if self.even:
             return np.where(np.isnan(values), values, values > NEVER)
         shifted = values - np.maximum(top, _LOWEST)
@@ -72,7 +72,7 @@ class Candidates:
 
 
 class Sampler(Protocol):
-    """Narrows or reshapes a draw."""
+    """A transformation of the distribution that the next token is sampled from."""
 
     def check(self, vocab_size: int) -> None: ...
 
@@ -80,7 +80,7 @@ class Sampler(Protocol):
 
 
 class Temperature:
-    """Probabilities to the power 1/t, t > 0: below 1 surer, above 1 bolder.
+    """Softmax temperature t > 0: probabilities to the power 1/t; lower is more deterministic.
 
     >>> w = Temperature(0.5)(Candidates.all(torch.tensor([[0.8, 0.2]]).log())).weights()
     >>> (w / w.sum()).round(4)                             # 0.8² : 0.2²
@@ -131,7 +131,7 @@ class TopK:
 
 
 class RandomK(TopK):
-    """The k most probable tokens, each as likely as the others.
+    """The k most probable tokens, with equal probabilities.
 
     >>> c = RandomK(2)(Candidates.all(torch.tensor([[0.1, 0.6, 0.3]]).log()))
     >>> c.tokens, c.weights()
@@ -164,13 +164,13 @@ class TopP:
         if self.p == 1:
             return candidates
         values, tokens = candidates.on_host(), candidates.tokens
-        # Values alone sort much faster than with their places, and the last value kept tells the rest.
+        # Sorting values without indices is much faster, and the last value kept determines the rest.
         falling = values if tokens is not None else np.sort(values, axis=-1)[:, ::-1]
         last, _ = _locate(candidates.weigh(falling, falling[:, :1]), np.full(len(values), self.p), reach=True)
         bar = falling[np.arange(len(values)), last][:, None]
         out = values < bar
         surplus = (~out).sum(-1) - (last + 1)
-        if surplus.any():  # equals at the bar: the lower tokens stay
+        if surplus.any():  # ties at the bar: the lower tokens stay
             equal = values == bar
             out |= equal & (equal.cumsum(-1) > (equal.sum(-1) - surplus)[:, None])
         kept = values.copy()
@@ -181,7 +181,7 @@ class TopP:
         return f"TopP({self.p})"
 
 
-_NATIVE: dict[type, tuple[str, str]] = {  # the kernels' name, and which of its numbers they need
+_NATIVE: dict[type, tuple[str, str]] = {  # name in the kernels, attribute with its parameter
     Temperature: ("temperature", "t"),
     TopK: ("top_k", "k"),
     RandomK: ("random_k", "k"),
@@ -190,14 +190,14 @@ _NATIVE: dict[type, tuple[str, str]] = {  # the kernels' name, and which of its 
 
 
 def native_chooser(samplers: Sequence[Sampler]) -> Chooser | None:
-    """The chain as one native call; None if a sampler is not of this file.
+    """The chain as one native call; None if one of the samplers is not of this module.
 
     >>> native_chooser([Temperature(0.5), TopK(2)]) is None, native_chooser([lambda candidates: candidates]) is None
     (False, True)
     """
     chain: list[tuple[str, float]] = []
     for sampler in samplers:
-        known = _NATIVE.get(type(sampler))  # exactly: a class derived from one of these may do something else
+        known = _NATIVE.get(type(sampler))  # the exact type: a derived class may behave differently
         if known is None:
             return None
         name, number = known
@@ -206,9 +206,9 @@ def native_chooser(samplers: Sequence[Sampler]) -> Chooser | None:
 
 
 def draw(candidates: Candidates, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One token a row, where `u` (N,), uniform in [0, 1), falls among the candidates' cumulated weights.
+    """One token for each row: where `u` (N,), uniform in [0, 1), falls among the cumulative weights.
 
-    Returns, (N,) each, the tokens, their values, and whether there was anything to draw from.
+    Returns, (N,) each, the tokens, their values, and whether there was a token to sample.
 
     >>> draw(Candidates.all(torch.tensor([[0.1, 0.6, 0.3]] * 3).log()), np.array([0.05, 0.5, 0.95]))[0]
     array([0, 1, 2])

@@ -1,4 +1,4 @@
-"""Strategies that take one path: at each step one token a row, and no way back."""
+"""Greedy search and sampling: one token for each row at each step, without alternatives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tree import COMPLETED, LIVE, BeamTree
 
 
 class Greedy:
-    """The most probable token at every step; among equals the lower number.
+    """The most probable token at every step; ties go to the lower token.
 
     >>> from carousel.decoding import StepFunction, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
@@ -42,16 +42,16 @@ class Greedy:
 
 
 class Sample:
-    """A token drawn from the model's distribution, as `samplers` shape it in turn: `Sample(Temperature(2), TopK(9))`.
+    """Sampling from the model's distribution, transformed by `samplers` in turn: `Sample(Temperature(2), TopK(9))`.
 
-    `copies` are drawn for each item, in the result in the order drawn. A draw depends on the search's seed, the item's
-    number, the copy and the position, not on the batch.
+    `copies` samples for each item, in the order sampled. A sample depends on the seed, the number of the item, the copy
+    and the position, not on the batch.
 
     >>> from carousel.decoding import StepFunction, TopK, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
     >>> lm = StepFunction(lambda tokens, state: (table[tokens], state), 3)
-    >>> drawn = search(lm, 1, Sample(TopK(2), copies=3), start=2, end=0, max_length=5, seed=4)
-    >>> [h.tokens for h in drawn[0]]
+    >>> samples = search(lm, 1, Sample(TopK(2), copies=3), start=2, end=0, max_length=5, seed=4)
+    >>> [h.tokens for h in samples[0]]
     [(1, 1, 0), (0,), (1, 1, 0)]
     """
 
@@ -77,7 +77,7 @@ class Sample:
 
 
 class Chooser(Protocol):
-    """Picks a token a row of (N, V) log-probabilities at `position`: tokens, their values, whether there was one."""
+    """Chooses a token for each row of (N, V) log-probabilities: tokens, their values, whether there was one."""
 
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 
@@ -117,16 +117,16 @@ class _Sampled:
 
 
 def extend(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
-    """Extend every row by the chooser's token until its end. A row that has ended leaves the batch at once."""
+    """Extend every row by the chooser's token until its end. A row that has ended leaves the batch."""
     request = frontier.request
     log_probs, first = frontier.begin(copies)
     n = len(frontier.items)
     prompts, prompt_lengths = request.prompts[frontier.items], request.lengths[frontier.items]
     longest = int(prompt_lengths.max())
-    alive = np.arange(n)  # which sequence each row is
+    alive = np.arange(n)  # the sequence of each row
     backpointers, parents = Backpointers(), None
     end_step, end_row, finished = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
-    extra = np.zeros(n)  # what constraints added
+    extra = np.zeros(n)  # added by constraints
     recorder = None if request.record is None else _TreeRecorder(request.record, frontier)
 
     for position in range(first, request.max_length):
@@ -178,7 +178,7 @@ def extend(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
 
 
 class _TreeRecorder:
-    """Draws a walk into a tree."""
+    """Records greedy search or sampling as a tree."""
 
     def __init__(self, tree: BeamTree, frontier: Frontier):
         self.tree = tree

@@ -1,4 +1,4 @@
-"""The two ways to call a search: all at once, or token by token."""
+"""`search` and `stream`: check the arguments, then run a strategy."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def search(
     record: BeamTree | None = None,
     tokens: Sequence[str] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Continue each prompt by a strategy; the hypotheses of each, best first.
+    """Continue each prompt by a strategy; returns the hypotheses of each, best first.
 
-    `prompts` are lists of tokens, of any lengths, or how many sequences begin without one. They are read, not scored,
-    and are no part of the result. `start` is read before them; without it no prompt may be empty. `end` completes a
-    sequence (None: nothing does). `max_length` is the most tokens that a sequence may have, its prompt and the end
-    token counted, `start` not.
+    `prompts` are lists of tokens, of any lengths, or the number of sequences without prompts. They are not scored and
+    not part of the result. `start` precedes them; without it no prompt may be empty. `end` completes a sequence (None:
+    no token does). `max_length` is the maximum number of tokens of a sequence, prompt and end token included, `start`
+    not.
 
     `strategy` is `Greedy()` (the default), `Sample(...)`, `Beam(...)` or `Exhaustive(...)`. `seed` is for `Sample`: a
-    number, or a torch generator from which one is drawn (None: torch's own). What is drawn for a prompt depends on the
-    seed and on its number in `items`, by default 0, 1, 2 …, and not on the batch: a file cut into batches gives the
-    same whatever the cut, if each line keeps its number. `record` takes down the tree of the search. `tokens` are the
+    number, or a torch generator from which one is drawn (None: the global one). The samples of a prompt depend on the
+    seed and on its number in `items`, by default 0, 1, 2 …, not on the batch: a file can be divided into batches in any
+    way, if each line keeps its number. `record` records the tree of the search. `tokens` are the
     texts of the tokens, for constraints that need them (`SearchContext.tokens`).
 
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
@@ -77,10 +77,10 @@ def stream(
     record: BeamTree | None = None,
     tokens: Sequence[str] | None = None,
 ) -> Iterator[Chosen]:
-    """Continue each prompt as `search` does, and give every token as soon as it is settled.
+    """Continue each prompt as `search` does, and yield every token as soon as it is final.
 
-    The tokens of several prompts come interleaved. Beam and exhaustive search settle nothing before they are done, then
-    give each prompt's best hypothesis.
+    The tokens of several prompts are interleaved. Beam and exhaustive search yield the best hypothesis of each prompt
+    at their end.
 
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
     >>> from carousel.decoding import StepFunction
@@ -111,7 +111,7 @@ def _run(
     tokens: Sequence[str] | None,
     streaming: bool,
 ) -> Run:
-    """Check everything, then let the strategy run."""
+    """Check the arguments and run the strategy."""
     strategy = Greedy() if strategy is None else strategy
     vocab_size = stepper.vocab_size
     for name, token in (("start", start), ("end", end)):
@@ -152,7 +152,7 @@ def _read_prompts(prompts: Any, start: int | None, max_length: int, vocab_size: 
         prompts = [()] * int(prompts)
     lists = [list(one) for one in (prompts.tolist() if isinstance(prompts, torch.Tensor) else prompts)]
     if not lists:
-        raise ValueError("prompts is empty; there is nothing to continue")
+        raise ValueError("prompts is empty; give at least one")
     for k, one in enumerate(lists):
         if not one and start is None:
             raise ValueError(f"prompts[{k}] is empty, and there is no start token to begin with")

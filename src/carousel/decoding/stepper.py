@@ -1,7 +1,6 @@
-"""What a search needs of a model: a state to start from, one step, and a way to pick rows of the state.
+"""The interface between a search and a model: an initial state, one step, and selection of rows of the state.
 
-A row is one sequence in the making. Language models, encoder–decoders and ensembles all look like this to a search, and
-this is all it knows of them.
+A row is one unfinished sequence. Language models, encoder–decoders and ensembles all implement this interface.
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-State = Any  # tensors in tuples, lists and dicts, as deep as the model likes
+State = Any  # tensors in tuples, lists and dicts, nested to any depth
 
 
 class Stepper(Protocol):
-    """A model as a search sees it.
+    """A model in a search.
 
-    `vocab_size` is V, and `device` is where the tokens go. `start(items)` gives the state before any token, with one
-    row for each of `items` sequences; `step(tokens, state)` reads one token a row, (N,), and gives the
-    log-probabilities of the next, (N, V), with the new state; `select(state, rows)` gives the state whose row j is row
-    `rows[j]` of `state`, where a row may be picked more than once or not at all.
+    `vocab_size` is V, and `device` is that of the tokens. `start(items)` returns the state before any token, with one
+    row for each of `items` sequences; `step(tokens, state)` reads one token for each row, (N,), and returns the
+    log-probabilities of the next, (N, V), with the new state; `select(state, rows)` returns the state whose row j is
+    row `rows[j]` of `state`, where a row may be selected more than once or not at all.
 
     A row must not depend on the other rows, and `step` must not change the state it was given.
 
-    A stepper may also have `step_best(tokens, state, k, never)`, for models that find the best faster than all: of each
-    row the `k` best log-probabilities and their tokens, (N, k) each, best first and among equals the lower token first,
-    none of the tokens `never` (their values -inf where fewer than k are left, NaN where a log-probability is NaN), and
-    the new state. It gives None if it has no advantage over `step`.
+    A stepper may also have `step_best(tokens, state, k, never)`, if that is faster than `step`: the `k` highest
+    log-probabilities of each row and their tokens, (N, k) each, best first and ties by the lower token, without the
+    tokens `never` (-inf where fewer than k are left, NaN where a log-probability is NaN), and the new state. It returns
+    None if it has no advantage over `step`.
     """
 
     @property
@@ -47,10 +46,10 @@ class Stepper(Protocol):
 class StepFunction:
     """A `Stepper` from functions.
 
-    `step(tokens (N,), state)` returns `(log_probs (N, V), state)` and `start(items)` the first state (None without
-    one). `rows` says which dimension counts the rows: one number for every tensor of the state, or the state's own
-    structure with a number for each tensor. None there marks a tensor that all rows share. A recurrent state
-    (layers, N, H) has its rows in 1, an attention memory (N, S, E) in 0.
+    `step(tokens (N,), state)` returns `(log_probs (N, V), state)` and `start(items)` the initial state (None without
+    one). `rows` is the dimension that counts rows: one number for every tensor of the state, or a structure like the
+    state's with a number for each tensor, None for a tensor that all rows share. It is 1 for a recurrent state
+    (layers, N, H), 0 for an attention memory (N, S, E).
 
     >>> lstm, out = torch.nn.LSTM(8, 8), torch.nn.Linear(8, 5)
     >>> words = torch.nn.Embedding(5, 8)
@@ -91,7 +90,7 @@ class StepFunction:
 
 
 class Ensemble:
-    """Several steppers over one vocabulary as one: the mean of their probabilities at every step.
+    """Several steppers with one vocabulary: the mean of their probabilities at every step.
 
     >>> heads, tails = torch.tensor([0.9, 0.1]).log(), torch.tensor([0.3, 0.7]).log()
     >>> one, two = (StepFunction(lambda t, s, x=x: (x.expand(len(t), 2), s), 2) for x in (heads, tails))
@@ -127,10 +126,10 @@ class Ensemble:
 
 
 def select_rows(state: State, rows: Tensor, dim: Any = 0) -> State:
-    """`state` with its rows picked by `rows` (M,), in order and with repeats.
+    """`state` with its rows selected by `rows` (M,), in order and with repeats.
 
-    `dim` is the dimension that counts rows: an int for every tensor, or a structure like the state's, where None marks
-    what all rows share.
+    `dim` is the dimension that counts rows: an int for every tensor, or a structure like the state's, None for a tensor
+    that all rows share.
 
     >>> h, memory = torch.arange(3.0).reshape(1, 3, 1), torch.arange(6.0).reshape(3, 2)
     >>> h, memory = select_rows((h, memory), torch.tensor([2, 0]), (1, 0))

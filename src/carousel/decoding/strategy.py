@@ -1,4 +1,4 @@
-"""What a strategy is: a way of going through a frontier."""
+"""The interface of search strategies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .hypothesis import Hypothesis
 
 
 class Choice(NamedTuple):
-    """Tokens settled at one step, (M,) each."""
+    """Tokens that are final after one step, (M,) each."""
 
     items: np.ndarray
     copies: np.ndarray
@@ -25,17 +25,17 @@ Run = Generator[Choice, None, list[list[Hypothesis]]]
 
 
 class Strategy(Protocol):
-    """A way to search. `run` yields choices as they are settled and returns the hypotheses of each item, best first."""
+    """A search strategy. `run` yields final choices if streaming, and returns hypotheses for each item, best first."""
 
     def check(self, vocab_size: int) -> None:
-        """Refuse a vocabulary that the strategy cannot work on."""
+        """Raise if the vocabulary is too small."""
 
     def run(self, frontier: Frontier) -> Run: ...
 
 
-def settle(found: list[list[Hypothesis]]) -> Choice:
-    """All tokens of each item's best hypothesis, for strategies that settle nothing before the end."""
-    tokens = [(item, h.tokens, h.token_log_probs) for item, (h, *_) in enumerate(found)]
+def settle(hypotheses: list[list[Hypothesis]]) -> Choice:
+    """All tokens of the best hypothesis of each item, for strategies whose choices are final at the end."""
+    tokens = [(item, h.tokens, h.token_log_probs) for item, (h, *_) in enumerate(hypotheses)]
     counts = [len(t) for _, t, _ in tokens]
     last = np.zeros(sum(counts), bool)
     last[np.cumsum(counts) - 1] = True

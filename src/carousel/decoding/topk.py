@@ -1,7 +1,7 @@
-"""The k best of each row, best first; among equals the lower index.
+"""The k largest values of each row, largest first; ties in the order of the index.
 
-On a CPU the rows are searched with numpy, whose argmax is several times faster than torch's, and `_screen` spares a
-batch most of what `torch.topk` would sort.
+On a CPU the rows are searched with numpy, whose argmax is several times faster than torch's, and `_screen` avoids most
+of the sorting of `torch.topk`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from ..masks import row_positions
 from .constraint import NEVER
 
-_SCREEN_FROM = 20_000  # elements; below, one call of torch.topk is quicker than several of numpy
+_SCREEN_FROM = 20_000  # elements; below that, one call of torch.topk is faster than several of numpy
 
 
 def on_host(values: Tensor) -> np.ndarray:
@@ -28,7 +28,7 @@ def on_host(values: Tensor) -> np.ndarray:
 
 
 def pick(log_probs: Tensor, tokens: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-    """The values (M,) of (N, V) at `tokens` (M,) in `rows` (M,), by default one a row.
+    """The values (M,) of (N, V) at `tokens` (M,) in `rows` (M,); default: one token of each row.
 
     >>> pick(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0]))
     array([2., 3.], dtype=float32)
@@ -40,7 +40,7 @@ def pick(log_probs: Tensor, tokens: np.ndarray, rows: np.ndarray | None = None) 
 
 
 def top1(log_probs: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The best value and its index in each row of (N, V): two (N,) arrays. A NaN counts as the best.
+    """The largest value and its index in each row of (N, V): two (N,) arrays. NaN counts as the largest.
 
     >>> top1(torch.tensor([[0.1, 0.7, 0.7]]))
     (array([0.7], dtype=float32), array([1]))
@@ -54,7 +54,7 @@ def top1(log_probs: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def topk(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` best values and their indices in each row of (N, V): two (N, k) arrays, best first. NaN comes first.
+    """The `k` largest values and their indices in each row of (N, V): two (N, k) arrays, largest first, NaN before them.
 
     >>> values, index = topk(torch.tensor([[0.1, 0.3, 0.2, 0.3, 0.1]]), 3)
     >>> index
@@ -63,7 +63,7 @@ def topk(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
     n, size = log_probs.shape
     if n > 1 and n * size >= _SCREEN_FROM and 8 * k <= size and log_probs.is_cpu:
         return _screen(on_host(log_probs), k)
-    # One more than asked for shows whether the last place is shared; topk does not say which of equals it takes.
+    # One more than k shows whether the last place is a tie; torch.topk does not specify the order of ties.
     top, places = log_probs.topk(min(k + 1, size), dim=-1)
     values, index = on_host(top), on_host(places)
     equal = values[:, 1:] == values[:, :-1]
@@ -77,7 +77,7 @@ def topk(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def take_columns(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
-    """Of each array (n, W) the columns `order` (n, C), each row its own: np.take_along_axis for several arrays, faster.
+    """Columns `order` (n, C) of each array (n, W), row by row: np.take_along_axis for several arrays, but faster.
 
     >>> take_columns(np.array([[1, 0], [2, 2]]), np.array([[5, 6, 7], [8, 9, 10]]))
     [array([[ 6,  5],
@@ -89,12 +89,12 @@ def take_columns(order: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def _falling(rows: np.ndarray, k: int) -> np.ndarray:
-    """The places of the first `k` of each row (N, V), sorted: (N, k). NaN first, equals by their index."""
+    """The indices of the `k` largest of each row (N, V), sorted: (N, k). NaN first, ties by index."""
     return np.argsort(np.where(np.isnan(rows), NEVER, -rows), axis=-1, kind="stable")[:, :k]
 
 
 def _screen(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """`topk` for many rows: few elements of a row reach the k-th best of its blocks' maxima, and all the best do."""
+    """`topk` for many rows: only few elements reach the k-th largest of their row's block maxima, and the top k do."""
     n, size = rows.shape
     blocks = max(4 * k, int((size * k) ** 0.5))
     width = size // blocks
@@ -104,7 +104,7 @@ def _screen(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         order = _falling(rows, k)
         return np.take_along_axis(rows, order, -1), order
     bar = np.partition(peaks, blocks - k, axis=-1)[:, blocks - k]
-    reach = np.flatnonzero(rows >= np.maximum(bar, np.finfo(rows.dtype).min)[:, None])  # never what is forbidden
+    reach = np.flatnonzero(rows >= np.maximum(bar, np.finfo(rows.dtype).min)[:, None])  # excludes forbidden tokens
     row, column = np.divmod(reach, size)
     count = np.bincount(row, minlength=n)
     slot = row_positions(count)

@@ -1,4 +1,4 @@
-"""The beam as a tree, for looking at afterwards."""
+"""A search recorded as a tree."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PRUNED, LIVE, COMPLETED = "pruned", "live", "completed"
 class Node:
     """A token that a search considered after the path to `parent`.
 
-    `log_prob` is its own, `total` that of the path to it. Its `fate` is `live` (the search went on from it),
-    `completed` (the end token) or `pruned` (considered and dropped).
+    `log_prob` is its own, `total` that of the path to it. Its `fate` is `live` (extended), `completed` (the end token)
+    or `pruned`.
 
     >>> Node(parent=0, token=7, log_prob=-0.5, total=-1.5, fate="live").token
     7
@@ -29,10 +29,9 @@ class Node:
 
 
 class BeamTree:
-    """A record of one search, for its `record=`: for each item the nodes that were considered, in order.
+    """A record of one search, for its argument `record`: the nodes of each item, in the order considered.
 
-    Node 0 of an item is its root, the end of its prompt. Whatever the strategy, a search with a record is the same
-    search, only slower.
+    Node 0 of an item is its root, the end of its prompt. Recording slows a search down, but does not change it.
 
     >>> from carousel.decoding import Beam, StepFunction, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
@@ -54,7 +53,7 @@ class BeamTree:
         self._at: list[int] = []  # the node of each row
 
     def begin(self, items: int) -> None:
-        """Plant a root for each item, with one row each."""
+        """Create a root for each item, with one row each."""
         self.nodes = [[Node(-1, -1, 0.0, 0.0, LIVE)] for _ in range(items)]
         self._at = [0] * items
 
@@ -75,8 +74,8 @@ class BeamTree:
     ) -> None:
         """Add one step's candidates, (M,) each.
 
-        `parents` are rows of the step before, `fates` are words, and `forced` tokens come from the prompt and get no
-        node. Row j of the next step continues candidate `rows[j]`.
+        `parents` are rows of the previous step. `forced` tokens are of the prompt and have no node. Row j of the next
+        step continues candidate `rows[j]`.
         """
         grown = []
         columns = (items, parents, tokens, log_probs, totals, fates, forced)
