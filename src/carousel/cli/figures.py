@@ -1,4 +1,4 @@
-"""Pictures that a command makes on the side, one for each of a few lines."""
+"""Figures that a command writes beside its output, one for each of a few lines."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any
 
 import typer
 
-MOST = 50  # lines: who asks for a picture wants to look at it
+MOST = 50  # lines; more files than anyone looks at
 
 
 class Figures:
-    """What an option's FILE is to hold: the picture of the first line; that of the second goes beside it, as FILE-2.
+    """The figures of an option: that of the first line in its FILE, that of the second in FILE-2, and so on.
 
-    Nothing is drawn until all lines are done. Without a `path` nothing is drawn at all.
+    They are drawn after all lines are done. Without a `path` nothing is drawn.
     """
 
     def __init__(self, option: str, path: Path | None) -> None:
         from carousel.pictures.files import FORMATS
 
         self.option, self.path = option, path
-        self.made: dict[Path, Callable[[], Any]] = {}
+        self.figures: dict[Path, Callable[[], Any]] = {}
         if path is not None and path.suffix.lower() not in FORMATS:
             raise typer.BadParameter(f"{path}: a picture's name must end in {', '.join(FORMATS)}", param_hint=option)
 
     def add(self, number: int, draw: Callable[[], Any]) -> None:
-        """`draw` gives the picture of line `number`."""
+        """`draw` makes the figure of line `number`."""
         if self.path is None:
             return
-        if len(self.made) == MOST:
+        if len(self.figures) == MOST:
             raise ValueError(f"{self.option} is for at most {MOST} lines at a time; give fewer")
-        self.made[self.path if number == 1 else self.path.with_stem(f"{self.path.stem}-{number}")] = draw
+        self.figures[self.path if number == 1 else self.path.with_stem(f"{self.path.stem}-{number}")] = draw
 
     def write(self) -> None:
         from carousel.pictures import save
 
-        for path, draw in self.made.items():
+        for path, draw in self.figures.items():
             save(draw(), path)

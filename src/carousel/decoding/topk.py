@@ -54,7 +54,7 @@ def top1(log_probs: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def topk(log_probs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` largest values and their indices in each row of (N, V): two (N, k) arrays, largest first, NaN before them.
+    """The `k` largest values and their indices in each row of (N, V): two (N, k) arrays, largest first, NaN before all.
 
     >>> values, index = topk(torch.tensor([[0.1, 0.3, 0.2, 0.3, 0.1]]), 3)
     >>> index
