@@ -135,7 +135,7 @@ def test_one_line_is_enough(carousel, place):
         (place / "one.txt").write_text(text)
         args = ["one.txt", "--dev", "one.txt", "--layout", layout, "--out", layout, "--quiet"]
         assert carousel("train", "lm", *args, *SMALL)[0] == 0
-        assert carousel("generate", layout, "--length", 5)[0] == 0
+        assert carousel("generate", layout, "--max-length", 5)[0] == 0
 
 
 def test_a_line_of_ten_megabytes(carousel, place):

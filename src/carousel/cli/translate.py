@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,9 @@ from .errors import apart, keep_input
 from .generation_options import generation_options, with_seed
 from .use import RunArgument, lines_of, load
 
-OUTPUT = "Output"
+
+def _file(help: str) -> Any:
+    return typer.Option(metavar="FILE", help=help, rich_help_panel="Output")
 
 
 @generation_options
@@ -35,28 +37,15 @@ def translate(
         list[Path] | None,
         typer.Option("--with", metavar="RUN", help="Another run, whose probabilities are averaged; may be repeated."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write here.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[Path | None, _file("Write here.")] = None,
     alignment: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="For each token the place with the most attention, as pairs i-j (Pharaoh).",
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, _file("Pairs i-j of a token j and the source place i with most attention.")
     ] = None,
-    attention: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The attention as a picture: .png, .svg, .pdf.", rich_help_panel=OUTPUT),
-    ] = None,
-    tree: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The search tree as a picture; - prints it as text.", rich_help_panel=OUTPUT),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object for each line, with tokens and scores.",
-                           rich_help_panel=OUTPUT)
-    ] = False,
+    attention: Annotated[Path | None, _file("The attention as a picture: .png, .svg, .pdf.")] = None,
+    tree: Annotated[Path | None, _file("The search tree as a picture; - prints it as text.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, notes or seed on standard error.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Translate lines of text: by beam search, unless --temperature or another sampling option is given.
 
     An empty line stays empty, and one that is too long for the model is
@@ -75,71 +64,85 @@ def translate(
     carousel translate run texts.txt --constraint my.py:Rhyme       # a rule of your own
     echo "a man is sleeping ." | carousel translate run --attention a.png --tree -
     """
-    from .figures import Figures
-
-    if as_json and str(tree) == "-":
-        raise typer.BadParameter("a tree as text is not JSON; give a file, or omit --json", param_hint="--tree")
-    apart({"--out": out, "--alignment": alignment, "--attention": attention, "--tree": tree})
-    for name, path in (("--out", out), ("--alignment", alignment)):
-        keep_input(name, path, data, prefixes)
+    output = Output(data, out, alignment, attention, tree, as_json, quiet, config.num_return_sequences > 1)
+    output.check(prefixes)
     if prefixes is not None:
         if config.prefix:
             raise typer.BadParameter("one for all lines, or one for each; give one of the two", param_hint="--prefixes")
         config = replace(config, prefix=list(lines_of(prefixes, blank=True)))
-    shown = {
-        "attention": Figures("--attention", attention),
-        "tree": Figures("--tree", None if str(tree) == "-" else tree),
-    }
     model, *others = [load(folder, "translate") for folder in (run, *(ensemble or []))]
     if (attention or alignment) is not None and model.decoder.attention is None:
         raise ValueError(f"{run}: the model has no attention to show; train one with attention: additive")
-    resolved = replace(
-        config.resolve("translate"),
-        attention=alignment is not None or attention is not None or as_json,
-        tree=tree is not None,
-    )
-    translations = model.translations(
-        sources(data, model.settings.source_column), resolved, ensemble=others,
-        window=1 if data is None and sys.stdin.isatty() else 1024,
-    )  # fmt: skip
-    lines = _with_progress(with_seed(translations, resolved if quiet else config, resolved), data, quiet)
-    numbered = config.num_return_sequences > 1
-    _write(
-        lines, data, out, alignment, shown, numbered=numbered, text_tree=str(tree) == "-", as_json=as_json, quiet=quiet
-    )
+    resolved = replace(config.resolve("translate"), attention=output.needs_attention, tree=tree is not None)
+    lines = sources(data, model.settings.source_column)
+    window = 1 if data is None and sys.stdin.isatty() else 1024
+    translations = model.translations(lines, resolved, ensemble=others, window=window)
+    output.write(_with_progress(with_seed(translations, resolved if quiet else config, resolved), data, quiet))
 
 
-def _write(
-    translations: Iterator[Any], data: Path | None, out: Path | None, alignment: Path | None, shown: dict[str, Any], *,
-    numbered: bool, text_tree: bool, as_json: bool, quiet: bool,
-) -> None:  # fmt: skip
-    """Write translations as they come, and their pictures at the end."""
-    from carousel.report import replacing
+@dataclass
+class Output:
+    """Where and how the translations of `data` are written; the paths are those of the options."""
 
-    with ExitStack() as files:
-        file = files.enter_context(replacing(out)) if out is not None else None
-        links = files.enter_context(replacing(alignment)) if alignment is not None else None
-        for number, one in enumerate(translations, 1):
-            if one.note and not quiet:
-                typer.echo(f"{data or 'standard input'}:{number}: {one.note}", err=True)
-            if as_json:
-                typer.echo(json.dumps(one.as_dict(), ensure_ascii=False), file)
-            elif not numbered:
-                typer.echo(one.text, file)
-            else:
-                for each in one.sequences:
-                    typer.echo(f"{number}\t{each.score:.4f}\t{each.text}", file)
-            if links is not None:
-                typer.echo(" ".join(f"{i}-{j}" for i, j in one.alignment()), links)
-            if not one.source_tokens:
-                continue  # an empty line has no pictures
-            if text_tree:
-                typer.echo(one.tree, file)
-            shown["attention"].add(number, one.attention_picture)
-            if one.tree is not None:
-                shown["tree"].add(number, one.tree.picture)
-        for figures in shown.values():
-            figures.write()
+    data: Path | None
+    out: Path | None
+    alignment: Path | None
+    attention: Path | None
+    tree: Path | None
+    as_json: bool
+    quiet: bool
+    numbered: bool
+
+    def check(self, prefixes: Path | None) -> None:
+        """Refuse outputs that contradict each other, or that would replace an input."""
+        from .figures import Figures
+
+        if self.as_json and self.text_tree:
+            raise typer.BadParameter("a tree as text is not JSON; give a file, or omit --json", param_hint="--tree")
+        paths = {"--out": self.out, "--alignment": self.alignment, "--attention": self.attention, "--tree": self.tree}
+        apart(paths)
+        for name in ("--out", "--alignment"):
+            keep_input(name, paths[name], self.data, prefixes)
+        self.heat_maps = Figures("--attention", self.attention)
+        self.trees = Figures("--tree", None if self.text_tree else self.tree)
+
+    @property
+    def text_tree(self) -> bool:
+        return str(self.tree) == "-"
+
+    @property
+    def needs_attention(self) -> bool:
+        return self.as_json or self.alignment is not None or self.attention is not None
+
+    def write(self, translations: Iterator[Any]) -> None:
+        """Write translations as they come, and their figures at the end."""
+        from carousel.report import replacing
+
+        with ExitStack() as files:
+            file = files.enter_context(replacing(self.out)) if self.out is not None else None
+            links = files.enter_context(replacing(self.alignment)) if self.alignment is not None else None
+            for number, one in enumerate(translations, 1):
+                if one.note and not self.quiet:
+                    typer.echo(f"{self.data or 'standard input'}:{number}: {one.note}", err=True)
+                typer.echo(self.format(one, number), file)
+                if links is not None:
+                    typer.echo(" ".join(f"{i}-{j}" for i, j in one.alignment()), links)
+                if not one.source_tokens:
+                    continue  # an empty line has no figures
+                if self.text_tree:
+                    typer.echo(one.tree, file)
+                self.heat_maps.add(number, one.attention_picture)
+                if one.tree is not None:
+                    self.trees.add(number, one.tree.picture)
+            self.heat_maps.write()
+            self.trees.write()
+
+    def format(self, one: Any, number: int) -> str:
+        if self.as_json:
+            return json.dumps(one.as_dict(), ensure_ascii=False)
+        if not self.numbered:
+            return one.text
+        return "\n".join(f"{number}\t{each.score:.4f}\t{each.text}" for each in one.sequences)
 
 
 def sources(data: Path | None, column: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What can be done with a run: `carousel eval`, `score`, `generate`."""
+"""Commands that use a run: `carousel eval`, `score`, `generate`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from carousel.wording import an
 from .generation_options import dashed, generation_options, with_seed
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
-TITLES = {"confusion": "confusion: a row for what it is, a column for what was said"}
-MOST = 10  # classes in a table of confusions, and else mistakes in a list
+TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
+MOST = 10  # classes in a confusion matrix; with more classes, errors in a list
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
 def load(folder: Path, *tasks: str | None, what: str = "this command") -> Any:
-    """The model in a run directory; if tasks are named, it must be one of those, for which `what` is."""
+    """The model in a run directory; if tasks are named, `what` is for those only."""
     from carousel.training import Run, RunError
 
     kind, _ = Run(folder).settings()
@@ -57,31 +57,31 @@ def evaluate(
     if len(data) > model.files:
         few = "one file" if model.files == 1 else f"{model.files} files, or one with both"
         raise typer.BadParameter(f"{an(model.name)} model is evaluated on {few}; got {len(data)}", param_hint="DATA")
-    found = model.evaluate(*data, **options)
+    result = model.evaluate(*data, **options)
     if as_json:
-        typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **found}, ensure_ascii=False))
+        typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **result}, ensure_ascii=False))
         return
-    show(found)
+    show(result)
 
 
-def show(found: dict[str, Any]) -> None:
-    """Numbers one a line, then a table for each value that has rows and columns of its own."""
-    plain = {name.replace("_", " "): value for name, value in found.items() if not isinstance(value, dict | list)}
+def show(result: dict[str, Any]) -> None:
+    """One number on each line, then a table for each value with rows and columns."""
+    plain = {name.replace("_", " "): value for name, value in result.items() if not isinstance(value, dict | list)}
     width = max(map(len, plain))
     for name, value in plain.items():
         typer.echo(f"{name:{width}}  {value if isinstance(value, str) else _number(value)}")
-    for name, rows in found.items():
+    for name, rows in result.items():
         if name == "confusion" and len(rows) > MOST:
             _show_mistakes(rows)
         elif isinstance(rows, dict) and rows:
             columns = list(next(iter(rows.values())))
-            cells = [["", *columns], *([row, *map(_number, told.values())] for row, told in rows.items())]
+            cells = [["", *columns], *([row, *map(_number, values.values())] for row, values in rows.items())]
             widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
             typer.echo(f"\n{TITLES.get(name, name.replace('_', ' '))}")
             for first, *rest in cells:
                 padded = (f"{cell:>{w}}" for cell, w in zip(rest, widths[1:], strict=True))
                 typer.echo(f"  {first:{widths[0]}}  {'  '.join(padded)}")
-    for item in found.get("worst", []):
+    for item in result.get("worst", []):
         numbers = (f"{name} {_number(value)}" for name, value in item.items() if not isinstance(value, str))
         typer.echo(f"\n{'  '.join(numbers)}")
         for name, value in item.items():
@@ -90,13 +90,13 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _show_mistakes(confusion: dict[str, dict[str, int]]) -> None:
-    """What is most often taken for what, of a table too wide for a terminal."""
-    found = [(n, right, said) for right, row in confusion.items() for said, n in row.items() if n and said != right]
-    found.sort(key=lambda mistake: -mistake[0])
-    many = f"the {MOST} most frequent of {len(found):,} kinds; all with --json" if len(found) > MOST else "all kinds"
+    """The most frequent errors, for a confusion matrix too wide for a terminal."""
+    errors = [(n, gold, got) for gold, row in confusion.items() for got, n in row.items() if n and got != gold]
+    errors.sort(key=lambda error: -error[0])
+    many = f"the {MOST} most frequent of {len(errors):,} kinds; all with --json" if len(errors) > MOST else "all kinds"
     typer.echo(f"\nmistakes: {many}")
-    for n, right, said in found[:MOST]:
-        typer.echo(f"  {n:>7,}  {right} taken for {said}")
+    for n, gold, got in errors[:MOST]:
+        typer.echo(f"  {n:>7,}  {gold} taken for {got}")
 
 
 def _number(value: float) -> str:
@@ -106,12 +106,12 @@ def _number(value: float) -> str:
 def score(
     run: RunArgument,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Lines to score; without it, standard input.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Lines to score; default: standard input.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with every token.")] = False,
-    tokens: Annotated[bool, typer.Option("--tokens", help="One token a line, with its log-probability.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line, with every token.")] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="One token on each line, with its log-probability.")] = False,
 ) -> None:
-    """How probable a language model finds each line: log-probability, perplexity, line, separated by tabs.
+    """Log-probability and perplexity of each line by a language model, separated by tabs.
 
     \b
     carousel score run lines.txt > scores.tsv
@@ -121,21 +121,21 @@ def score(
     model = load(run, "lm")
     if not as_json:
         typer.echo("line\ttoken\tlog_prob" if tokens else "log_prob\ttokens\tperplexity\tline")
-    for number, found in enumerate(model.score(lines_of(data)), 1):
+    for number, line in enumerate(model.score(lines_of(data)), 1):
         if as_json:
-            pairs = [[t, round(p, 6)] for t, p in zip(found.tokens, found.log_probs, strict=True)]
-            said = {
-                "line": found.line,
-                "log_prob": round(found.total, 6),
-                "perplexity": found.perplexity,
+            pairs = [[t, round(p, 6)] for t, p in zip(line.tokens, line.log_probs, strict=True)]
+            values = {
+                "line": line.line,
+                "log_prob": round(line.total, 6),
+                "perplexity": line.perplexity,
                 "tokens": pairs,
             }
-            typer.echo(json.dumps(said, ensure_ascii=False))
+            typer.echo(json.dumps(values, ensure_ascii=False))
         elif tokens:
-            for token, log_prob in zip(found.tokens, found.log_probs, strict=True):
+            for token, log_prob in zip(line.tokens, line.log_probs, strict=True):
                 typer.echo(f"{number}\t{visible(token)}\t{log_prob:.4f}")
         else:
-            typer.echo(f"{found.total:.4f}\t{len(found.tokens)}\t{found.perplexity:.2f}\t{found.line}")
+            typer.echo(f"{line.total:.4f}\t{len(line.tokens)}\t{line.perplexity:.2f}\t{line.line}")
 
 
 @generation_options
@@ -180,7 +180,7 @@ def generate(
 
 
 def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
-    """The lines of a file, or of standard input; those of a file without the blank ones, unless `blank`."""
+    """The lines of a file, without blank ones unless `blank`; or of standard input."""
     if path is not None:
         from carousel.data import Lines, read_lines
 
@@ -193,7 +193,7 @@ def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
 
 
 def visible(token: str) -> str:
-    """A token in one cell of a table."""
+    """A token as one cell of a table."""
     return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -212,10 +212,11 @@ def constraints_of(
         rules.append(Length(config.min_length, limits))
     if any(prefixes):
         rules.append(Prefix(prefixes))
-    marks = {c: k for k, c in enumerate(vocabulary.tokens) if len(c) == 1 and _is_mark(c)}
-    rules += _verse(config, vocabulary, marks, banned)
-    if config.no_repeat_ngram_size is not None:
-        rules.append(NoRepeat(config.no_repeat_ngram_size, ignore=marks.values()))
+    if any((config.form, config.acrostic, config.rhyme, config.no_repeat_ngram_size)):
+        marks = {c: k for k, c in enumerate(vocabulary.tokens) if len(c) == 1 and _is_mark(c)}
+        rules += _verse(config, vocabulary, marks, banned)
+        if config.no_repeat_ngram_size is not None:
+            rules.append(NoRepeat(config.no_repeat_ngram_size, ignore=marks.values()))
     return [*rules, *config.constraints]
 
 
