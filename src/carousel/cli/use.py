@@ -161,7 +161,7 @@ def generate(
     carousel generate run --constraint my.py:Rhyme         # a rule of your own
     carousel generate run --prompts heads.txt --num-beams 5 --json > poems.jsonl
     """
-    from carousel.models.generation import stream_text
+    from carousel.models.text_generation import stream_text
 
     model = load(run, "lm")
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]

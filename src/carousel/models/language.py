@@ -19,8 +19,8 @@ from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
-from .generation import Generation, evaluating, generate, prepare, stream_text
 from .text import TextSettings
+from .text_generation import Generation, evaluating, generate, prepare, stream_text
 
 WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 

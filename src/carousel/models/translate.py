@@ -25,8 +25,8 @@ from ..training import Data, Loss, Settings, Task, key
 from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
-from .generation import evaluating, prepare
 from .text import default_cache
+from .text_generation import evaluating, prepare
 from .translation import WINDOW, Translation, check_ensemble, perplexity, search_batch, stream_translation, translate
 from .translation_page import show_translations
 

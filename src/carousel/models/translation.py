@@ -28,7 +28,7 @@ from ..decoding import (
     stream,
 )
 from ..wording import counted
-from .generation import Generation, SearchTree, constraints_of, encode_known, prefix_of, token_texts
+from .text_generation import Generation, SearchTree, constraints_of, encode_known, prefix_of, token_texts
 
 if TYPE_CHECKING:
     from .decoder import Writer

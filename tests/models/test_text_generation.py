@@ -7,8 +7,8 @@ from torch import nn
 
 from carousel.data import END, PAD, START, UNK, DataError
 from carousel.decoding import Constraint, GenerationConfig, OptionError
-from carousel.models.generation import read_rhymes
 from carousel.models.language import LanguageModel, LanguageSettings
+from carousel.models.text_generation import read_rhymes
 
 POEMS = [
     "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。",
