@@ -20,7 +20,7 @@ from ..training import Data, Loss, Task, key
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import TextSettings
-from .text_generation import Generation, evaluating, generate, prepare, stream_text
+from .text_generation import Generation, each_evaluating, generate, prepare, stream_text
 
 WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 
@@ -182,11 +182,11 @@ class LanguageModel(Task):
         self, prompts: Iterable[str], config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Generation]:
         """As `generate`, for several prompts, each result as soon as its batch is done."""
-        return evaluating([self], generate(self, list(prompts), prepare(config, options, "lm")))
+        return generate(self, list(prompts), prepare(config, options, "lm"))
 
     def stream(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
-        return evaluating([self], stream_text(self, prompt, prepare(config, options, "lm")))
+        return each_evaluating(self, stream_text(self, prompt, prepare(config, options, "lm")))
 
     @torch.no_grad()
     def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -115,7 +116,9 @@ def generate(model: LanguageModel, prompts: Sequence[str], config: GenerationCon
 
     Each sample is an item of its own, numbered through all prompts. Batches change no result.
     """
-    reader, stepper = _Reader(model, config), model.stepper()
+    reader = _Reader(model, config)
+    with evaluating(model):
+        stepper = model.stepper()
     encoded = [reader.encode(prompt, k) for k, prompt in enumerate(prompts)]
     if not isinstance(config.prefix, str) and len(config.prefix) > len(prompts):
         raise OptionError(f"{{prefix}}: there are {len(config.prefix):,} for {counted(len(prompts), 'prompt')}")
@@ -126,7 +129,8 @@ def generate(model: LanguageModel, prompts: Sequence[str], config: GenerationCon
         items = numbers[first : first + config.batch_size]
         record = BeamTree() if config.tree else None
         batch = [encoded[number // copies] for number in items]
-        results = search(stepper, batch, record=record, **reader.arguments(items, copies))
+        with evaluating(model):
+            results = search(stepper, batch, record=record, **reader.arguments(items, copies))
         for row, (number, prompt, hypotheses) in enumerate(zip(items, batch, results, strict=True)):
             tree = None if record is None else SearchTree(record, row, model.vocabulary, hypotheses[0].tokens)
             made += [replace(reader.result(prompt, one), tree=tree) for one in hypotheses]
@@ -271,20 +275,28 @@ def token_texts(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
     return texts
 
 
-def evaluating(models: Sequence[nn.Module], results: Iterator[T]) -> Iterator[T]:
-    """`results`, each computed with the models in eval mode; between results their modes are as they were."""
+@contextmanager
+def evaluating(*models: nn.Module) -> Iterator[None]:
+    """The models in eval mode; afterwards all their modules are in the mode they were in."""
+    modes = [(module, module.training) for model in models for module in model.modules()]
+    for model in models:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def each_evaluating(model: nn.Module, pieces: Iterator[T]) -> Iterator[T]:
+    """`pieces`, each computed with the model in eval mode; in between it is in the mode it was in."""
+    end = object()
     while True:
-        modes = [(module, module.training) for model in models for module in model.modules()]
-        for model in models:
-            model.eval()
-        try:
-            result = next(results)
-        except StopIteration:
+        with evaluating(model):
+            piece = next(pieces, end)
+        if piece is end:
             return
-        finally:
-            for module, mode in modes:
-                module.training = mode
-        yield result
+        yield piece  # type: ignore[misc]
 
 
 def read_rhymes(path: str | Path) -> dict[str, str]:

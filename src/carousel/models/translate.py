@@ -26,7 +26,7 @@ from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, W
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
-from .text_generation import evaluating, prepare
+from .text_generation import each_evaluating, prepare
 from .translation import WINDOW, Translation, check_ensemble, perplexity, search_batch, stream_translation, translate
 from .translation_page import show_translations
 
@@ -333,11 +333,11 @@ class Translator(Task):
         """As `translate`, for any number of lines, read `window` at a time."""
         models = [self, *ensemble]
         check_ensemble(models)
-        return evaluating(models, translate(models, lines, prepare(config, options, "translate"), window=window))
+        return translate(models, lines, prepare(config, options, "translate"), window=window)
 
     def stream(self, line: str, config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `translate(line, …)` in pieces, each as soon as it is certain; a beam search is, at its end."""
-        return evaluating([self], stream_translation(self, line, prepare(config, options, "translate")))
+        return each_evaluating(self, stream_translation(self, line, prepare(config, options, "translate")))
 
     def evaluate(
         self, *files: str | Path, worst: int = 5, config: GenerationConfig | None = None, **options: Any

@@ -28,7 +28,7 @@ from ..decoding import (
     stream,
 )
 from ..wording import counted
-from .text_generation import Generation, SearchTree, constraints_of, encode_known, prefix_of, token_texts
+from .text_generation import Generation, SearchTree, constraints_of, encode_known, evaluating, prefix_of, token_texts
 
 if TYPE_CHECKING:
     from .decoder import Writer
@@ -88,7 +88,9 @@ def translate(
     """
     waiting, first = iter(lines), 0
     while group := list(islice(waiting, window)):
-        yield from _translate(models, group, first, config)
+        with evaluating(*models):
+            translations = _translate(models, group, first, config)
+        yield from translations
         first += len(group)
     if not isinstance(config.prefix, str) and len(config.prefix) > first:
         raise OptionError(
