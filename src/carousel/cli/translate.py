@@ -116,11 +116,11 @@ class Output:
 
     def write(self, translations: Iterator[Any]) -> None:
         """Write translations as they come, and their figures at the end."""
-        from carousel.report import replacing
+        from carousel.files import replace_text_file
 
         with ExitStack() as files:
-            file = files.enter_context(replacing(self.out)) if self.out is not None else None
-            links = files.enter_context(replacing(self.alignment)) if self.alignment is not None else None
+            file = files.enter_context(replace_text_file(self.out)) if self.out is not None else None
+            links = files.enter_context(replace_text_file(self.alignment)) if self.alignment is not None else None
             for number, one in enumerate(translations, 1):
                 if one.note and not self.quiet:
                     typer.echo(f"{self.data or 'standard input'}:{number}: {one.note}", err=True)

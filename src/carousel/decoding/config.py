@@ -233,7 +233,9 @@ class GenerationConfig:
 
     def strategy(self, vocab_size: int, copies: int | None = None) -> Strategy:
         """The search strategy of a resolved config; `copies` are sampled, by default num_return_sequences."""
-        from . import Beam, Greedy, RandomK, Sample, Temperature, TopK, TopP
+        from .beam import Beam
+        from .samplers import RandomK, Temperature, TopK, TopP
+        from .sampling import Greedy, Sample
 
         for name in ("top_k", "random_k", "num_beams"):
             if (getattr(self, name) or 0) > vocab_size:
@@ -254,7 +256,7 @@ class GenerationConfig:
 
     def length_norm(self) -> LengthNorm:
         """How a beam's log-probability becomes its score."""
-        from . import GNMT, Mean, Unnormalised
+        from .length import GNMT, Mean, Unnormalised
 
         kind = self.length_normalization
         penalty = LENGTH_PENALTY.get(kind, 0.0) if self.length_penalty is None else self.length_penalty

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from torch import nn
 
@@ -28,15 +28,28 @@ from ..decoding import (
     Pattern,
     Prefix,
     Rhyme,
+    Stepper,
     search,
     stream,
 )
 from ..wording import counted
 
-if TYPE_CHECKING:
-    from .language import LanguageModel
-
 T = TypeVar("T")
+
+
+class Modules(Protocol):
+    """An `nn.Module`, as far as its mode is concerned."""
+
+    def modules(self) -> Iterator[nn.Module]: ...
+
+
+class TextModel(Modules, Protocol):
+    """What generation needs of a language model."""
+
+    vocabulary: Vocabulary
+    settings: Any  # with `layout`
+
+    def stepper(self) -> Stepper: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,7 +124,7 @@ def prepare(config: GenerationConfig | None, options: dict[str, Any], task: str)
     return config
 
 
-def generate(model: LanguageModel, prompts: Sequence[str], config: GenerationConfig) -> Iterator[Generation]:
+def generate(model: TextModel, prompts: Sequence[str], config: GenerationConfig) -> Iterator[Generation]:
     """A generation for each prompt, in their order, as soon as its batch is done; `config` is from `prepare`.
 
     Each sample is an item of its own, numbered through all prompts. Batches change no result.
@@ -139,7 +152,7 @@ def generate(model: LanguageModel, prompts: Sequence[str], config: GenerationCon
                 made = []
 
 
-def stream_text(model: LanguageModel, prompt: str, config: GenerationConfig, number: int = 0) -> Iterator[str]:
+def stream_text(model: TextModel, prompt: str, config: GenerationConfig, number: int = 0) -> Iterator[str]:
     """One text in pieces, each as soon as it is certain, the prompt first; `number` is that of the sample."""
     if config.num_return_sequences > 1:
         raise OptionError("{num_return_sequences}: a stream is one text; call generate for several")
@@ -152,7 +165,7 @@ def stream_text(model: LanguageModel, prompt: str, config: GenerationConfig, num
 class _Reader:
     """Texts to tokens and back, with what a search is called with, for one model and config."""
 
-    def __init__(self, model: LanguageModel, config: GenerationConfig) -> None:
+    def __init__(self, model: TextModel, config: GenerationConfig) -> None:
         if config.attention:
             raise OptionError("{attention}: a language model has no attention to return")
         if config.unknown == "replace":
@@ -276,11 +289,11 @@ def token_texts(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
 
 
 @contextmanager
-def evaluating(*models: nn.Module) -> Iterator[None]:
+def evaluating(*models: Modules) -> Iterator[None]:
     """The models in eval mode; afterwards all their modules are in the mode they were in."""
     modes = [(module, module.training) for model in models for module in model.modules()]
-    for model in models:
-        model.eval()
+    for module, _ in modes:
+        module.training = False
     try:
         yield
     finally:
@@ -288,7 +301,7 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def each_evaluating(model: nn.Module, pieces: Iterator[T]) -> Iterator[T]:
+def each_evaluating(model: Modules, pieces: Iterator[T]) -> Iterator[T]:
     """`pieces`, each computed with the model in eval mode; in between it is in the mode it was in."""
     end = object()
     while True:
