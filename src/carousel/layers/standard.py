@@ -58,7 +58,7 @@ class TorchTwin(Recurrent):
 
         >>> layer = carousel.GRU.from_torch(torch.nn.GRU(10, 20, bidirectional=True))
         """
-        if not isinstance(module, cls.twin) or isinstance(module, Recurrent):
+        if not isinstance(module, cls.twin) or issubclass(type(module), Recurrent):
             raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
         options = {name: getattr(module, name) for name in cls.options}
         layer = cls(**options, device=module.weight_ih_l0.device, dtype=module.weight_ih_l0.dtype)
