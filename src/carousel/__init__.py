@@ -10,6 +10,7 @@ from .version import __version__ as __version__
 if TYPE_CHECKING:
     from . import attention, cells, data, decoding, lab, layers, metrics, pictures
     from .cells import Cell
+    from .errors import CarouselError
     from .layers import (
         GRU,
         LSTM,
@@ -30,6 +31,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "CarouselError",
     "Cell",
     "Clamp",
     "CoupledLSTM",
@@ -51,6 +53,7 @@ __all__ = [
     "pictures",
 ]
 _HOMES = {
+    "CarouselError": "errors",
     "Cell": "cells",
     "linear_cross_entropy": "ops.cross_entropy",
     "load": "training",

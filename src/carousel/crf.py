@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .errors import ArgumentError
 from .masks import length_mask
 
 CHUNK = 1 << 20  # numbers that are held at once when transitions are counted in log space
@@ -86,7 +87,7 @@ class CRF(nn.Module):
         found: Tensor = LogPartition.apply(emissions, lengths, *self.scores())
         if torch.isneginf(found).any():
             row = int(torch.isneginf(found).nonzero()[0])
-            raise ValueError(f"no tagging of {int(lengths[row])} steps is allowed (sequence {row} of the batch)")
+            raise ArgumentError(f"no tagging of {int(lengths[row])} steps is allowed (sequence {row} of the batch)")
         return found.to(dtype)
 
     def score(self, emissions: Tensor, tags: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -115,7 +116,7 @@ class CRF(nn.Module):
         score = self.score(emissions, tags, lengths)
         if torch.isneginf(score).any():
             row = int(torch.isneginf(score).nonzero()[0])
-            raise ValueError(f"the tags of sequence {row} of the batch are not allowed; mend them first")
+            raise ArgumentError(f"the tags of sequence {row} of the batch are not allowed; correct them first")
         return (self.log_partition(emissions, lengths) - score).to(dtype)
 
     @torch.no_grad()

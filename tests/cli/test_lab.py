@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from carousel.cli.main import main
+from carousel.errors import CarouselError
 from carousel.lab import LABS
 from carousel.lab.claims import latch
 
@@ -75,7 +76,7 @@ def test_beam_as_json(carousel):
 
 def test_what_is_there_survives_a_failure(carousel, tmp_path, monkeypatch):
     (tmp_path / "index.html").write_text("old")
-    monkeypatch.setattr(latch, "train", lambda *_: (_ for _ in ()).throw(ValueError("no luck")))
+    monkeypatch.setattr(latch, "train", lambda *_: (_ for _ in ()).throw(CarouselError("no luck")))
     code, out, err = carousel("lab", "latch", "--quiet", "--out", tmp_path)
     assert (code, out, err) == (1, "", "error: no luck\n")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("index.html", "old")]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import DataError
 from carousel.data.brackets import Tree, Trees
+from carousel.errors import DataError
 
 WORDS = st.text("abcé'\u00a0,", min_size=1, max_size=4)
 LABELS = st.sampled_from(["0", "1", "NP", "-LRB-"])

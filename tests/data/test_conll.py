@@ -3,8 +3,8 @@
 import conllu
 import pytest
 
-from carousel.data import DataError
 from carousel.data.conll import Conll
+from carousel.errors import DataError
 
 UD = """\
 # newdoc id = a

@@ -8,13 +8,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import UNK, DataError, Vocabulary
+from carousel.data import UNK, Vocabulary
 from carousel.data.examples import NO_LABEL, Column, ExampleBatches, ExampleStore, collate, keep_examples
 from carousel.data.labelled import LabelledTexts
 from carousel.data.ragged import Ragged
 from carousel.data.reading import Reading
 from carousel.data.tables import Table
 from carousel.data.vectors import read_vectors
+from carousel.errors import DataError
 
 ROWS = st.lists(st.lists(st.integers(4, 20), min_size=1, max_size=7), min_size=1, max_size=12)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import DataError, Lines, RunningText, check_file, lines, read_lines
+from carousel.data import Lines, RunningText, check_file, lines, read_lines
+from carousel.errors import DataError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 

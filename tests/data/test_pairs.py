@@ -6,10 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import END, PAD, START, UNK, DataError, Vocabulary
+from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import Column, keep_examples
 from carousel.data.pair_check import check_pairs
 from carousel.data.pairs import Pair, PairBatches, Pairs, PairSource, collate_pairs
+from carousel.errors import DataError
 
 SOURCE = ["a b", "b", "a a a a", "c"]
 TARGET = ["x", "y y", "x y x", "y"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from carousel.data import DataError
 from carousel.data.series import read_series, time_of
+from carousel.errors import DataError
 
 
 def write(tmp_path, text):

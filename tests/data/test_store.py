@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import END, DataError, Lines, RunningText, Vocabulary, fingerprint, lines, ragged, tokenize
+from carousel.data import END, Lines, RunningText, Vocabulary, fingerprint, lines, ragged, tokenize
+from carousel.errors import DataError
 
 TEXT = "to be\n\nor not to be\nthat is\n"
 

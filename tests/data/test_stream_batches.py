@@ -6,7 +6,8 @@ from helpers.stores import store_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import PAD, START, DataError, StreamBatches
+from carousel.data import PAD, START, StreamBatches
+from carousel.errors import DataError
 
 COUNTS = st.integers(1, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 

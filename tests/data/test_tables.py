@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import DataError
 from carousel.data.labelled import count_labels
 from carousel.data.tables import Table
+from carousel.errors import DataError
 
 
 @pytest.fixture

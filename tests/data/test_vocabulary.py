@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from carousel.data import END, PAD, SPECIAL, START, UNK, DataError, Lines, Vocabulary, kinds
+from carousel.data import END, PAD, SPECIAL, START, UNK, Lines, Vocabulary, kinds
+from carousel.errors import DataError
 
 KINDS = ("character", "word", "bpe")
 ANY = st.text(st.characters(exclude_categories=["Cs"]))

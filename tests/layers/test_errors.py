@@ -79,7 +79,11 @@ CONSTRUCTION = {
     ),
     "forget_bias, no bias": (make(LSTM, I, H, bias=False, forget_bias=1), ValueError, ["forget_bias=1", "no bias"]),
     "no cell": (make(carousel.Recurrent, carousel.cells.LSTM, I, H), TypeError, ["cell", "carousel.Cell instance"]),
-    "misspelled": (make(LSTM, I, H, bidrectional=True), TypeError, ["LSTM", "'bidrectional'", "'bidirectional'"]),
+    "misspelled": (
+        make(LSTM, I, H, bidrectional=True),
+        TypeError,
+        ["LSTM", "'bidrectional'", "did you mean bidirectional?"],
+    ),
     "of another layer": (make(LSTM, I, H, nonlinearity="tanh"), TypeError, ["LSTM", "'nonlinearity'"]),
 }
 

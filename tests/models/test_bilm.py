@@ -18,9 +18,10 @@ from carousel.cells import registry
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import collate
 from carousel.data.wordbook import Wordbook
+from carousel.errors import SettingsError
 from carousel.models.bilm import BiLanguageModel, BilmSettings, mark, turned
 from carousel.models.embedder import Embedder
-from carousel.training import SettingsError, engine
+from carousel.training import engine
 
 SENTENCES = ["the cat sat", "a dog", "dog", "the old dog saw the cat", "Zoe sat", "the cat saw a dog and sat down"]
 SMALL = {"embedding": 6, "hidden": 6, "character_embedding": 4, "character_hidden": 5, "batch_size": 3, "lr": 0.02,

@@ -10,11 +10,12 @@ import torch
 
 import carousel
 from carousel.cells import registry
-from carousel.data import UNK, DataError, Vocabulary
+from carousel.data import UNK, Vocabulary
 from carousel.data.examples import collate
 from carousel.data.tables import Table
+from carousel.errors import DataError, SettingsError
 from carousel.models.classify import Classifier, ClassifySettings
-from carousel.training import SettingsError, engine
+from carousel.training import engine
 
 WORDS = ["the", "a", "film", "scene", "plot", "actor", "was", "is", "rather", "quite"]
 TELLING = {"good": ["warm", "funny", "fine"], "bad": ["dull", "flat", "endless"]}

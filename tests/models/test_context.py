@@ -13,12 +13,13 @@ import carousel
 from carousel.data import UNK, Vocabulary
 from carousel.data.reading import Reading
 from carousel.data.wordbook import Wordbook
+from carousel.errors import RunError, SettingsError
 from carousel.models.bilm import BiLanguageModel, BilmSettings
 from carousel.models.classify import Classifier, ClassifySettings
 from carousel.models.context import ContextEmbedder, ScalarMix
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.models.tag import Tagger, TagSettings
-from carousel.training import RunError, SettingsError, engine
+from carousel.training import engine
 
 NAMES, OTHER = ["Ada", "Alan", "Grace"], ["saw", "the", "moon", "slowly", "near"]
 SMALL = {"embedding": 5, "hidden": 5, "batch_size": 8, "threads": 1, "epochs": 2, "lr": 0.02, "min_frequency": 1}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import carousel
-from carousel.data import DataError
 from carousel.data.judged import Judgement
+from carousel.errors import DataError
 from carousel.metrics import pearson, spearman
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.training import engine

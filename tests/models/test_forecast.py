@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import carousel
-from carousel.data import DataError
+from carousel.errors import DataError
 from carousel.models.forecast import Forecaster, ForecastSettings
 from carousel.training import engine
 

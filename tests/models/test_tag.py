@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import random
+import shutil
 import sys
 
 import pytest
@@ -13,13 +14,13 @@ import torch.nn.functional as F
 import carousel
 from carousel.cells import registry
 from carousel.cli import main as cli
-from carousel.data import DataError
 from carousel.data.examples import NO_LABEL, ExampleBatches
 from carousel.data.tagged import Lexicon, complaints
 from carousel.data.tags import convert, illegal, spans
 from carousel.data.wordbook import LONGEST
+from carousel.errors import DataError, SettingsError
 from carousel.models.tag import Tagger, TagSettings, _parts
-from carousel.training import SettingsError, engine
+from carousel.training import engine
 
 NAMES, PLACES, OTHER = ["Ada", "Alan", "Grace"], ["Paris", "Rome"], ["saw", "the", "a", "met", "in", "near", "slowly"]
 
@@ -348,3 +349,11 @@ def test_spans_of_a_prediction(trained):
     found = carousel.load(trained).predict("Ada Alan saw")
     assert found.spans == spans(found.tags)
     assert found.as_dict()["words"] == ["Ada", "Alan", "saw"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"more": 1}'])
+def test_damaged_tags_are_one_line(trained, tmp_path, data):
+    folder = shutil.copytree(trained, tmp_path / "run")
+    (folder / "tags.json").write_bytes(data)
+    with pytest.raises(DataError, match=r"tags\.json: damaged .*; train again, or copy it from"):
+        carousel.load(folder)

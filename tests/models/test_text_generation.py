@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from carousel.data import END, PAD, START, UNK, DataError
+from carousel.data import END, PAD, START, UNK
 from carousel.decoding import Constraint, GenerationConfig, OptionError
+from carousel.errors import DataError
 from carousel.models.language import LanguageModel, LanguageSettings
 from carousel.models.text_generation import read_rhymes
 

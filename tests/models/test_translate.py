@@ -17,8 +17,9 @@ from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.examples import Column
 from carousel.data.pairs import collate_pairs
 from carousel.decoding import Beam, Exhaustive, GenerationConfig, Greedy, OptionError, search
+from carousel.errors import SettingsError
 from carousel.models.translate import TranslateSettings, Translator
-from carousel.training import SettingsError, engine
+from carousel.training import engine
 
 LETTERS = "abcdef"
 ATTENTIONS = ["additive", "dot", "scaled-dot", "general", "content", "location", "none"]

@@ -9,8 +9,9 @@ import torch
 
 import carousel
 from carousel.data.brackets import Tree
+from carousel.errors import SettingsError
 from carousel.models.tree import TreeModel, TreeSettings
-from carousel.training import SettingsError, engine
+from carousel.training import engine
 
 SIGNS = {"good": 1, "fine": 1, "bad": 0, "dull": 0}
 

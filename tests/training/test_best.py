@@ -8,7 +8,8 @@ from helpers.stub import Stub, StubSettings, register, sgd
 from helpers.tiny import Killed, fit, kill_at
 from safetensors.torch import load_file
 
-from carousel.training import Run, SettingsError, load
+from carousel.errors import SettingsError
+from carousel.training import Run, load
 from carousel.training.journal import read_journal
 
 LR = 0.1

@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers.tiny import fit, language, outcome
 
-from carousel.training import RunError
+from carousel.errors import RunError
 from carousel.training.checkpoints import KEEP, Checkpoints, step_of
 
 

@@ -9,8 +9,9 @@ import time
 import pytest
 from helpers.tiny import Killed, fit, kill_at, language, outcome
 
+from carousel.errors import RunError
 from carousel.models.language import LanguageModel
-from carousel.training import Run, RunError, engine
+from carousel.training import Run, engine
 from carousel.training.checkpoints import Checkpoints
 from carousel.training.engine import resumed_settings
 

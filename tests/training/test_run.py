@@ -14,8 +14,9 @@ from helpers.tiny import Killed, fit, kill_at, language, outcome
 from safetensors.torch import load_file, save_file
 
 import carousel
+from carousel.errors import DataError, RunError, SettingsError
 from carousel.models.language import LanguageModel
-from carousel.training import Run, RunError, SettingsError
+from carousel.training import Run
 
 
 @pytest.fixture(scope="module")
@@ -128,17 +129,23 @@ def test_there_is_none(tmp_path):
         ("model.safetensors", b"", RunError, "model.safetensors: damaged"),
         ("model.safetensors", b"x" * 99, RunError, "model.safetensors: damaged"),
         ("config.yaml", b"", SettingsError, "config.yaml: task: missing; give the name of one"),
-        ("config.yaml", b"task: lmm\n", ValueError, "task: there is no 'lmm'; did you mean lm?"),
+        ("config.yaml", b"task: lmm\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
         ("config.yaml", b"task: lm\n", SettingsError, "train: missing; give text to train on"),
-        ("config.yaml", b"task: [lm]\n", ValueError, "task: there is no"),
-        ("tokenizer.json", None, ValueError, "tokenizer.json: no such file"),
-        ("tokenizer.json", b"{}", ValueError, "tokenizer.json: "),
+        ("config.yaml", b"task: [lm]\n", SettingsError, "task: there is no"),
+        ("tokenizer.json", None, DataError, "tokenizer.json: no such file"),
+        ("tokenizer.json", b"{}", DataError, "tokenizer.json: "),
     ],
 )
 def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, said):
     with pytest.raises(kind, match=said.replace("[", r"\[")) as caught:
         broken(finished, tmp_path, name, data).load()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b"null", b'{"epochs": "many"}'])
+def test_the_result_is_damaged(finished, tmp_path, data):
+    with pytest.raises(RunError, match=r"result\.json: damaged .*; train again"):
+        _ = broken(finished, tmp_path, "result.json", data).result
 
 
 def test_weights_of_another_network(finished, tmp_path):

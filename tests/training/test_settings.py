@@ -10,9 +10,9 @@ from helpers.tiny import fit, language, outcome
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from carousel.errors import SettingsError
 from carousel.models import TASKS, find_task
 from carousel.models.language import LanguageSettings
-from carousel.training import SettingsError
 from carousel.training.settings import load_yaml
 
 FIELDS = LanguageSettings.model_fields

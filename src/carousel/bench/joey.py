@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..attention import Additive
 from ..data import END
 from ..data.pairs import PairBatch
+from ..errors import ArgumentError, CarouselError
 from ..models.translate import TranslateSettings, Translator
 
 NETWORK: dict[str, tuple[Any, ...]] = {  # of what our network may have, what its network has
@@ -25,7 +26,7 @@ NETWORK: dict[str, tuple[Any, ...]] = {  # of what our network may have, what it
 
 def need_joey() -> None:
     if importlib.util.find_spec("joeynmt") is None:
-        raise ValueError("bench translate: Joey NMT is not installed; pip install --no-deps joeynmt==2.3.0 "
+        raise CarouselError("bench translate: Joey NMT is not installed; pip install --no-deps joeynmt==2.3.0 "
                          "sentencepiece subword-nmt 'importlib-metadata<8.6' zipp")  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def need_like(settings: TranslateSettings) -> None:
     for name, accepted in {**NETWORK, "attention_size": (None, settings.decoder_size)}.items():
         found = getattr(settings, name)
         if found not in accepted:
-            raise ValueError(f"{name} is {found}, and Joey NMT's network has {accepted[-1]}; give a run that was "
+            raise ArgumentError(f"{name} is {found}, and Joey NMT's network has {accepted[-1]}; give a run that was "
                              f"trained with {name}={accepted[-1]}")  # fmt: skip
 
 

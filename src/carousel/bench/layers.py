@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .. import layers
 from ..cells.spec import Weights, unnamed
+from ..errors import CarouselError
 from ..files import replace_text_file
 from ..layers import Recurrent
 from ..ops import backend
@@ -255,7 +256,7 @@ def growth(seconds: float) -> list[dict[str, Any]]:
 def measure(quick: bool = False, seconds: float | None = None, say: Callable[[str], None] = print) -> dict[str, Any]:
     """All measurements as one dictionary of plain values."""
     if not backend.available():
-        raise ValueError(f"bench layers: {backend.why_not()}")
+        raise CarouselError(f"bench layers: {backend.why_not()}")
     seconds = seconds if seconds is not None else 0.3 if quick else 2.0
     shapes = SHAPES[:1] + SHAPES[5:6] if quick else SHAPES
     native = backend.load()[0]

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data import TextBatch, Vocabulary
+from ..errors import CarouselError
 from ..models.language import LanguageModel, LanguageSettings
 from ..ops import backend
 from ..training import Data
@@ -178,7 +179,7 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     from .generation import compare_generation
 
     if not backend.available():
-        raise ValueError(f"bench lm: {backend.why_not()}")
+        raise CarouselError(f"bench lm: {backend.why_not()}")
     console = Console()
 
     def measure() -> dict[str, Any]:

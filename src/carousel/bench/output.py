@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..errors import CarouselError
 from ..files import replace_text_file
 from ..ops import backend
 from ..ops.cross_entropy import linear_cross_entropy
@@ -76,7 +77,7 @@ def compare(shape: Shape, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
 def measure(quick: bool = False, seconds: float | None = None, say: Callable[[str], None] = print) -> dict[str, Any]:
     """All measurements as one dictionary of plain values."""
     if not backend.available():
-        raise ValueError(f"bench output: {backend.why_not()}")
+        raise CarouselError(f"bench output: {backend.why_not()}")
     seconds = seconds if seconds is not None else 0.5 if quick else 5.0
     native = backend.load()[0]
     assert native is not None

@@ -28,6 +28,7 @@ from ..data import Vocabulary
 from ..data.examples import NO_LABEL, Column, ExampleBatch, collate
 from ..data.tagged import Lexicon
 from ..data.tags import Scheme, all_tags
+from ..errors import CarouselError
 from ..models.tag import Tagger, TagSettings
 from ..ops import backend
 from ..training.optimizers import make_optimizer
@@ -155,7 +156,7 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
     from rich.table import Table
 
     if not backend.available():
-        raise ValueError(f"bench tag: {backend.why_not()}")
+        raise CarouselError(f"bench tag: {backend.why_not()}")
 
     result = measured(out / "tag.json", lambda: {"training": measure(seconds)}, lambda found: claims(found["training"]))
     rows = result["training"]

@@ -25,6 +25,7 @@ from ..data import END, PAD, START, UNK, Vocabulary
 from ..data.examples import Column, ExampleStore, rows_of
 from ..data.pairs import PairBatch, PairBatches, collate_pairs
 from ..decoding import Ban, Beam, Mean, search
+from ..errors import CarouselError, RunError
 from ..models.translate import TranslateSettings, Translator
 from ..ops import backend
 from ..training.optimizers import clip_norm, make_optimizer
@@ -174,13 +175,13 @@ def open_run(folder: Path) -> Translator:
     run = Run(folder)
     task, settings = run.settings()
     if not isinstance(settings, TranslateSettings):
-        raise ValueError(f"{folder}: a run of train {task.name}; give one of train translate")
+        raise RunError(f"{folder}: a run of train {task.name}; give one of train translate")
     try:
         need_like(settings)
     except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
+        raise RunError(f"{folder}: {error}") from None
     if settings.dev is None:
-        raise ValueError(f"{folder}: it has no dev text to translate; give a run that was trained with --dev")
+        raise RunError(f"{folder}: it has no dev text to translate; give a run that was trained with --dev")
     for files in (settings.train, settings.dev):
         settings.pairs(files)  # a missing file is said before the first race
     model: Any = run.load()
@@ -259,7 +260,7 @@ def main(out: Path, seconds: float = 5.0, run: Path | None = None) -> dict[str, 
     from rich.table import Table
 
     if not backend.available():
-        raise ValueError(f"bench translate: {backend.why_not()}")
+        raise CarouselError(f"bench translate: {backend.why_not()}")
     need_joey()
     rows = race_words(seconds) if run is None else race_run(open_run(run), seconds)
     result = measured(out / "translate.json", lambda: {"rows": list(rows)}, claims)

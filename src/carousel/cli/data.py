@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from carousel.errors import ArgumentError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -111,7 +113,7 @@ def get(
 def _argument(name: str) -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
+    except ArgumentError as error:
         raise typer.BadParameter(str(error), param_hint=name) from error
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +15,13 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
+from carousel.errors import CarouselError
+from carousel.version import __version__
 from carousel.wording import counted
+
+BUG = 70  # the exit code of a bug: EX_SOFTWARE of sysexits.h
+# torch has no MemoryError: these are in the RuntimeErrors of its CPU allocator, of a size beyond 64 bits, and of a GPU
+_NO_MEMORY = ("DefaultCPUAllocator: ", "Storage size calculation overflowed", "OutOfMemoryError: ")
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -58,11 +68,44 @@ def usage(error: typer.TyperException) -> str:
     return f"{error.format_message().rstrip('.')} (see {path} --help)"
 
 
-def reason(error: OSError | ValueError) -> str:
+def reason(error: OSError) -> str:
     """The error in words: `runs/a: Permission denied` rather than `[Errno 13] …`."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+    if error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return error.strerror or str(error)
+
+
+def fault(error: Exception) -> str | None:
+    """What a user can put right, in words; None if the error is a bug of ours."""
+    if isinstance(error, CarouselError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno is not None:  # from the system, not raised by a library
+        return reason(error)
+    if isinstance(error, MemoryError) or any(sign in f"{type(error).__name__}: {error}" for sign in _NO_MEMORY):
+        return "not enough memory; use smaller batches or a smaller model, or close other programs"
+    if isinstance(error, UnicodeEncodeError) and error.encoding.lower().replace("-", "") != "utf8":
+        return f"{error.object[error.start]!r} cannot be printed as {error.encoding}; set PYTHONIOENCODING=utf-8"
+    return None
+
+
+def bug(error: Exception, args: Sequence[str]) -> str:
+    """Write a file with all that is needed to find the bug; a line that asks to report it."""
+    text = "".join(traceback.format_exception(error))
+    python = f"Python {platform.python_version()}, {platform.platform()}"
+    torch = getattr(sys.modules.get("torch"), "__version__", "not imported")
+    about = f"{shlex.join(['carousel', *args])}\nCarousel {__version__}, PyTorch {torch}, {python}\n\n{text}"
+    what = " ".join(traceback.format_exception_only(error)[-1].split())
+    what = what if len(what) <= 200 else what[:199] + "…"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="carousel-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.write(about)
+        where = file.name
+    except OSError:
+        sys.stderr.write(about)
+        where = "the traceback above"
+    return f"this is a bug in Carousel ({what}); please report it with {where}"
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from carousel.errors import ArgumentError
+
 MOST = 50  # lines; more files than anyone looks at
 
 
@@ -30,7 +32,7 @@ class Figures:
         if self.path is None:
             return
         if len(self.figures) == MOST:
-            raise ValueError(f"{self.option} is for at most {MOST} lines at a time; give fewer")
+            raise ArgumentError(f"{self.option} is for at most {MOST} lines at a time; give fewer")
         self.figures[self.path if number == 1 else self.path.with_stem(f"{self.path.stem}-{number}")] = draw
 
     def write(self) -> None:

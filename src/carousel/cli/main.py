@@ -1,6 +1,7 @@
 """The `carousel` command and the one place where errors become a line and an exit code.
 
-Commands raise; `main` reports. A wrong option exits with 2, bad data or a file that cannot be used with 1.
+Commands raise; `main` reports. A wrong option exits with 2, whatever else a user can put right (`CarouselError`, a file
+that cannot be used, too little memory) with 1, Ctrl-C with 130. Any other exception is a bug of ours and exits with 70.
 Commands import what they run inside their functions, so that help does not wait for it.
 """
 
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 import carousel
 
 from . import bench, data, demo, lab, predict, train, translate, use, vectors
-from .errors import fail, reason, usage
+from .errors import BUG, bug, fail, fault, usage
 
 ORDER = (
     "train", "eval", "predict", "translate", "generate", "score", "embed", "similar", "check", "demo",
@@ -38,7 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see where it came from.",
+    epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see its traceback.",
 )
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
@@ -60,10 +61,14 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = app(list(args) or ["--help"], prog_name="carousel", standalone_mode=False)
     except typer.TyperException as error:
         fail(usage(error), error.exit_code)
-    except (OSError, ValueError) as error:
+    except (KeyboardInterrupt, typer.Abort):
+        fail("interrupted", 130)
+    except Exception as error:
         if os.environ.get("CAROUSEL_TRACEBACK"):
             raise
-        fail(reason(error), 1)
+        if (text := fault(error)) is not None:
+            fail(text, 1)
+        fail(bug(error, args), BUG)
     sys.exit(code if isinstance(code, int) else 0)
 
 

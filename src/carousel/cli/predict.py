@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from carousel.errors import ArgumentError, DataError
+
 from .errors import keep_input, warn_cut
 from .pairs import PairCommand
 from .use import JsonOption, RunArgument, lines_of, load
@@ -73,7 +75,6 @@ def predict(
 
 def _located(items: Iterator[dict[str, Any]], data: Path | None) -> Iterator[dict[str, Any]]:
     """`items`; what is wrong with a line is said with its file, which a model that is given lines does not know."""
-    from carousel.data import DataError
 
     try:
         yield from items
@@ -131,7 +132,7 @@ def find_task(data: list[Path], task: str | None) -> Any:
         kind = models.find_task(name)
         if data[0].suffix.lower() in kind.endings if len(data) == 1 else kind.files == len(data):
             return kind
-    raise ValueError(
+    raise ArgumentError(
         f"{data[0]}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}"
     )
 

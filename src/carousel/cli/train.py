@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union
 
 import typer
 
+from carousel.errors import RunError
 from carousel.wording import counted
 
 from .errors import fail
@@ -154,7 +155,7 @@ def _train(
             return
     else:
         if resume:
-            raise ValueError(f"{out}: no run to go on with; leave --resume away to begin one")
+            raise RunError(f"{out}: no run to go on with; leave --resume away to begin one")
         settings = task.Settings.read({}, file=config, pairs=set or [], **given)
     try:
         train(task, settings, out, force=force, resume=resume, quiet=quiet, command=sys.argv)

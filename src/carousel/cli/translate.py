@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from carousel.decoding.config import GenerationConfig
+from carousel.errors import DataError, RunError
 
 from .errors import apart, keep_input
 from .generation_options import generation_options, with_seed
@@ -72,7 +73,7 @@ def translate(
         config = replace(config, prefix=list(lines_of(prefixes, blank=True)))
     model, *others = [load(folder, "translate") for folder in (run, *(ensemble or []))]
     if (attention or alignment) is not None and model.decoder.attention is None:
-        raise ValueError(f"{run}: the model has no attention to show; train one with attention: additive")
+        raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
     resolved = replace(config.resolve("translate"), attention=output.needs_attention, tree=tree is not None)
     lines = sources(data, model.settings.source_column)
     window = 1 if data is None and sys.stdin.isatty() else 1024
@@ -153,7 +154,7 @@ def sources(data: Path | None, column: int) -> Iterator[str]:
             continue
         cells = line.split("\t")
         if len(cells) < column:
-            raise ValueError(f"{data}:{number}: it has no column {column}, the source_column of the run")
+            raise DataError(data, number, f"there is no column {column}", "give the source_column of the run")
         yield cells[column - 1]
 
 

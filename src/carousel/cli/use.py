@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from carousel.decoding.config import GenerationConfig
+from carousel.errors import RunError
 from carousel.wording import an
 
 from .generation_options import dashed, generation_options, with_seed
@@ -24,7 +25,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a tabl
 
 def load(folder: Path, *tasks: str | None, what: str = "this command") -> Any:
     """The model in a run directory; if tasks are named, `what` is for those only."""
-    from carousel.training import Run, RunError
+    from carousel.training import Run
 
     kind, _ = Run(folder).settings()
     if (named := list(filter(None, tasks))) and kind.name not in named:

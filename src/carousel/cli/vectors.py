@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from carousel.errors import DataError
 from carousel.wording import counted
 
 from .errors import keep_input, option, warn_cut
@@ -74,7 +75,7 @@ def similar(
     model = load(run, "encode")
     texts = list(lines_of(data))
     if not texts:
-        raise ValueError("there is no text to compare with; give some, one a line")
+        raise DataError(None, None, "there is no text to compare with", "give some, one per line")
     for value, text in model.similar(to, texts, n):
         typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
                    else f"{value:.4f}\t{text}")  # fmt: skip

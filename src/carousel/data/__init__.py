@@ -18,7 +18,6 @@ check.py             what is in a file, before training on it
 
 from .batches import Batches, TextBatch
 from .check import TextCheck, TextFacts, check_text
-from .errors import DataError
 from .kinds import END, PAD, SPECIAL, START, UNK, Kind
 from .line_batches import LineBatches
 from .lines import Lines, Piece, RunningText, Source, check_file, read_lines
@@ -33,7 +32,6 @@ __all__ = [
     "START",
     "UNK",
     "Batches",
-    "DataError",
     "Kind",
     "LineBatches",
     "Lines",

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import check_count
+from ..errors import DataError, check_count
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,9 @@ class Batches(ABC):
         for name in mine:
             if name not in ("epoch", "batch") and state.get(name) != mine[name]:
                 was = "" if name == "data" else f" ({state.get(name)!r} then, {mine[name]!r} now)"
-                raise ValueError(f"cannot go on in the middle of an epoch: {name} has changed{was}; restore it")
+                raise DataError(
+                    None, None, f"cannot go on in the middle of an epoch: {name} has changed{was}", "restore it"
+                )
         self._epoch, self._next, self._placed = state["epoch"], state["batch"], True
 
     def _random(self, epoch: int) -> np.random.Generator:

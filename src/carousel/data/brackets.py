@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import DataError
 from ..wording import counted
-from .errors import DataError
 from .lines import check_file, read_lines
 
 UNKNOWN = "_"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ArgumentError, check_count
 from .batches import Batches, Store
-from .errors import check_count
 
 
 class Bucketed(Batches):
@@ -33,7 +33,7 @@ class Bucketed(Batches):
         check_count("tokens", tokens, optional=True)
         check_count("sequences", sequences, optional=True)
         if tokens is None and sequences is None:
-            raise ValueError("give tokens or sequences, or both: neither says how large a batch is")
+            raise ArgumentError("give tokens or sequences, or both: neither says how large a batch is")
         self.budget = tokens
         self.sequences = sequences
         self.shuffle = shuffle

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .errors import DataError
+from ..errors import DataError
 from .ragged import Damaged, Ragged, read
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors import ArgumentError, DataError
 from ..wording import counted
-from .errors import DataError
 from .lines import check_file, read_lines
 
 CONLLU = {"upos": 4, "xpos": 5}  # columns of CoNLL-U that are tags
@@ -88,11 +88,11 @@ def check_column(column: str | None) -> str | None:
     >>> check_column("pos")
     Traceback (most recent call last):
     ...
-    ValueError: a column is upos, xpos or a number from 1
+    carousel.errors.ArgumentError: a column is upos, xpos or a number from 1
     """
     if column is None or column in CONLLU or _NUMBER.fullmatch(column):
         return column
-    raise ValueError("a column is upos, xpos or a number from 1")
+    raise ArgumentError("a column is upos, xpos or a number from 1")
 
 
 class _ConlluLines:

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from ..errors import ArgumentError
+
 FIRST, LAST = date(1950, 1, 1), date(2049, 12, 31)
 BARE = 0.1  # share of texts without their accents: what a foreign keyboard makes of février
 
@@ -79,7 +81,7 @@ def ways(day: date, language: str) -> list[str]:
     ['1er mars 1998', 'le 1er mars 1998', '1er mars 1998', '1er mars 98']
     """
     if language not in FORMS:
-        raise ValueError(f"language must be one of {', '.join(FORMS)}; got {language!r}")
+        raise ArgumentError(f"language must be one of {', '.join(FORMS)}; got {language!r}")
     return [form.format(**parts(day, language)) for form in forms(language)]
 
 
@@ -87,7 +89,7 @@ def split_dates(held_out: int, seed: int = 0) -> tuple[list[date], list[date]]:
     """The hundred years' dates in two parts, for training and `held_out`, in a random order."""
     every = [FIRST + timedelta(k) for k in range((LAST - FIRST).days + 1)]
     if not 0 < held_out < len(every):
-        raise ValueError(f"held_out must be between 1 and {len(every) - 1:,}, got {held_out:,}")
+        raise ArgumentError(f"held_out must be between 1 and {len(every) - 1:,}, got {held_out:,}")
     random.Random(seed).shuffle(every)
     return every[held_out:], every[:held_out]
 

@@ -24,11 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import DataError
 from ..masks import length_mask, pad_rows, row_positions
 from . import fingerprint
 from .bucketed import Bucketed
 from .cache import cached
-from .errors import DataError
 from .kinds import PAD, UNK
 from .ragged import Ragged, RaggedWriter, read
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import DataError
 from .bucketed import Bucketed
-from .errors import DataError
 from .examples import Column, ExampleBatch, ExampleStore, collate, rows_of
 from .lines import chunks
 from .reading import Reading

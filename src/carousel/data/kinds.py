@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from ..errors import ArgumentError
+
 Kind = Literal["character", "word", "bpe"]
 
 PAD, START, END, UNK = range(4)
@@ -49,11 +51,11 @@ def kind_of(tokenizer: Tokenizer) -> Kind:
     """Which kind a tokenizer is, told by how it splits text; a ValueError if it is none of ours."""
     for token, i in zip(SPECIAL, range(4), strict=True):
         if tokenizer.token_to_id(token) != i:
-            raise ValueError(f"{token} must have id {i}, not {tokenizer.token_to_id(token)}")
+            raise ArgumentError(f"{token} must have id {i}, not {tokenizer.token_to_id(token)}")
     for kind in get_args(Kind):
         if _split(blank(kind)) == _split(tokenizer):
             return kind
-    raise ValueError("it splits text in a way that is neither characters, words nor byte-level BPE")
+    raise ArgumentError("it splits text in a way that is neither characters, words nor byte-level BPE")
 
 
 def _split(tokenizer: Tokenizer) -> tuple[type, bytes]:
@@ -112,6 +114,6 @@ def _without_endless(texts: Iterable[str]) -> Iterator[str]:
             yield text
 
 
-def unknown_kind(kind: object) -> ValueError:
+def unknown_kind(kind: object) -> ArgumentError:
     """The complaint about a kind that is none."""
-    return ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
+    return ArgumentError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DataError
+from ..errors import DataError
 from .examples import Column
 from .lines import chunks
 from .reading import Reading

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError, DataError
 from ..trees import Forest
 from ..trees.forest import heights_of
 from .brackets import Tree, Trees
 from .bucketed import Bucketed
-from .errors import DataError
 from .examples import NO_LABEL, Column, ExampleStore, rows_of
 from .kinds import PAD, UNK
 from .lines import chunks
@@ -43,7 +43,7 @@ class Classes:
             found[name.strip()] = [label.strip() for label in labels.split(",") if label.strip()]
         every = [label for labels in found.values() for label in labels]
         if len(found) < 2 or not all(found) or not all(found.values()) or len(set(every)) < len(every):
-            raise ValueError(f"classes: write, say, negative=0,1;positive=3,4, each label once; got {given!r}")
+            raise ArgumentError(f"classes: write, say, negative=0,1;positive=3,4, each label once; got {given!r}")
         return cls(found)
 
     def number(self, label: str | None) -> int:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ..errors import check_count
 from ..masks import length_mask, row_positions
 from .batches import TextBatch
 from .bucketed import Bucketed
-from .errors import check_count
 from .kinds import END, START
 from .store import TokenStore
 

@@ -6,12 +6,11 @@ begin with a byte order mark; neither reaches the text. Nothing else is changed:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from .errors import DataError
+from ..errors import DataError, did_you_mean
 
 T = TypeVar("T")
 
@@ -55,7 +54,7 @@ def check_file(path: str | Path) -> Path:
     >>> check_file("no-such-poems.txt")
     Traceback (most recent call last):
     ...
-    carousel.data.errors.DataError: no-such-poems.txt: no such file; check the path
+    carousel.errors.DataError: no-such-poems.txt: no such file; check the path
     """
     path = Path(path)
     if path.is_dir():
@@ -242,11 +241,10 @@ def _conversion(path: Path) -> str:
 
 def _near(path: Path) -> str:
     try:
-        there = [entry.name for entry in path.parent.iterdir()]
+        there = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir()}
     except OSError:
         return f"there is no directory {path.parent} either; check the path"
-    near = difflib.get_close_matches(path.name, there, 1)
-    return f"did you mean {path.parent / near[0]}?" if near else "check the path"
+    return did_you_mean(path.name, (), there) or "check the path"
 
 
 def _all_blank(path: Path, count: int) -> DataError:

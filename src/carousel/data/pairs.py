@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError, DataError
 from ..masks import pad_rows
 from ..wording import counted
 from .bucketed import Bucketed
-from .errors import DataError
 from .examples import Column, ExampleStore, rows_of
 from .kinds import END, PAD, START, UNK
 from .lines import check_file, chunks, read_lines
@@ -56,7 +56,7 @@ class Pairs:
 
     def __init__(self, paths: Sequence[str | Path], columns: tuple[int, int] = (1, 2)) -> None:
         if len(paths) not in (1, 2):
-            raise ValueError(f"pairs are in one TSV file, or in two files of as many lines; got {len(paths)} files")
+            raise ArgumentError(f"pairs are in one TSV file, or in two files of as many lines; got {len(paths)} files")
         self.paths = [check_file(path) for path in paths]
         self.columns = columns
         self.blank = 0

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from ..errors import CarouselError
 from ..files import remove_parts, replace_file
 from . import fingerprint
 
@@ -47,7 +48,7 @@ class Ragged:
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
 
-class Damaged(Exception):
+class Damaged(CarouselError):
     """The file is not one that RaggedWriter completed, or is no longer as it was."""
 
 

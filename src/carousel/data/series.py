@@ -9,7 +9,6 @@ what was put in and what is missing is counted, and said before training.
 from __future__ import annotations
 
 import csv
-import difflib
 import math
 import re
 from collections import Counter
@@ -22,8 +21,8 @@ from typing import Literal
 
 import numpy as np
 
+from ..errors import DataError, did_you_mean
 from ..wording import counted
-from .errors import DataError
 from .lines import check_file, read_lines
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
@@ -202,8 +201,7 @@ def _place(path: Path, header: list[str], name: str) -> int:
         return header.index(name)
     if name.isdecimal() and 1 <= int(name) <= len(header):
         return int(name) - 1
-    near = difflib.get_close_matches(name, header, 1)
-    remedy = f"did you mean {near[0]}?" if near else f"columns are {', '.join(header)[:200]}"
+    remedy = did_you_mean(name, header) or f"columns are {', '.join(header)[:200]}"
     raise DataError(path, 1, f"there is no column {name!r}", remedy)
 
 

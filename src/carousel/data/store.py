@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from . import fingerprint
 from .cache import cached
-from .errors import DataError
 from .kinds import END, UNK
 from .lines import Source, chunks
 from .ragged import Ragged, RaggedWriter, read

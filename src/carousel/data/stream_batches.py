@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import DataError, check_count
 from ..wording import counted
 from .batches import Batches, TextBatch
-from .errors import DataError, check_count
 from .kinds import START
 from .store import TokenStore
 

@@ -12,15 +12,14 @@ taken as it is.
 from __future__ import annotations
 
 import csv
-import difflib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import DataError, did_you_mean
 from ..wording import counted
-from .errors import DataError
 from .lines import check_file, read_lines
 
 TEXTS = ("text", "sentence", "review", "content", "comment", "tweet", "title", "phrase", "document", "body")
@@ -161,8 +160,7 @@ class Columns:
         elif wanted in names:
             return names.index(wanted)
         else:
-            near = difflib.get_close_matches(wanted, names, 1)
-            remedy = f"did you mean {near[0]}?" if near else f"columns are {', '.join(names)[:200]}"
+            remedy = did_you_mean(wanted, names) or f"columns are {', '.join(names)[:200]}"
             raise DataError(self.path, line, f"there is no column {wanted!r}", remedy)
         if len(first) == 1:
             between = "tab" if self.kind == "tsv" else "comma"

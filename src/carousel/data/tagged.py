@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..errors import DataError
 from ..files import write_json, write_text
 from ..wording import counted
 from .conll import Conll, Sentence
-from .errors import DataError
 from .examples import Column
 from .lines import chunks, read_lines
 from .tags import Recognition, Scheme, all_tags, convert, illegal, part
@@ -130,12 +130,14 @@ class Lexicon:
     @classmethod
     def load(cls, folder: Path) -> Lexicon:
         """The one that was written there."""
-        return cls(
-            Vocabulary.load(folder / "tokenizer.json"),
-            Vocabulary.load(folder / "characters.json"),
-            seen=frozenset(word for _, word in read_lines(folder / "words.txt")),
-            **json.loads((folder / "tags.json").read_text("utf-8")),
-        )
+        words, characters = (Vocabulary.load(folder / f"{name}.json") for name in ("tokenizer", "characters"))
+        seen = frozenset(word for _, word in read_lines(folder / "words.txt"))
+        tags = folder / "tags.json"
+        try:
+            return cls(words, characters, seen=seen, **json.loads(tags.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            remedy = "train again, or copy it from where the run is whole"
+            raise DataError(tags, None, f"damaged ({error})", remedy) from error
 
 
 class TaggedSentences:

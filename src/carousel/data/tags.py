@@ -18,6 +18,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..errors import ArgumentError
+
 Scheme = Literal["iob1", "iob2", "bioes"]
 
 PREFIXES: dict[Scheme, str] = {"iob1": "BI", "iob2": "BI", "bioes": "BIES"}
@@ -204,7 +206,7 @@ def legal(tags: Sequence[str], scheme: Scheme | None) -> Legal:
 def _read(tag: str) -> tuple[str, str]:
     found = part(tag)
     if found is None:
-        raise ValueError(f"{tag!r} is not written like a part of a span: O, B-TYPE, I-TYPE, E-TYPE or S-TYPE")
+        raise ArgumentError(f"{tag!r} is not written like a part of a span: O, B-TYPE, I-TYPE, E-TYPE or S-TYPE")
     return found
 
 

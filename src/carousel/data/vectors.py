@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import DataError
 from ..wording import counted
-from .errors import DataError
 from .kinds import SPECIAL
 from .lines import read_lines
 from .vocabulary import Vocabulary

@@ -18,8 +18,8 @@ import numpy as np
 from tokenizers import Tokenizer, models
 from tokenizers.decoders import DecodeStream
 
+from ..errors import ArgumentError, DataError, check_count
 from ..files import write_text
-from .errors import DataError, check_count
 from .kinds import ALIASES, SPECIAL, UNK, Kind, blank, kind_of, parts, train_bpe, train_words, unknown_kind
 from .lines import chunks, read_lines
 
@@ -63,7 +63,7 @@ class Vocabulary:
         check_count("size", size, least=len(SPECIAL) + 1, optional=True)
         if kind == "bpe" and size is not None and size < len(SPECIAL) + 256:
             least = f"{len(SPECIAL) + 256} tokens: 256 bytes and {len(SPECIAL)} special ones"
-            raise ValueError(f"a vocabulary of bpe has at least {least}; got a size of {size}")
+            raise ArgumentError(f"a vocabulary of bpe has at least {least}; got a size of {size}")
         check_count("min_frequency", min_frequency)
         if kind == "bpe":
             return cls(train_bpe(texts, size or BPE_SIZE, min_frequency))
@@ -91,13 +91,13 @@ class Vocabulary:
         [4, 6, 5, 3]
         """
         if kind == "bpe":
-            raise ValueError("tokens alone do not say how BPE merges; train a vocabulary, or load a tokenizer.json")
+            raise ArgumentError("tokens alone do not say how BPE merges; train a vocabulary, or load a tokenizer.json")
         ids: dict[str, int] = {}
         for token in (*SPECIAL, *tokens):
             if token in ids:
-                raise ValueError(f"tokens must be different from each other and from {SPECIAL}; got {token!r} again")
+                raise ArgumentError(f"tokens must be different from each other and from {SPECIAL}; got {token!r} again")
             if kind == "character" and len(token) != 1 and len(ids) >= len(SPECIAL):
-                raise ValueError(f"tokens must be single characters, got {token!r}")
+                raise ArgumentError(f"tokens must be single characters, got {token!r}")
             ids[token] = len(ids)
         tokenizer = blank(kind)
         tokenizer.model = models.WordLevel(ids, unk_token=SPECIAL[UNK])
@@ -304,7 +304,7 @@ class Vocabulary:
     def _checked(self, id: Any) -> int:
         id = int(id)
         if not 0 <= id < len(self):
-            raise ValueError(f"there is no token with id {id}; the vocabulary's ids are 0 to {len(self) - 1}")
+            raise ArgumentError(f"there is no token with id {id}; the vocabulary's ids are 0 to {len(self) - 1}")
         return id
 
     @cached_property

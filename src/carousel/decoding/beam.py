@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import ArgumentError
 from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
@@ -52,20 +53,20 @@ class Beam:
         wide: bool = False,
     ):
         if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-            raise ValueError(f"Beam: width must be a whole number above 0, got {width!r}")
+            raise ArgumentError(f"Beam: width must be a whole number above 0, got {width!r}")
         if not 1 <= n_best <= width:
-            raise ValueError(f"Beam: n_best must lie between 1 and the width of {width}, got {n_best}")
+            raise ArgumentError(f"Beam: n_best must lie between 1 and the width of {width}, got {n_best}")
         self.width = width
         self.n_best = n_best
         self.length = Mean() if length is None else length
         self.completed = width if completed is None else completed
         self.wide = wide
         if not self.completed >= n_best:
-            raise ValueError(f"Beam: completed must be at least n_best, {n_best}, got {completed}")
+            raise ArgumentError(f"Beam: completed must be at least n_best, {n_best}, got {completed}")
 
     def check(self, vocab_size: int) -> None:
         if self.width > vocab_size and not self.wide:
-            raise ValueError(
+            raise ArgumentError(
                 f"Beam: width is {self.width}, wider than the vocabulary of {vocab_size}; take a narrower one "
                 "(in Python, wide=True allows it)"
             )

@@ -6,7 +6,6 @@ command line builds its options from it.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import secrets
@@ -16,6 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..errors import ArgumentError, did_you_mean
 from .pattern import Pattern
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ SYNONYMS = {
 }
 
 
-class OptionError(ValueError):
+class OptionError(ArgumentError):
     """A generation option that does not exist, is out of range, or contradicts another.
 
     In the message an option's name is in braces; `worded` spells it as the user wrote it.
@@ -204,13 +204,13 @@ class GenerationConfig:
         try:
             options = yaml.safe_load(Path(path).read_text("utf-8-sig")) or {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+            raise ArgumentError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
         if not isinstance(options, dict):
-            raise ValueError(f"{path}: a file of options has lines of the form name: value")
+            raise ArgumentError(f"{path}: a file of options has lines of the form name: value")
         try:
             return cls.of(None, {str(name): value for name, value in options.items()})
         except OptionError as error:
-            raise ValueError(f"{path}: {error}") from error
+            raise ArgumentError(f"{path}: {error}") from error
 
     def resolve(self, task: str) -> GenerationConfig:
         """This config for a task: its defaults in place of None, and a seed if it samples.
@@ -246,7 +246,7 @@ class GenerationConfig:
             samplers = [make(getattr(self, name)) for name, make in makers.items() if getattr(self, name) is not None]
             return Sample(*samplers, copies=copies or self.num_return_sequences)
         if not self.num_beams:
-            raise ValueError("the config is not resolved; call resolve(task) first")
+            raise ArgumentError("the config is not resolved; call resolve(task) first")
         if self.num_beams == 1:
             return Greedy()
         completed: float = self.early_stopping
@@ -279,9 +279,9 @@ NAMES: dict[str, Field[Any]] = {each.name: each for each in fields(GenerationCon
 
 def _near(name: str) -> str:
     """`; did you mean …?` if a known name is close."""
-    plain = name.replace("-", "_").lower()
-    close = [SYNONYMS[plain]] if plain in SYNONYMS else difflib.get_close_matches(plain, NAMES, 1, 0.6)
-    return f"; did you mean {{{close[0]}}}?" if close else f"; options are {', '.join(f'{{{n}}}' for n in NAMES)}"
+    braced = {n: f"{{{n}}}" for n in NAMES}
+    hint = did_you_mean(name.replace("-", "_"), (), {word: braced[n] for word, n in SYNONYMS.items()} | braced)
+    return f"; {hint or 'options are ' + ', '.join(braced.values())}"
 
 
 def _check_value(declared: Field[Any], value: Any) -> None:
@@ -335,8 +335,8 @@ def _expected(name: str, known: Mapping[str, Any]) -> str:
 
 
 def _near_choice(value: Any, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(str(value), known["choices"], 1, 0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    hint = did_you_mean(str(value), known["choices"] or ())
+    return hint and f"; {hint}"
 
 
 def _check_strategy(config: GenerationConfig) -> None:

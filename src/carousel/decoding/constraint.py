@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib.util
 import inspect
@@ -14,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError, CarouselError, did_you_mean
 from .stepper import State
 
 NEVER = float("-inf")
 
 
-class ConstraintError(ValueError):
+class ConstraintError(CarouselError, ValueError):
     """The constraints of a search cannot be met together."""
 
 
@@ -111,25 +111,28 @@ def load_constraint(place: str) -> Constraint:
     """
     file, colon, name = place.rpartition(":")
     if not colon or not file.endswith(".py") or not name:
-        raise ValueError(f"{place}: a constraint is named FILE.py:CLASS")
+        raise ArgumentError(f"{place}: a constraint is named FILE.py:CLASS")
     if not Path(file).is_file():
         raise FileNotFoundError(errno.ENOENT, "no such file", file)
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ArgumentError(f"{file}: it cannot be imported ({type(error).__name__}: {error})") from error
     if not hasattr(module, name):
-        close = difflib.get_close_matches(name, vars(module), 1, 0.6)
-        raise ValueError(f"{file}: it defines no {name}" + (f"; did you mean {close[0]}?" if close else ""))
+        hint = did_you_mean(name, vars(module))
+        raise ArgumentError(f"{file}: it defines no {name}{hint and '; ' + hint}")
     made = getattr(module, name)
     if callable(made) and not isinstance(made, Constraint):
         try:
             inspect.signature(made).bind()
         except TypeError as error:
-            raise ValueError(f"{place}: it cannot be made without arguments ({error})") from error
+            raise ArgumentError(f"{place}: it cannot be made without arguments ({error})") from error
         made = made()
     if not isinstance(made, Constraint):
-        raise ValueError(f"{place}: not a carousel.decoding.Constraint, but of type {type(made).__name__}")
+        raise ArgumentError(f"{place}: not a carousel.decoding.Constraint, but of type {type(made).__name__}")
     return made
 
 
@@ -138,11 +141,11 @@ def check_tokens(owner: object, tokens: Iterable[int], vocab_size: int) -> None:
 
     >>> check_tokens("Ban", [3, 12], vocab_size=10)
     Traceback (most recent call last):
-    ValueError: Ban: token 12 is outside the vocabulary of 10
+    carousel.errors.ArgumentError: Ban: token 12 is outside the vocabulary of 10
     """
     for token in tokens:
         if not 0 <= token < vocab_size:
-            raise ValueError(f"{owner}: token {token} is outside the vocabulary of {vocab_size}")
+            raise ArgumentError(f"{owner}: token {token} is outside the vocabulary of {vocab_size}")
 
 
 def force(log_probs: Tensor, tokens: Tensor) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError
 from .constraint import NEVER, Constraint, SearchContext, check_tokens, force
 from .stepper import State
 
@@ -64,7 +65,7 @@ class Bias(Constraint):
     def __init__(self, amounts: Mapping[int, float]):
         wrong = {token: amount for token, amount in amounts.items() if not math.isfinite(amount)}
         if wrong:
-            raise ValueError(f"Bias: amounts must be finite, got {wrong}; use Ban to forbid tokens")
+            raise ArgumentError(f"Bias: amounts must be finite, got {wrong}; use Ban to forbid tokens")
         self.amounts = dict(amounts)
 
     def start(self, context: SearchContext) -> State:
@@ -97,10 +98,10 @@ class Length(Constraint):
 
     def __init__(self, minimum: int = 0, maximum: int | Sequence[int] | None = None):
         if minimum < 0:
-            raise ValueError(f"Length: minimum must be 0 or more, got {minimum}")
+            raise ArgumentError(f"Length: minimum must be 0 or more, got {minimum}")
         for most in [maximum] if isinstance(maximum, int) else maximum or ():
             if most < minimum:
-                raise ValueError(f"Length: maximum is {most}, below the minimum of {minimum}")
+                raise ArgumentError(f"Length: maximum is {most}, below the minimum of {minimum}")
         self.minimum = minimum
         self.maximum = maximum
 
@@ -110,7 +111,7 @@ class Length(Constraint):
         most = context.max_length if self.maximum is None else self.maximum
         given = torch.as_tensor(most, dtype=torch.int64, device=context.device)
         if given.dim() and len(given) != context.items:
-            raise ValueError(f"Length: maximum has {len(given)} numbers for {context.items} items")
+            raise ArgumentError(f"Length: maximum has {len(given)} numbers for {context.items} items")
         position = torch.zeros(context.items, dtype=torch.int64, device=context.device)
         return position, given.expand(context.items), end
 
@@ -187,7 +188,7 @@ class NoRepeat(Constraint):
 
     def __init__(self, n: int, ignore: Iterable[int] = ()):
         if n < 1:
-            raise ValueError(f"NoRepeat: n must be at least 1, got {n}")
+            raise ArgumentError(f"NoRepeat: n must be at least 1, got {n}")
         self.n = n
         self.ignore = sorted(set(ignore))
 
@@ -228,7 +229,7 @@ def per_item(owner: object, tokens: Any, context: SearchContext) -> Tensor:
     nested = any(not isinstance(one, Integral) for one in tokens)
     lists = [list(one) for one in tokens] if nested else [list(tokens)] * context.items
     if len(lists) != context.items:
-        raise ValueError(f"{owner} has {len(lists)} lists of tokens, but there are {context.items} prompts")
+        raise ArgumentError(f"{owner} has {len(lists)} lists of tokens, but there are {context.items} prompts")
     for one in lists:
         check_tokens(owner, one, context.vocab_size)
     longest = max(map(len, lists))

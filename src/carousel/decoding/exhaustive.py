@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..errors import ArgumentError
 from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
@@ -30,7 +31,7 @@ class Exhaustive:
 
     def __init__(self, *, n_best: int = 1, length: LengthNorm | None = None, limit: int = 1_000_000):
         if n_best < 1:
-            raise ValueError(f"Exhaustive: n_best must be at least 1, got {n_best}")
+            raise ArgumentError(f"Exhaustive: n_best must be at least 1, got {n_best}")
         self.n_best = n_best
         self.length = Mean() if length is None else length
         self.limit = limit
@@ -78,7 +79,7 @@ def _search(frontier: Frontier, strategy: Exhaustive) -> list[list[Hypothesis]]:
             sums[~forced, frontier.end] = NEVER
         rows, tokens = np.nonzero(sums > NEVER)
         if len(rows) > strategy.limit:
-            raise ValueError(
+            raise ArgumentError(
                 f"Exhaustive: {len(rows)} sequences at position {position}, more than limit={strategy.limit}; "
                 "lower max_length, or use Beam"
             )

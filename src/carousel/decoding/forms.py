@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError
 from .constraint import NEVER, Constraint, ConstraintError, SearchContext, check_tokens, force
 from .constraints import look_up, per_item, shorten
 from .pattern import Pattern
@@ -36,7 +37,7 @@ class Form(Constraint):
         self.exclude = sorted(set(exclude))
         missing = {mark for _, mark in self.pattern.places() if mark is not None} - self.punctuation.keys()
         if missing:
-            raise ValueError(f"Form: punctuation has no token for {' '.join(sorted(missing))}")
+            raise ArgumentError(f"Form: punctuation has no token for {' '.join(sorted(missing))}")
 
     def start(self, context: SearchContext) -> State:
         end = context.need_end(self)
@@ -89,7 +90,7 @@ class Acrostic(Constraint):
         self.heads = heads
         self.breaks = sorted(set(breaks))
         if not self.breaks:
-            raise ValueError("Acrostic: breaks is empty; it takes the tokens that end a line")
+            raise ArgumentError("Acrostic: breaks is empty; it takes the tokens that end a line")
 
     def start(self, context: SearchContext) -> State:
         check_tokens(self, self.breaks, context.vocab_size)
@@ -148,11 +149,11 @@ class Rhyme(Constraint):
         self.given = given
         self.distinct = distinct
         if not self.classes:
-            raise ValueError("Rhyme: classes is empty; it maps tokens to their rhyme classes")
+            raise ArgumentError("Rhyme: classes is empty; it maps tokens to their rhyme classes")
         if not self.lines or not 1 <= self.lines[0] <= self.lines[-1] <= count:
-            raise ValueError(f"Rhyme: lines must lie between 1 and {count}, the pattern's, got {self.lines}")
+            raise ArgumentError(f"Rhyme: lines must lie between 1 and {count}, the pattern's, got {self.lines}")
         if given is not None and given not in self.classes.values():
-            raise ValueError(f"Rhyme: no token has the given class {given!r}")
+            raise ArgumentError(f"Rhyme: no token has the given class {given!r}")
 
     def start(self, context: SearchContext) -> State:
         check_tokens(self, self.classes, context.vocab_size)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError, CarouselError
 from .constraint import NEVER, Constraint, ConstraintError, SearchContext
 from .stepper import State, Stepper, select_rows
 from .topk import on_host, pick, topk
@@ -121,7 +122,7 @@ class Frontier:
     def _constrained(self, given: Tensor) -> Tensor:
         log_probs, self._state = self.stepper.step(given, self._state)
         if log_probs.shape != (len(given), self.vocab_size):
-            raise ValueError(
+            raise ArgumentError(
                 f"the step function returned log-probabilities of shape {tuple(log_probs.shape)}, "
                 f"expected {(len(given), self.vocab_size)}: a row for each token, a column for each of vocab_size"
             )
@@ -165,7 +166,7 @@ class Frontier:
                     f"prompts[{self.items[rows[row]]}] breaks {constraint!r} at its token {position}, {tokens[row]}"
                 )
 
-    def explain(self, row: int, position: int) -> ValueError:
+    def explain(self, row: int, position: int) -> CarouselError:
         """The error for a row without a possible token."""
         if self._raw is None:
             assert self._asked is not None
@@ -173,16 +174,16 @@ class Frontier:
         where = f"at position {position} of item {self.items[row]}"
         one = self._raw[row : row + 1].clone()
         if bool(one.isnan().any()):
-            return ValueError(f"the step function returned NaN {where}")
+            return ArgumentError(f"the step function returned NaN {where}")
         left = int((one > NEVER).sum())
         if left == 0:
-            return ValueError(f"the step function gave no token a probability {where}")
+            return ArgumentError(f"the step function gave no token a probability {where}")
         parts = [f"the model allows {left} tokens"]
         at = self._tensor(np.array([row]))
         for constraint, held in zip(self.request.constraints, self._held, strict=True):
             constraint.apply(one, select_rows(held, at, constraint.rows))
             if bool(one.isnan().any()):
-                return ValueError(f"{constraint!r} made a NaN {where}")
+                return ArgumentError(f"{constraint!r} made a NaN {where}")
             after = int((one > NEVER).sum())
             if after != left:
                 parts.append(f"{constraint!r} leaves {after or 'none'}")
@@ -202,7 +203,7 @@ def _check_mass(log_probs: Tensor) -> None:
     """Raise if values are not log-probabilities. (A sum below 1 is allowed: some models omit tokens.)"""
     mass = on_host(log_probs.logsumexp(-1))
     if (mass > 0.01).any():
-        raise ValueError(
+        raise ArgumentError(
             f"the step function's probabilities sum to exp({mass.max():.3g}) instead of 1; it must return "
             "log-probabilities: log_softmax of the model's output"
         )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from ..errors import ArgumentError
+
 
 class LengthNorm(Protocol):
     """Score from total log-probability and length. With equal totals, a longer sequence must not score lower.
@@ -28,7 +30,7 @@ class Mean:
 
     def __init__(self, penalty: float = 1.0):
         if not 0 < penalty < float("inf"):
-            raise ValueError(f"penalty must be a number above 0, got {penalty}; Unnormalised() applies none")
+            raise ArgumentError(f"penalty must be a number above 0, got {penalty}; Unnormalised() applies none")
         self.penalty = penalty
 
     def score(self, total: Any, length: Any) -> Any:
@@ -47,7 +49,7 @@ class GNMT:
 
     def __init__(self, alpha: float = 0.6):
         if not 0 < alpha < float("inf"):
-            raise ValueError(f"alpha must be a number above 0, got {alpha}; Unnormalised() applies no penalty")
+            raise ArgumentError(f"alpha must be a number above 0, got {alpha}; Unnormalised() applies no penalty")
         self.alpha = alpha
 
     def score(self, total: Any, length: Any) -> Any:

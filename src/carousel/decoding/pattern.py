@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ..errors import ArgumentError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,12 @@ class Pattern:
 
     def __post_init__(self) -> None:
         if self.lines < 1:
-            raise ValueError(f"Pattern: lines must be at least 1, got {self.lines}")
+            raise ArgumentError(f"Pattern: lines must be at least 1, got {self.lines}")
         if not self.punctuation:
-            raise ValueError('Pattern: punctuation is empty; ("",) is a form without any')
+            raise ArgumentError('Pattern: punctuation is empty; ("",) is a form without any')
         if min(self.lengths, default=0) < 1 or len(self.lengths) != self.lines:
             each = f"one for each of the {self.lines} lines"
-            raise ValueError(f"Pattern: length must be a number above 0, or {each}, got {self.length}")
+            raise ArgumentError(f"Pattern: length must be a number above 0, or {each}, got {self.length}")
 
     @classmethod
     def named(cls, name: str) -> Pattern:
@@ -43,9 +44,8 @@ class Pattern:
         """
         plain = name.translate(str.maketrans("绝诗", "絕詩"))
         if plain not in NAMED:
-            near = difflib.get_close_matches(plain, NAMED, 1, 0.3)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"no form is named {name!r}, only {', '.join(NAMED)}{hint}")
+            hint = did_you_mean(plain, NAMED, cutoff=0.3)
+            raise ArgumentError(f"no form is named {name!r}, only {', '.join(NAMED)}{hint and '; ' + hint}")
         return NAMED[plain]
 
     @property

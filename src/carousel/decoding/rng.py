@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from ..errors import ArgumentError
+
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 64  # positions computed at once, so that a step costs one look-up
 
@@ -45,7 +47,7 @@ def read_seed(seed: int | torch.Generator | None) -> int:
         raise TypeError(f"seed must be an int, a torch.Generator or None, got {type(seed).__name__}")
     if isinstance(seed, int):
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"seed must lie between -2**63 and 2**64 - 1, got {seed}")
+            raise ArgumentError(f"seed must lie between -2**63 and 2**64 - 1, got {seed}")
         return seed
     device = "cpu" if seed is None else seed.device
     return int(torch.randint(2**62, (), generator=seed, device=device))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError
 from ..ops.prediction import Chooser
 from .constraint import NEVER
 from .topk import on_host, topk
@@ -89,7 +90,7 @@ class Temperature:
 
     def __init__(self, t: float):
         if not 0 < t < float("inf"):
-            raise ValueError(f"temperature must be above 0 and finite, got {t}; 0 would be greedy search")
+            raise ArgumentError(f"temperature must be above 0 and finite, got {t}; 0 would be greedy search")
         self.t = t
 
     def check(self, vocab_size: int) -> None:
@@ -114,12 +115,12 @@ class TopK:
         if isinstance(k, bool) or not isinstance(k, int):
             raise TypeError(f"k must be an int, got {type(k).__name__}")
         if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+            raise ArgumentError(f"k must be at least 1, got {k}")
         self.k = k
 
     def check(self, vocab_size: int) -> None:
         if self.k > vocab_size:
-            raise ValueError(
+            raise ArgumentError(
                 f"{self!r}: k is larger than the vocabulary, which has {vocab_size} tokens; take a smaller one"
             )
 
@@ -154,7 +155,7 @@ class TopP:
 
     def __init__(self, p: float):
         if not 0 < p <= 1:
-            raise ValueError(f"p must be above 0 and at most 1, got {p}")
+            raise ArgumentError(f"p must be above 0 and at most 1, got {p}")
         self.p = p
 
     def check(self, vocab_size: int) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
+from ..errors import ArgumentError
 from ..ops.prediction import Chooser as NativeChooser
 from .backpointers import Backpointers
 from .constraint import NEVER
@@ -57,7 +58,7 @@ class Sample:
 
     def __init__(self, *samplers: Sampler, copies: int = 1):
         if copies < 1:
-            raise ValueError(f"Sample: copies must be at least 1, got {copies}")
+            raise ArgumentError(f"Sample: copies must be at least 1, got {copies}")
         self.samplers = samplers
         self.copies = copies
 

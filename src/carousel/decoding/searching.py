@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import ArgumentError
 from .constraint import Constraint
 from .frontier import Frontier, Request
 from .hypothesis import Chosen, Hypothesis
@@ -116,9 +117,9 @@ def _run(
     vocab_size = stepper.vocab_size
     for name, token in (("start", start), ("end", end)):
         if token is not None and not 0 <= token < vocab_size:
-            raise ValueError(f"{name} is {token}, outside the vocabulary of {vocab_size}")
+            raise ArgumentError(f"{name} is {token}, outside the vocabulary of {vocab_size}")
     if max_length < 1:
-        raise ValueError(f"max_length must be at least 1, got {max_length}")
+        raise ArgumentError(f"max_length must be at least 1, got {max_length}")
     strategy.check(vocab_size)
     lists = _read_prompts(prompts, start, max_length, vocab_size)
     lengths = np.array([len(one) for one in lists])
@@ -127,7 +128,7 @@ def _run(
         padded[row, : len(one)] = one
     numbers = np.arange(len(lists)) if items is None else np.array(items, dtype=np.int64)
     if numbers.shape != lengths.shape:
-        raise ValueError(f"items must have a number for each of the {len(lists)} prompts, got {len(numbers)}")
+        raise ArgumentError(f"items must have a number for each of the {len(lists)} prompts, got {len(numbers)}")
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
             raise TypeError(f"constraints must be Constraint objects, got {type(constraint).__name__}")
@@ -152,15 +153,17 @@ def _read_prompts(prompts: Any, start: int | None, max_length: int, vocab_size: 
         prompts = [()] * int(prompts)
     lists = [list(one) for one in (prompts.tolist() if isinstance(prompts, torch.Tensor) else prompts)]
     if not lists:
-        raise ValueError("prompts is empty; give at least one")
+        raise ArgumentError("prompts is empty; give at least one")
     for k, one in enumerate(lists):
         if not one and start is None:
-            raise ValueError(f"prompts[{k}] is empty, and there is no start token to begin with")
+            raise ArgumentError(f"prompts[{k}] is empty, and there is no start token to begin with")
         if len(one) >= max_length:
-            raise ValueError(f"prompts[{k}] has {len(one)} tokens, which leaves no room below max_length={max_length}")
+            raise ArgumentError(
+                f"prompts[{k}] has {len(one)} tokens, which leaves no room below max_length={max_length}"
+            )
         for token in one:
             if not isinstance(token, Integral):
                 raise TypeError(f"prompts[{k}] must hold token numbers, got {token!r}")
             if not 0 <= int(token) < vocab_size:
-                raise ValueError(f"prompts[{k}] has {token}, outside the vocabulary of {vocab_size}")
+                raise ArgumentError(f"prompts[{k}] has {token}, outside the vocabulary of {vocab_size}")
     return lists

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError
+
 State = Any  # tensors in tuples, lists and dicts, nested to any depth
 
 
@@ -72,7 +74,7 @@ class StepFunction:
         device: torch.device | str = "cpu",
     ):
         if vocab_size < 1:
-            raise ValueError(f"vocab_size must be at least 1, got {vocab_size}")
+            raise ArgumentError(f"vocab_size must be at least 1, got {vocab_size}")
         self._step = step
         self._start = start
         self.vocab_size = vocab_size
@@ -101,10 +103,10 @@ class Ensemble:
 
     def __init__(self, steppers: Sequence[Stepper]):
         if not steppers:
-            raise ValueError("steppers is empty; an ensemble needs at least one")
+            raise ArgumentError("steppers is empty; an ensemble needs at least one")
         sizes = [s.vocab_size for s in steppers]
         if len(set(sizes)) > 1:
-            raise ValueError(f"steppers must share one vocabulary, got vocabularies of {sizes} tokens")
+            raise ArgumentError(f"steppers must share one vocabulary, got vocabularies of {sizes} tokens")
         self.steppers = list(steppers)
         self.vocab_size = sizes[0]
         self.device = self.steppers[0].device
@@ -145,12 +147,12 @@ def select_rows(state: State, rows: Tensor, dim: Any = 0) -> State:
     if isinstance(state, Mapping):
         dims = dim if isinstance(dim, Mapping) else dict.fromkeys(state, dim)
         if dims.keys() != state.keys():
-            raise ValueError(f"rows has the keys {list(dims)}, but the state has {list(state)}")
+            raise ArgumentError(f"rows has the keys {list(dims)}, but the state has {list(state)}")
         return {key: select_rows(value, rows, dims[key]) for key, value in state.items()}
     if isinstance(state, tuple | list):
         each = list(dim) if isinstance(dim, tuple | list) else [dim] * len(state)
         if len(each) != len(state):
-            raise ValueError(f"rows has {len(each)} parts, but the state has {len(state)}")
+            raise ArgumentError(f"rows has {len(each)} parts, but the state has {len(state)}")
         parts = [select_rows(value, rows, d) for value, d in zip(state, each, strict=True)]
         if isinstance(state, list):
             return parts

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..errors import ArgumentError
 from ..layers import LSTM, RNN
 
 SURE = 200.0  # σ(200) is 1 and tanh(200) is 1 in float32, exactly; σ(-200) is 0
@@ -35,7 +36,7 @@ class DFA:
     def __post_init__(self) -> None:
         for q, row in enumerate(self.moves):
             if len(row) != len(self.alphabet) or not all(0 <= to < len(self.moves) for to in row):
-                raise ValueError(f"state {q} must have a next state, from 0 to {len(self.moves) - 1}, for each of "
+                raise ArgumentError(f"state {q} must have a next state, from 0 to {len(self.moves) - 1}, for each of "
                                  f"{self.alphabet!r}; got {row}")  # fmt: skip
 
     @property
@@ -95,18 +96,18 @@ def parse(pattern: str, alphabet: str) -> Expression:
         if symbol == "(":
             found = either()
             if peek() != ")":
-                raise ValueError(f"pattern {pattern!r}: a bracket is never closed")
+                raise ArgumentError(f"pattern {pattern!r}: a bracket is never closed")
             place += 1
             return found
         if symbol == ".":
             return _or([("symbol", a) for a in alphabet])
         if symbol in "*+?" or symbol not in alphabet:
-            raise ValueError(f"pattern {pattern!r}: {symbol!r} at place {place} is not in the alphabet {alphabet!r}")
+            raise ArgumentError(f"pattern {pattern!r}: {symbol!r} at place {place} is not in the alphabet {alphabet!r}")
         return ("symbol", symbol)
 
     found = either()
     if place < len(pattern):
-        raise ValueError(f"pattern {pattern!r}: a closing bracket too many at place {place + 1}")
+        raise ArgumentError(f"pattern {pattern!r}: a closing bracket too many at place {place + 1}")
     return found
 
 
@@ -118,7 +119,7 @@ def compile_pattern(pattern: str, alphabet: str | None = None) -> DFA:
     """
     alphabet = "".join(sorted(set(pattern) - set("|*+?().") if alphabet is None else set(alphabet)))
     if not alphabet:
-        raise ValueError(f"pattern {pattern!r}: there is no symbol in it; give an alphabet")
+        raise ArgumentError(f"pattern {pattern!r}: there is no symbol in it; give an alphabet")
     first = parse(pattern, alphabet)
     numbers, todo, moves = {first: 0}, [first], []
     while todo:

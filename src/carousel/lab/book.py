@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..errors import ArgumentError
 from ..files import replace_text_file
 from ..report import Page
 from ..wording import counted
@@ -30,7 +31,7 @@ def write_book(
     folder, start = Path(folder), time.monotonic()
     unknown = [name for name in names if name not in LABS]
     if unknown or not names:
-        raise ValueError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown) or 'none'}")
+        raise ArgumentError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown) or 'none'}")
     found: list[Finding] = []
     with replace_text_file(folder / "index.html") as file:  # that it can be written is tried first
         for name in names:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import ArgumentError, DataError
 from ..layers import Recurrent
 from ..masks import length_mask
 from ..wording import an
@@ -62,14 +63,14 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     name, layer = _layers(model)
     if not isinstance(model, Task):
         if data is not None:
-            raise ValueError(f"data: only a model of a run can read a file; this is {an(type(model).__name__)}")
+            raise ArgumentError(f"data: only a model of a run can read a file; this is {an(type(model).__name__)}")
         x = torch.randn(STEPS, 1, layer.input_size)
         return Reading(name, layer, x, torch.tensor([len(x)]), f"{STEPS} random inputs")
     given = data if data is not None else model.settings.dev or model.settings.train
     files = [given] if isinstance(given, str | Path) else list(given)
     missing = [file for file in files if not Path(file).is_file()]
     if missing:
-        raise ValueError(f"{missing[0]}: no such file, and the model must read something; give it with --data")
+        raise DataError(missing[0], None, "no such file, and the model must read something", "give it with --data")
     seen: list[tuple[Tensor, Any]] = []
     ids: list[Tensor] = []
 
@@ -88,7 +89,7 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
         for hook in hooks:
             hook.remove()
     if not seen:
-        raise ValueError(f"{files[0]}: the model's layers were not called; give a file with text in it")
+        raise DataError(files[0], None, "the model's layers were not called", "give a file with text in it")
     x, lengths = seen[0]
     x = x[:, :TEXTS].detach()
     count = torch.full((x.shape[1],), len(x)) if lengths is None else torch.as_tensor(lengths)[:TEXTS].cpu()
@@ -102,7 +103,7 @@ def _layers(model: nn.Module) -> tuple[str, Recurrent]:
     """The layers that read what the model reads: those a task calls `layers` or `encoder`, or the first there are."""
     found = {name: module for name, module in model.named_modules() if isinstance(module, Recurrent)}
     if not found:
-        raise ValueError("the model has no recurrent layer")
+        raise ArgumentError("the model has no recurrent layer")
     name = next((name for name in ("layers", "encoder") if name in found), next(iter(found)))
     return name, found[name]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import numbers
@@ -12,13 +11,13 @@ from typing import Any
 from torch import nn
 
 from ..cells.spec import Cell
+from ..errors import did_you_mean
 
 
 def check_known(layer: type[nn.Module], unknown: Mapping[str, Any]) -> None:
     known = [n for n, p in inspect.signature(layer).parameters.items() if p.kind is not p.VAR_KEYWORD]
     for name in unknown:
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"it takes {', '.join(known)}"
         raise TypeError(f"{layer.__name__} has no argument {name!r}; {hint}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeVar
@@ -15,6 +14,7 @@ from torch.nn.modules.rnn import LSTM as TorchLSTM
 from torch.nn.modules.rnn import RNN as TorchRNN
 
 from .. import cells
+from ..errors import ArgumentError, did_you_mean
 from .recurrent import Recurrent, suffix
 
 
@@ -189,9 +189,8 @@ def named(name: str) -> Callable[..., Recurrent]:
     """
     known = cells.registry()
     if name not in known:
-        near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown cell {name!r}: {hint}the cells are {', '.join(known)}")
+        hint = " ".join((did_you_mean(name, known), f"the cells are {', '.join(known)}")).strip()
+        raise ArgumentError(f"unknown cell {name!r}: {hint}")
     cell = known[name]
     if cell not in _classes:
         _classes[cell] = _made(cell)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..errors import ArgumentError
+
 # those of sacrebleu's that need nothing else to be installed or fetched
 TOKENIZERS = {
     "13a": "as the WMT evaluations cut words: for raw text of most European languages",
@@ -85,7 +87,7 @@ def bleu(
     from sacrebleu.metrics.bleu import BLEU  # here, because it is slow to import
 
     if tokenize not in TOKENIZERS:
-        raise ValueError(f"tokenize must be one of {', '.join(map(repr, TOKENIZERS))}, got {tokenize!r}")
+        raise ArgumentError(f"tokenize must be one of {', '.join(map(repr, TOKENIZERS))}, got {tokenize!r}")
     pairs = _pair(translations, references)
     # `force`: that the text looks tokenised is for the caller to know
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
@@ -123,7 +125,7 @@ def chrf(
     from sacrebleu.metrics.chrf import CHRF
 
     if words not in (0, 1, 2):
-        raise ValueError(f"words must be 0, 1 or 2, got {words!r}")
+        raise ArgumentError(f"words must be 0, 1 or 2, got {words!r}")
     pairs = _pair(translations, references)
     metric = CHRF(word_order=words, lowercase=lowercase)
     found = metric.corpus_score([text for text, _ in pairs], _streams(pairs))
@@ -136,14 +138,14 @@ def _pair(translations: Sequence[str], references: Sequence[str | Sequence[str]]
         if isinstance(given, str):
             raise TypeError(f"{name} must be a list of texts, got one text: {given[:40]!r}")
     if len(translations) != len(references):
-        raise ValueError(f"{len(translations)} translations, but references for {len(references)}")
+        raise ArgumentError(f"{len(translations)} translations, but references for {len(references)}")
     if not translations:
-        raise ValueError("translations is empty; there is nothing to score")
+        raise ArgumentError("translations is empty; there is nothing to score")
     pairs = []
     for k, (text, right) in enumerate(zip(translations, references, strict=True)):
         several = [right] if isinstance(right, str) else list(right)
         if not several:
-            raise ValueError(f"references[{k}] is empty; a translation needs at least one reference")
+            raise ArgumentError(f"references[{k}] is empty; a translation needs at least one reference")
         for name, one in [(f"translations[{k}]", text), *((f"references[{k}]", one) for one in several)]:
             if not isinstance(one, str):
                 raise TypeError(f"{name} must be text, got {type(one).__name__}")

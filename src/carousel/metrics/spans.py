@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..data.tags import spans
+from ..errors import ArgumentError
 
 
 class SpanScore:
@@ -25,7 +26,9 @@ class SpanScore:
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
         """Count one sentence, by its tags in any scheme and those that were predicted."""
         if len(gold) != len(predicted):
-            raise ValueError(f"gold and predicted must be as long as each other, got {len(gold)} and {len(predicted)}")
+            raise ArgumentError(
+                f"gold and predicted must be as long as each other, got {len(gold)} and {len(predicted)}"
+            )
         there, said = set(spans(gold)), set(spans(predicted))
         for count, found in ((self.there, there), (self.said, said), (self.right, there & said)):
             count.update(span.type for span in found)

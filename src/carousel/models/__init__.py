@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING
+
+from ..errors import SettingsError, did_you_mean
 
 if TYPE_CHECKING:
     from ..training import Task
@@ -25,8 +26,7 @@ TASKS = {
 def find_task(name: str) -> type[Task]:
     """The class of the task `name`."""
     if name not in TASKS:
-        near = difflib.get_close_matches(str(name), TASKS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"tasks are {', '.join(TASKS)}"
-        raise ValueError(f"task: there is no {name!r}; {hint}")
+        hint = did_you_mean(name, TASKS) or f"tasks are {', '.join(TASKS)}"
+        raise SettingsError(f"task: there is no {name!r}; {hint}")
     module, _, class_name = TASKS[name].partition(".")
     return getattr(importlib.import_module(f"{__name__}.{module}"), class_name)

@@ -19,10 +19,11 @@ from ..data.labelled import LabelledTexts, count_labels
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
+from ..errors import SettingsError
 from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
-from ..training import ColumnName, Data, Loss, SettingsError, Task, key
+from ..training import ColumnName, Data, Loss, Task, key
 from ..training.run import read_kept
 from ..wording import counted
 from .context import ContextEmbedder, read_words

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from ..data import UNK
 from ..data.examples import CONTEXT, ExampleBatch, ExampleStore
 from ..data.wordbook import Wordbook
+from ..errors import RunError
 from ..files import write_text
-from ..training import Run, RunError
+from ..training import Run
 from ..wording import an
 from .bilm import BiLanguageModel
 from .encoder import SequenceDropout

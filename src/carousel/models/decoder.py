@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .. import layers
 from ..attention import Additive, Attention, Memory, Real
 from ..decoding import select_rows
+from ..errors import ArgumentError
 from ..layers import Branches, Steps, Walker
 from ..masks import length_mask
 from ..ops.attention import AdditiveLook
@@ -38,7 +39,7 @@ class Bridge(nn.Module):
         if kind == "bridge":
             self.map = nn.Linear(given, self.layers * sum(self.sizes))
         elif kind == "last" and (given != decoder.hidden_size or encoder.num_layers < decoder.num_layers):
-            raise ValueError(
+            raise ArgumentError(
                 f"init: last needs a decoder of {given} units (directions × hidden) and no more layers than the "
                 f"encoder's {encoder.num_layers}; it has {decoder.hidden_size} and {decoder.num_layers}. "
                 "Choose init bridge, or other sizes"

@@ -13,12 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..data import DataError, Vocabulary
+from ..data import Vocabulary
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.judged import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judgement
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import PairTable
+from ..errors import DataError
 from ..files import write_json
 from ..metrics import Confusion, pearson, spearman
 from ..metrics.picture import show_confusion

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from ..data import DataError
 from ..data.series import Filling, Gaps, Series, read_series, time_words
 from ..data.series_check import SeriesCheck, check_series
 from ..data.windows import WindowBatch, WindowBatches
+from ..errors import ArgumentError, DataError, SettingsError
 from ..files import write_json
-from ..training import ColumnName, Data, Loss, Settings, SettingsError, Task, key
+from ..training import ColumnName, Data, Loss, Settings, Task, key
 from ..training.run import read_kept
 from ..wording import counted
 from .encoder import CellName, encoder
@@ -237,7 +237,7 @@ class Forecaster(Task):
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         endings = f"{', '.join(self.own_files[:-1])} or {self.own_files[-1]}"
-        raise ValueError(f"a forecast model reads a whole series; give it as a file whose name ends in {endings}")
+        raise ArgumentError(f"a forecast model reads a whole series; give it as a file whose name ends in {endings}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         return iter(self.predict(path).rows())

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import DataError
 from ..data.series import Series
 from ..data.windows import WindowBatch
+from ..errors import DataError
 
 if TYPE_CHECKING:
     from .forecast import Forecaster

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import DataError
 from ..data.series import Filling, Series
 from ..data.windows import Rows
+from ..errors import DataError
 from ..wording import counted
 
 if TYPE_CHECKING:

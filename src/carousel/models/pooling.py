@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from ..errors import ArgumentError
 from ..masks import length_mask
 
 PoolingName = Literal["last", "mean", "max", "attention"]
@@ -30,7 +31,7 @@ def pooling(name: PoolingName, size: int, bidirectional: bool = False) -> nn.Mod
             return Max()
         case "attention":
             return Attention(size)
-    raise ValueError(f"pooling must be one of {', '.join(get_args(PoolingName))}; got {name!r}")
+    raise ArgumentError(f"pooling must be one of {', '.join(get_args(PoolingName))}; got {name!r}")
 
 
 class Last(nn.Module):

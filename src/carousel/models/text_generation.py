@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from torch import nn
 
 from .. import pictures
-from ..data import END, PAD, START, UNK, DataError, Vocabulary, read_lines
+from ..data import END, PAD, START, UNK, Vocabulary, read_lines
 from ..decoding import (
     Acrostic,
     Ban,
@@ -32,6 +32,7 @@ from ..decoding import (
     search,
     stream,
 )
+from ..errors import DataError
 from ..wording import counted
 
 T = TypeVar("T")

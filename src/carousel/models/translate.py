@@ -18,6 +18,7 @@ from ..data.examples import ExampleStore, keep_examples
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
 from ..decoding import GenerationConfig
+from ..errors import ArgumentError
 from ..metrics import bleu, chrf
 from ..ops.cross_entropy import linear_cross_entropy
 from ..ops.prediction import Predictor
@@ -33,7 +34,7 @@ from .translation_page import show_translations
 
 def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
     if len(files) not in (1, 2):
-        raise ValueError("give two files of as many lines, or one TSV")
+        raise ArgumentError("give two files of as many lines, or one TSV")
     return files
 
 

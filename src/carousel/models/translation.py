@@ -27,6 +27,7 @@ from ..decoding import (
     search,
     stream,
 )
+from ..errors import ArgumentError
 from ..wording import counted
 from .text_generation import Generation, SearchTree, constraints_of, encode_known, evaluating, prefix_of, token_texts
 
@@ -60,7 +61,7 @@ class Translation(Generation):
     def attention_picture(self) -> Any:
         """The attention as a heat map: a plotly figure; `carousel.pictures.save` makes a file of it."""
         if self.attention is None:
-            raise ValueError("no attention to show: translate with attention=True, by a model that has attention")
+            raise ArgumentError("no attention to show: translate with attention=True, by a model that has attention")
         return pictures.attention(self.attention, self.source_tokens, self.tokens)
 
     def as_dict(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def check_ensemble(models: Sequence[Translator]) -> None:
         for side in ("source", "target"):
             mine, theirs = (getattr(model, f"{side}_vocabulary") for model in (first, other))
             if mine != theirs:
-                raise ValueError(
+                raise ArgumentError(
                     f"model {k} of the ensemble has another {side} vocabulary ({len(theirs):,} tokens) than the first "
                     f"({len(mine):,} tokens); train both with the same data, tokens and vocabulary size"
                 )

@@ -10,6 +10,7 @@ import torch
 
 from .. import pictures
 from ..data import START
+from ..errors import ArgumentError
 
 if TYPE_CHECKING:
     from ..layers.trace import Trace
@@ -27,7 +28,7 @@ def trace_decoder(model: Translator, translation: Translation) -> tuple[Trace, l
     Not with input feeding, where a step needs the attentional vector of the previous one.
     """
     if model.decoder.feeding:
-        raise ValueError("the decoder cannot be traced with input_feeding: there is no pass over all steps at once")
+        raise ArgumentError("the decoder cannot be traced with input_feeding: there is no pass over all steps at once")
     source, _ = model.read_source(translation.source)
     _, state = model.read(torch.from_numpy(source.astype(np.int64))[:, None], torch.tensor([len(source)]))
     read = torch.tensor([START, *translation.ids[:-1]])  # no step reads the last token

@@ -26,10 +26,11 @@ from ..data.labelled_trees import (
     encode_trees,
 )
 from ..data.tree_check import TreeCheck, check_trees
+from ..errors import SettingsError
 from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
-from ..training import Data, Loss, SettingsError, Task, key
+from ..training import Data, Loss, Task, key
 from ..training.run import read_kept
 from ..trees import ChildSumTreeLSTM, NaryTreeLSTM, RecursiveNet, TreeLayer
 from .words import VectorSettings

@@ -10,11 +10,12 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from ..data import PAD, UNK, DataError, Vocabulary
+from ..data import PAD, UNK, Vocabulary
 from ..data.examples import ExampleBatches, ExampleStore
 from ..data.reading import Reading
 from ..data.vectors import Vectors, read_vectors
 from ..data.wordbook import Wordbook
+from ..errors import DataError
 from ..layers import Recurrent
 from ..training import Settings, key
 from ..wording import counted

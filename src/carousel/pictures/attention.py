@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ArgumentError
 from ..report import figure
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def attention(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> 
     """
     if weights.shape != (len(target), len(source)):
         sizes = f"{len(target)} tokens of the target and {len(source)} of the source"
-        raise ValueError(f"weights must be ({len(target)}, {len(source)}), for {sizes}; got {tuple(weights.shape)}")
+        raise ArgumentError(f"weights must be ({len(target)}, {len(source)}), for {sizes}; got {tuple(weights.shape)}")
     columns, rows = [visible(token) for token in source], [visible(token) for token in target]
     slanted = max(map(len, columns), default=1) > 2
     above = 16 + 7 * max(map(len, columns), default=1) if slanted else 44

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ArgumentError
 from ..files import write_bytes
 from .fonts import families, spelled
 
@@ -40,7 +41,7 @@ def save(figure: Any, path: str | Path, *, scale: float = 2.0) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
+        raise ArgumentError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
     write_bytes(path, render(figure, path.suffix.lower().removeprefix("."), scale))
     return path
 
@@ -94,7 +95,7 @@ class _Drawing:
                 continue
             method = getattr(self, f"_{trace.type}", None)
             if method is None:
-                raise ValueError(f"a {trace.type} trace cannot be saved as a picture")
+                raise ArgumentError(f"a {trace.type} trace cannot be saved as a picture")
             method(trace, self._on(trace.xaxis or "x", trace.yaxis or "y"))
         for shape in self.layout.shapes:
             self._shape(shape)
@@ -323,7 +324,7 @@ class _Drawing:
                     )
                 )  # fmt: skip
             else:
-                raise ValueError(f"a {shape.type} shape cannot be saved as a picture")
+                raise ArgumentError(f"a {shape.type} shape cannot be saved as a picture")
 
     def _note(self, note: Any) -> None:
         """A panel's title, or words at a place of the data."""

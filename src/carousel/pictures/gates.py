@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ArgumentError
 from ..report import figure
 from .attention import visible
 
@@ -42,11 +43,11 @@ def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int =
     found = {**dict(trace.gates.items()), **dict(trace.states.items())}
     for name in names:
         if name not in found:
-            raise ValueError(f"names: this trace has no {name!r}; it has {', '.join(found)}")
+            raise ArgumentError(f"names: this trace has no {name!r}; it has {', '.join(found)}")
     every = len(next(iter(found.values()))[layer])
     count = len(steps) or every
     if count > every:
-        raise ValueError(f"steps: {count} names for {every} steps")
+        raise ArgumentError(f"steps: {count} names for {every} steps")
     shown = [found[name][layer, :count, sequence].T for name in names]  # (units, steps) each
     order = _order(shown[0])
     drawn = figure(

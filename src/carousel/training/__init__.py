@@ -1,7 +1,7 @@
 """Training: settings, the engine, checkpoints, the run directory and its report."""
 
-from .run import Run, RunError, load
-from .settings import ColumnName, Settings, SettingsError, key
+from .run import Run, load
+from .settings import ColumnName, Settings, key
 from .task import Data, Loss, Meter, Task
 
-__all__ = ["ColumnName", "Data", "Loss", "Meter", "Run", "RunError", "Settings", "SettingsError", "Task", "key", "load"]
+__all__ = ["ColumnName", "Data", "Loss", "Meter", "Run", "Settings", "Task", "key", "load"]

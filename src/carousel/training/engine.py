@@ -15,6 +15,7 @@ from typing import Any
 import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from ..errors import RunError, SettingsError
 from ..files import remove_parts, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
@@ -24,8 +25,8 @@ from .keeper import Keeper
 from .module import Diverged, Module
 from .page import write_report
 from .progress import Bar
-from .run import Run, RunError
-from .settings import Settings, SettingsError, plain, shown
+from .run import Run
+from .settings import Settings, plain, shown
 from .task import Data, Task
 
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption

@@ -16,6 +16,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from safetensors.torch import save
 
+from ..errors import CarouselError
 from ..files import write_bytes
 from ..wording import counted
 from .journal import Journal
@@ -23,8 +24,8 @@ from .module import Diverged, Module
 from .progress import Bar
 
 
-class Interrupted(Exception):
-    """Somebody wants the run to stop; everything up to `step` is kept."""
+class Interrupted(CarouselError):
+    """The run was asked to stop; everything up to `step` is kept."""
 
     def __init__(self, step: int) -> None:
         super().__init__(f"stopped at step {step}")

@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
 
+from ..errors import CarouselError
 from .optimizers import clip_norm, make_optimizer, make_schedule
 from .task import Batches, Task
 
@@ -22,7 +23,7 @@ class Seen(NamedTuple):
     weight: int
 
 
-class Diverged(ValueError):
+class Diverged(CarouselError, ValueError):
     """The loss or the gradient is no longer a number."""
 
 

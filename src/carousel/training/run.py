@@ -20,14 +20,11 @@ from typing import Any, TypeVar
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
-from .settings import Settings, SettingsError, load_yaml
+from ..errors import RunError, SettingsError
+from .settings import Settings, load_yaml
 from .task import Task
 
 T = TypeVar("T")
-
-
-class RunError(ValueError):
-    """A run directory that cannot be used: one line that says which, why and what to do."""
 
 
 def read_kept(path: Path, make: Callable[[Any], T]) -> T:
@@ -83,7 +80,9 @@ class Run:
     @property
     def result(self) -> dict[str, Any] | None:
         """Where the run ended; None if it has not."""
-        return json.loads(self.result_file.read_text("utf-8")) if self.result_file.exists() else None
+        if not self.result_file.exists():
+            return None
+        return read_kept(self.result_file, lambda kept: {**kept, "epochs": int(kept["epochs"])})
 
     def settings(self) -> tuple[type[Task], Settings]:
         """The task and the settings in config.yaml."""

@@ -6,7 +6,6 @@ The YAML file, the command line's options and what is said of a wrong value all 
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -27,12 +26,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from ..errors import SettingsError, did_you_mean
+
 # The name of a column, or its number, which YAML reads as such.
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
-
-
-class SettingsError(ValueError):
-    """A key that does not exist, or a value that cannot be: one line that says where, what and what would be right."""
 
 
 def key(default: Any, help: str, group: str, needs: dict[str, Any] | None = None, **bounds: Any) -> Any:
@@ -53,7 +50,7 @@ class Settings(BaseModel):
     >>> TrainingOf.read({"learning": 0.01})
     Traceback (most recent call last):
     ...
-    carousel.training.settings.SettingsError: learning: there is no such key; did you mean lr?
+    carousel.errors.SettingsError: learning: there is no such key; did you mean lr?
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
@@ -115,7 +112,7 @@ class Settings(BaseModel):
     )
     patience: int | None = key(None, "stop after so many epochs without a better dev metric", "training", ge=1)
     seed: int = key(0, "same seed, same run", "training", ge=0, le=2**32 - 1)
-    threads: int | None = key(None, "processor threads; null: all", "training", ge=1)
+    threads: int | None = key(None, "processor threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)
     log_steps: int = key(50, "steps between lines of metrics.csv", "training", ge=1)
 
@@ -130,10 +127,12 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth(cls, value: Any, info: ValidationInfo) -> Any:
-        """To pydantic True is 1, but whoever writes `epochs: yes` means something else."""
+    def _plain_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """To pydantic True is 1, but `epochs: yes` means something else; and a number beyond 2³¹ overflows in torch."""
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("should not be true or false")
+        if isinstance(value, int) and abs(value) >= 2**31 and info.field_name != "seed":
+            raise ValueError("should be less than 2**31")
         return value
 
     @classmethod
@@ -234,13 +233,9 @@ def needs_of(field: Any) -> dict[str, Any]:
 def near(name: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str:
     """`; did you mean …?`, or what there is if nothing is near."""
     known = list(known)
-    plain = name.replace("-", "_").lower()
-    if plain in known:
-        return f"; did you mean {plain}?"
-    if synonyms.get(plain) in known:
-        return f"; did you mean {synonyms[plain]}?"
-    close = difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else f"; keys are {', '.join(sorted(known))}"
+    others = {word: meant for word, meant in synonyms.items() if meant in known}
+    hint = did_you_mean(name.replace("-", "_"), known, others)
+    return f"; {hint or 'keys are ' + ', '.join(sorted(known))}"
 
 
 def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
+from ..errors import ArgumentError
 from ..wording import an
 from .settings import Settings, group_of
 
@@ -111,11 +112,11 @@ class Task(nn.Module, ABC):
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """What the model says of each line of raw text, in JSON's terms; blank lines have their place too."""
-        raise ValueError(f"{an(self.name)} model does not predict; it has other commands (see carousel --help)")
+        raise ArgumentError(f"{an(self.name)} model does not predict; it has other commands (see carousel --help)")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         """The same for a file of the task's own kind."""
-        raise ValueError(f"{an(self.name)} model reads plain text, an item a line; {path} is not that")
+        raise ArgumentError(f"{an(self.name)} model reads plain text, an item a line; {path} is not that")
 
     def written(self, found: dict[str, Any]) -> str:
         """One item of `predict_lines` as text: the `columns` of it with tabs between, or as the task likes."""
@@ -125,7 +126,7 @@ class Task(nn.Module, ABC):
     @classmethod
     def check(cls, settings: Any) -> Any:
         """What is in the data that `settings` name: prints with Rich, and has `warnings` and `as_dict()`."""
-        raise ValueError(f"there is no check of data for {cls.name} yet")
+        raise ArgumentError(f"there is no check of data for {cls.name} yet")
 
     def describe_loss(self) -> Callable[[float], str]:
         """How the progress bar words a training loss."""

@@ -10,8 +10,7 @@ tang.py …    one file a corpus: where it comes from, and how its package becom
 ['hkcancor', 'ptb', 'quran', 'series', 'tang']
 """
 
-import difflib
-
+from ...errors import ArgumentError, did_you_mean
 from .corpus import Corpus, File, Made, part_of
 from .getting import SOURCE, Got, get, languages_of
 from .hkcancor import HKCANCOR
@@ -31,16 +30,12 @@ def find(name: str) -> Corpus:
     >>> corpora.find("treebank")
     Traceback (most recent call last):
     ...
-    ValueError: there is no corpus 'treebank'; did you mean ptb?
+    carousel.errors.ArgumentError: there is no corpus 'treebank'; did you mean ptb?
     """
     if name in CORPORA:
         return CORPORA[name]
-    names = {corpus.package: corpus.name for corpus in CORPORA.values()} | {known: known for known in CORPORA}
-    near = difflib.get_close_matches(name.lower(), names, 1)
-    raise ValueError(
-        f"there is no corpus {name!r}; "
-        + (f"did you mean {names[near[0]]}?" if near else f"choose {', '.join(CORPORA)}")
-    )
+    hint = did_you_mean(name, CORPORA, {corpus.package: corpus.name for corpus in CORPORA.values()})
+    raise ArgumentError(f"there is no corpus {name!r}; {hint or 'choose ' + ', '.join(CORPORA)}")
 
 
 __all__ = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import ArgumentError, DataError
 from ...files import replace_files
 from .corpus import Corpus, Made
 from .packages import FetchError, Package, fetch
@@ -56,11 +57,11 @@ def languages_of(corpus: Corpus, pair: str | None) -> dict[str, str]:
     """`source` and `target` that `pair` names, en-tr if it is None; nothing for a corpus that is not parallel."""
     if not corpus.languages:
         if pair is not None:
-            raise ValueError(f"{corpus.name} is not a parallel corpus, so it has no pair {pair!r}")
+            raise ArgumentError(f"{corpus.name} is not a parallel corpus, so it has no pair {pair!r}")
         return {}
     source, _, target = (pair or "en-tr").partition("-")
     if source == target or not {source, target} <= set(corpus.languages):
-        raise ValueError(f"{pair!r} is not a pair; join two of {', '.join(corpus.languages)}, as in en-tr")
+        raise ArgumentError(f"{pair!r} is not a pair; join two of {', '.join(corpus.languages)}, as in en-tr")
     return {"source": source, "target": target}
 
 
@@ -86,7 +87,7 @@ def _convert(corpus: Corpus, package: Package, languages: dict[str, str]) -> Mad
     except (ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
         remedy = "report it" if package.version == corpus.known else f"try --version {corpus.known}"
         problem = f"{package.name} {package.version} is not laid out as expected ({type(error).__name__}: {error})"
-        raise ValueError(f"{problem}; {remedy}") from error
+        raise DataError(None, None, problem, remedy) from error
     return made
 
 

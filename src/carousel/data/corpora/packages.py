@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ...errors import CarouselError
 from .corpus import Corpus
 
 
-class FetchError(OSError):
+class FetchError(CarouselError):
     """A package that cannot be had: one line with the tool's own words and a remedy."""
 
 

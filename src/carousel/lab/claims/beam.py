@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ...decoding import Beam, BeamTree, Exhaustive, Greedy, Hypothesis, Mean, StepFunction, Unnormalised, search
+from ...errors import ArgumentError
 from ...layers import LSTM, RecurrentStepper
 from ...pictures import tree
 from ...report import Page, figure
@@ -330,15 +331,15 @@ def run(
     """
     for name, value, least in (("models", models, 1), ("vocabulary", vocabulary, 2), ("longest", longest, 1)):
         if not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+            raise ArgumentError(f"{name} must be a whole number from {least}, got {value!r}")
     if (vocabulary - 1) ** (longest - 1) > 200_000:
-        raise ValueError(
+        raise ArgumentError(
             f"exhaustive search of {vocabulary} tokens and {longest} steps would look at more than 200,000 sequences "
             "at once; lower one of them"
         )
     everything = vocabulary * (vocabulary - 1) ** (longest - 1)  # continuations at the last step
     if not all(isinstance(w, int) and w >= 1 for w in widths):
-        raise ValueError(f"widths must be whole numbers from 1, got {list(widths)}")
+        raise ArgumentError(f"widths must be whole numbers from 1, got {list(widths)}")
     widths = sorted({w for w in widths if w < everything} | {everything})
     greedy, exhaustive, shortest = Line("greedy"), Line("exhaustive"), Line("exhaustive, by total")
     beams = [Line(f"beam of {w}", w) for w in widths]

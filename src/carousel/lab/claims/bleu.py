@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...errors import ArgumentError
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
 from ..words import listing, percent
@@ -311,12 +312,12 @@ def run(
 
     right = [references] if isinstance(references, str) else list(references)
     if not isinstance(longest, int) or longest < 1:
-        raise ValueError(f"longest must be a whole number from 1, got {longest!r}")
+        raise ArgumentError(f"longest must be a whole number from 1, got {longest!r}")
     if not right:
-        raise ValueError("references is empty; there must be at least one")
+        raise ArgumentError("references is empty; there must be at least one")
     for name, text in (("the translation", translation), *((f"reference {k}", one) for k, one in enumerate(right, 1))):
         if not text.split():
-            raise ValueError(f"{name} has no words")
+            raise ArgumentError(f"{name} has no words")
     said, expected = tuple(translation.split()), [tuple(one.split()) for one in right]
 
     orders = []

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...cells import Weights
-from ...data.errors import check_counts
+from ...errors import check_counts
 from ...layers import Recurrent
 from ...report import Page, figure
 from ..cells import CELLS

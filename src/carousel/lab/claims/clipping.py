@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.errors import check_counts
+from ...errors import ArgumentError, check_counts
 from ...layers import RNN
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
@@ -173,9 +173,9 @@ def run(steps: int = 300, *, lr: float = 0.1, thresholds: Sequence[float] = (10.
     """
     check_counts(steps=steps)
     if not lr > 0:
-        raise ValueError(f"lr must be above 0, got {lr:g}")
+        raise ArgumentError(f"lr must be above 0, got {lr:g}")
     if not thresholds or min(thresholds) <= 0:
-        raise ValueError(f"thresholds must be some numbers above 0, got {list(thresholds)}")
+        raise ArgumentError(f"thresholds must be some numbers above 0, got {list(thresholds)}")
     start = time.perf_counter()
     ways = [
         ("", math.inf),

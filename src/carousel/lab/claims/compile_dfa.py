@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..automata import DFA, compile_dfa, compile_pattern, count_machine
 from ..finding import Claim, Finding, Verdict
@@ -161,7 +162,8 @@ def run(
     (True, True, 7)
     """
     if not patterns:
-        raise ValueError("patterns is empty; give at least one regular expression")
+        raise ArgumentError("patterns is empty; give at least one regular expression")
+    check_counts(shortest=shortest, longest=longest, strings=strings, largest=largest)
     start = time.perf_counter()
     draw = random.Random(seed)
     languages = tuple(_try(pattern, shortest, longest, strings, draw) for pattern in patterns)

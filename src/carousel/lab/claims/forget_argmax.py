@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.errors import check_counts
+from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ...wording import an
 from ..finding import Claim, Finding, Verdict
@@ -290,7 +290,7 @@ def look(reading: Reading) -> list[Preference]:
     layer, found = reading.layer, []
     gate = keeping_gate(layer.cell)
     if gate is None:
-        raise ValueError(
+        raise ArgumentError(
             f"{reading.name}: {an(type(layer).__name__)} has no gate that keeps the past; give an LSTM or GRU"
         )
     at = layer.cell.gate_rows(gate, layer.hidden_size).start

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...errors import check_counts
 from ...layers import GRU
 from ...report import Page, figure
 from ..automata import compile_pattern
@@ -157,6 +158,7 @@ def run(
 
     `patterns` are regular expressions over a and b.
     """
+    check_counts(units=units, steps=steps, unseen=unseen)
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

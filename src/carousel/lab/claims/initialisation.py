@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...data.errors import check_counts
+from ...errors import ArgumentError, check_counts
 from ...models.language import LanguageModel
 from ...pictures.gates import opens
 from ...report import Page, figure
@@ -223,7 +223,7 @@ def run(
     check_counts(hidden=hidden, lines=lines, epochs=epochs)
     wrong = [cell for cell in cells if cell not in CELLS]
     if wrong or not cells:
-        raise ValueError(f"cells must be some of {', '.join(CELLS)}; got {', '.join(wrong) or 'none'}")
+        raise ArgumentError(f"cells must be some of {', '.join(CELLS)}; got {', '.join(wrong) or 'none'}")
     began = time.perf_counter()
     with corpus(lines, seed) as dates:
         begun = tuple(

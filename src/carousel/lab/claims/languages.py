@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...errors import ArgumentError
 from ...report import Page, figure
 from ...threads import threads
 from ..cells import CELLS, lab_cell
@@ -48,11 +49,11 @@ class Setting:
     def __post_init__(self) -> None:
         for name in ("trained", "hidden", "pool", "batch", "updates"):
             if not isinstance(value := getattr(self, name), int) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+                raise ArgumentError(f"{name} must be a whole number from 1, got {value!r}")
         if not self.rates or min(self.rates) <= 0:
-            raise ValueError(f"rates must be some numbers above 0, got {list(self.rates)}")
+            raise ArgumentError(f"rates must be some numbers above 0, got {list(self.rates)}")
         if self.tested <= self.further:
-            raise ValueError(
+            raise ArgumentError(
                 f"tested must be more than {self.further}, half as much again as trained; got {self.tested!r}"
             )
 
@@ -311,7 +312,7 @@ def run(
     for kind, given, known in (("languages", languages, GRAMMARS), ("cells", cells, CELLS)):
         wrong = [name for name in given if name not in known]
         if wrong or not given:
-            raise ValueError(f"{kind} must be some of {', '.join(known)}; got {', '.join(wrong) or 'none'}")
+            raise ArgumentError(f"{kind} must be some of {', '.join(known)}; got {', '.join(wrong) or 'none'}")
     s, bar = setting or Setting(), bar or Bar(quiet=True)
     result = Languages((), s, 0.0)
     start, outcomes = time.perf_counter(), []

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from ... import report
 from ...cells import registry
+from ...errors import ArgumentError
 from ...layers import Recurrent
 from ...threads import threads
 from ..cells import CELLS, lab_cell
@@ -76,14 +77,14 @@ class Setting:
     def __post_init__(self) -> None:
         for name in ("relevant", "irrelevant", "tests", "hidden", "batch", "updates", "solved"):
             if not isinstance(value := getattr(self, name), int) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+                raise ArgumentError(f"{name} must be a whole number from 1, got {value!r}")
         for name in ("noise", "rate", "clip"):
             if not (value := getattr(self, name)) >= 0:
-                raise ValueError(f"{name} must be a number from 0, got {value!r}")
+                raise ArgumentError(f"{name} must be a number from 0, got {value!r}")
         if self.longest < self.irrelevant:
-            raise ValueError(f"longest must be irrelevant ({self.irrelevant}) or more, got {self.longest!r}")
+            raise ArgumentError(f"longest must be irrelevant ({self.irrelevant}) or more, got {self.longest!r}")
         if self.gates not in ("chrono", "layer", "zero"):
-            raise ValueError(f"gates must be 'chrono', 'layer' or 'zero', got {self.gates!r}")
+            raise ArgumentError(f"gates must be 'chrono', 'layer' or 'zero', got {self.gates!r}")
 
     @property
     def steps(self) -> int:

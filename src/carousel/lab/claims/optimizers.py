@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ...data.errors import check_counts
+from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
 from ..learning import MODEL, Curve, corpus
@@ -229,7 +229,7 @@ def run(
     """
     check_counts(lines=lines, epochs=epochs, seeds=seeds)
     if any(not 0 < rate < math.inf for rate in rates):
-        raise ValueError(f"rates must be numbers above 0, got {list(rates)}")
+        raise ArgumentError(f"rates must be numbers above 0, got {list(rates)}")
     began = time.perf_counter()
     numbers = tuple(range(seed, seed + seeds))
     found: list[Trained] = []

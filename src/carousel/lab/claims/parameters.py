@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from ...data.errors import check_counts
+from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
@@ -120,7 +120,7 @@ def run(horizons: Sequence[int] = HORIZONS, *, inputs: int = 32, hidden: int = 6
     """
     check_counts(inputs=inputs, hidden=hidden, outputs=outputs)
     if not horizons or min(horizons) < 1:
-        raise ValueError(f"horizons must be some numbers from 1 on, got {list(horizons)}")
+        raise ArgumentError(f"horizons must be some numbers from 1 on, got {list(horizons)}")
     start = time.perf_counter()
     sizes = inputs, hidden, outputs
     kinds = [

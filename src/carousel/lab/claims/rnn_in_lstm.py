@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.errors import check_counts
+from ...errors import check_counts
 from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import ArgumentError
 from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates
@@ -137,7 +138,7 @@ def run(longest: int = 8) -> Sentiment:
     (340, 340, False)
     """
     if not 1 <= longest <= 10:
-        raise ValueError(f"longest must be between 1 and 10, got {longest}: there are 4ⁿ sentences of n words")
+        raise ArgumentError(f"longest must be between 1 and 10, got {longest}: there are 4ⁿ sentences of n words")
     start = time.perf_counter()
     # every shorter sentence is the beginning of one of these
     every = torch.tensor(list(itertools.product(range(len(WORDS)), repeat=longest))).T  # (T, 4ᵀ)

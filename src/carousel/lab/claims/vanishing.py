@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.errors import check_counts
+from ...errors import ArgumentError, check_counts
 from ...layers import RNN, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
@@ -307,7 +307,7 @@ def remember(reading: Reading) -> Memory:
     layer, x, lengths = reading.layer.eval(), reading.x, reading.lengths
     x, lengths = x[:, lengths > PLACES], lengths[lengths > PLACES]
     if not len(lengths):
-        raise ValueError(f"{reading.source}: none has more than {PLACES} steps; give longer ones")
+        raise ArgumentError(f"{reading.source}: none has more than {PLACES} steps; give longer ones")
     before, _ = layer(x, lengths=lengths)
     every, found = torch.arange(len(lengths)), []
     for place in range(PLACES):
@@ -319,7 +319,7 @@ def remember(reading: Reading) -> Memory:
             if apart[first, k] > 0:  # else the two inputs were the same
                 found.append(apart[first:length, k] / apart[first, k])
     if not found:
-        raise ValueError(f"{reading.source}: no input differs from the others; give something else to read")
+        raise ArgumentError(f"{reading.source}: no input differs from the others; give something else to read")
     most = max(map(len, found))
     left = (torch.stack([part[k] for part in found if k < len(part)]).median() for k in range(most))
     return Memory(tuple(float(share) for share in left), reading.source)
