@@ -1,4 +1,8 @@
-"""What every test needs: one thread, fixed seeds, and in CI the same hypothesis examples on every machine."""
+"""What every test relies on: a fixed number of threads, fixed seeds, and in CI the same hypothesis examples everywhere.
+
+Two variables choose what the tests run on: CAROUSEL_TEST_THREADS, the number of threads (default: 1), and CAROUSEL_ISA,
+the instruction set of the kernels (default: the best that the processor has).
+"""
 
 import os
 
@@ -6,11 +10,22 @@ import pytest
 import torch
 from hypothesis import settings
 
-torch.set_num_threads(1)
+from carousel.ops import backend
 
 settings.register_profile("local", deadline=None, max_examples=25)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_configure():
+    given = os.environ.get("CAROUSEL_TEST_THREADS", "1")
+    if not given.isdecimal() or int(given) < 1:
+        raise pytest.UsageError(f"CAROUSEL_TEST_THREADS={given}: give a whole number from 1 up")
+    torch.set_num_threads(int(given))
+
+
+def pytest_report_header():
+    return f"carousel: kernels {backend.isa() or 'missing'}, threads {torch.get_num_threads()}"
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ def model():
 # ---------------------------------------------------------------- learning
 
 
+@pytest.mark.learning
 def test_a_training_goes_as_by_hand():
     """Plain SGD on every weight, batch after batch."""
     with corpus(128, seed=3) as dates:
@@ -83,6 +84,7 @@ def test_gates_that_are_stuck(model):
         assert initialisation.saturation(model) == pytest.approx(1 / 3)
 
 
+@pytest.mark.learning
 def test_units_that_begin_alike_stay_alike_and_others_part(tmp_path):
     found = lab.initialisation(["rnn", "peephole", "gru"], hidden=4, lines=192, epochs=1)
     assert found.alike
@@ -147,6 +149,7 @@ def test_updates_to_a_goal_and_means_over_seeds():
     assert lost.curve.losses == one.losses
 
 
+@pytest.mark.learning
 def test_four_optimizers_are_run(tmp_path):
     found = lab.optimizers([0.05], lines=64, epochs=1, seeds=1)
     assert [(one.optimizer, one.rate) for one in found.trained] == [

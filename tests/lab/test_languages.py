@@ -105,6 +105,7 @@ def test_the_counting_unit_of_a_machine_whose_counter_is_known():
     assert max(found.count) == 30
 
 
+@pytest.mark.learning
 def test_a_network_learns_and_the_same_seed_gives_the_same_numbers():
     s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, rates=(0.05,))
     (taught,) = lab.languages(["anbn"], ["lstm"], s).outcomes

@@ -116,6 +116,7 @@ def test_accuracy_at_every_length_is_that_of_each_length_alone():
         assert found[steps - 1] == pytest.approx((scores.argmax(-1) == label).float().mean().item())
 
 
+@pytest.mark.learning
 def test_an_lstm_learns_a_short_task_and_stops_when_it_has():
     outcome = latch.train("lstm", Setting(relevant=5, irrelevant=10, longest=15, updates=150, rate=0.02, solved=5))
     assert outcome.solved

@@ -79,7 +79,7 @@ def flights(tmp_path_factory):
 @pytest.fixture
 def forecast_settings(flights):
     def make(**given):
-        small = {"hidden": 6, "epochs": 2, "lr": 0.01, "batch_size": 16, "horizon": 4, "threads": 1, "dropout": 0.0}
+        small = {"hidden": 6, "epochs": 2, "lr": 0.01, "batch_size": 16, "horizon": 4, "dropout": 0.0}
         return ForecastSettings.read({"train": flights / "two.csv", **small, **given})
 
     return make

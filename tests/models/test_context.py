@@ -22,7 +22,7 @@ from carousel.models.tag import Tagger, TagSettings
 from carousel.training import engine
 
 NAMES, OTHER = ["Ada", "Alan", "Grace"], ["saw", "the", "moon", "slowly", "near"]
-SMALL = {"embedding": 5, "hidden": 5, "batch_size": 8, "threads": 1, "epochs": 2, "lr": 0.02, "min_frequency": 1}
+SMALL = {"embedding": 5, "hidden": 5, "batch_size": 8, "epochs": 2, "lr": 0.02, "min_frequency": 1}
 LETTERS = {"character_embedding": 3, "character_hidden": 4}
 TASKS = {"tag": (Tagger, TagSettings), "classify": (Classifier, ClassifySettings),
          "encode": (SentenceEncoder, EncodeSettings)}  # fmt: skip

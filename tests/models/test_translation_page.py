@@ -14,7 +14,7 @@ from carousel.models.translation_page import gates_picture, show_translations, t
 from carousel.report import Page
 from carousel.training import engine
 
-SMALL = {"tokens": "character", "hidden": 6, "embedding": 5, "threads": 1, "dropout": 0.0}
+SMALL = {"tokens": "character", "hidden": 6, "embedding": 5, "dropout": 0.0}
 
 
 def untrained(**given):

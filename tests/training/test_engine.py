@@ -112,6 +112,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(tmp_path, name):
     same_run(tmp_path, OPTIMIZERS[name], optimizer=name, **GIVEN[name], tolerance=1e-4 if name == "rmsprop" else 1e-5)
@@ -124,6 +125,7 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.5)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(
     "given",
     [
@@ -146,6 +148,7 @@ def test_steps(tmp_path, given):
 STEPS = 12  # two epochs of six batches
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(
     "given, factor",
     [
