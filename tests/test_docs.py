@@ -18,7 +18,13 @@ NATIVE = {f"carousel.ops._{isa}" for isa in carousel.ops.backend.SETS}  # not ev
 MODULES = sorted({m.name for m in pkgutil.walk_packages(carousel.__path__, "carousel.")} - NATIVE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def marked(page):
+    """A page whose examples train a model is a test of learning: it asserts what the model then says."""
+    trains = "engine import train" in page.read_text("utf-8")
+    return pytest.param(page, marks=pytest.mark.learning if trains else (), id=page.name)
+
+
+@pytest.mark.parametrize("page", map(marked, PAGES))
 def test_blocks_run(page):
     namespace = {}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):

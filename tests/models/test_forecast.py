@@ -14,7 +14,7 @@ from carousel.training import engine
 @pytest.fixture(scope="session")
 def trained(flights, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "run"
-    given = {"train": flights / "one.csv", "hidden": 8, "epochs": 12, "lr": 0.01, "horizon": 6, "threads": 1}
+    given = {"train": flights / "one.csv", "hidden": 8, "epochs": 12, "lr": 0.01, "horizon": 6}
     engine.train(Forecaster, ForecastSettings.read(given), run, quiet=True)
     return run
 
@@ -77,6 +77,7 @@ def test_a_dev_file_goes_on_where_train_ends(forecast_settings, flights, tmp_pat
         Forecaster.prepare(forecast_settings(**files, missing="error"))
 
 
+@pytest.mark.learning
 def test_it_learns(trained, flights):
     model = carousel.load(trained)
     found = model.evaluate(flights / "one.csv")

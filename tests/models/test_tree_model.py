@@ -40,7 +40,7 @@ def woods(tmp_path_factory):
 @pytest.fixture
 def settings(woods, tmp_path):
     def make(**given):
-        small = {"hidden": 8, "embedding": 6, "epochs": 2, "lr": 0.02, "batch_size": 16, "log_steps": 3, "threads": 1}
+        small = {"hidden": 8, "embedding": 6, "epochs": 2, "lr": 0.02, "batch_size": 16, "log_steps": 3}
         files = {"train": woods / "train.txt", "dev": woods / "dev.txt", "cache": tmp_path / "cache"}
         return TreeSettings.read({**files, **small, **given})
 
@@ -50,7 +50,7 @@ def settings(woods, tmp_path):
 @pytest.fixture(scope="session")
 def trained(woods, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    given = {"hidden": 12, "embedding": 8, "epochs": 10, "lr": 0.03, "batch_size": 8, "threads": 1, "dropout": 0.0}
+    given = {"hidden": 12, "embedding": 8, "epochs": 10, "lr": 0.03, "batch_size": 8, "dropout": 0.0}
     files = {"train": woods / "train.txt", "dev": woods / "dev.txt", "cache": folder / "cache"}
     engine.train(TreeModel, TreeSettings.read({**files, **given, "word_dropout": 0.0}), folder / "run", quiet=True)
     return folder / "run"
@@ -99,6 +99,7 @@ def test_joined_classes(settings, tmp_path):
         TreeModel.prepare(settings(train=path, classes="a=0;b=7"))
 
 
+@pytest.mark.learning
 def test_it_learns_what_not_does(trained, woods):
     model = carousel.load(trained)
     found = model.evaluate(woods / "dev.txt")
@@ -119,6 +120,7 @@ def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
 # ---------------------------------------------------------------- the command line
 
 
+@pytest.mark.learning
 def test_predict(command, trained, tmp_path):
     code, out, _ = command("predict", trained, given=b"(_ (_ not) (_ good))\n")
     assert code == 0
