@@ -193,7 +193,9 @@ def _again(
 # ------------------------------------------------------------------------------------------------ the native calls
 
 
+@torch.compiler.assume_constant_result
 def _rows(kernel: str, dtype: torch.dtype, hidden: int) -> tuple[int, int, int]:
+    """Lengths of a gate, of a row of `values` and of a row of `cells`: whole vectors of the instruction set in use."""
     native = load()[0]
     return (native.rows32 if dtype == torch.float32 else native.rows64)(kernel, hidden)  # type: ignore[union-attr]
 
@@ -363,7 +365,9 @@ _ARGUMENTS = (
     "Tensor[] tensors, int[] present, Tensor[] noise, int[] noise_present, str kernel, int directions, bool has_c, "
     "Tensor? lengths, Tensor? reset, float zone_h, float zone_c"
 )
-torch.library.define("carousel::layer", f"({_ARGUMENTS}, bool save) -> Tensor[]")
+# `rows` are the lengths of the rows that are saved. They differ between instruction sets, so they are written in the
+# graph: torch caches compiled graphs on disk, and must not take that of another instruction set for this one's.
+torch.library.define("carousel::layer", f"({_ARGUMENTS}, int[] rows, bool save) -> Tensor[]")
 torch.library.define(
     "carousel::layer_backward", f"({_ARGUMENTS}, Tensor[] saved, Tensor[] grads, int[] grads_present) -> Tensor[]"
 )
@@ -382,9 +386,11 @@ def _compiled(call: Call, tensors: Sequence[Tensor | None], save: bool) -> list[
     some, present = _there(tensors)
     noise, noise_present = _there(call.noise)
     save = save or (torch.is_grad_enabled() and any(t.requires_grad for t in some))
+    hidden = _sizes(call, tensors[0], tensors[2], tensors[5])[3]  # type: ignore[arg-type]
+    rows = _rows(call.kernel, some[0].dtype, int(hidden))[1:]
     out: list[Tensor] = torch.ops.carousel.layer(
         some, present, noise, noise_present, call.kernel, call.directions, call.has_c, call.lengths, call.reset,
-        *call.zone, save,
+        *call.zone, rows, save,
     )  # fmt: skip
     return out
 
@@ -398,19 +404,18 @@ def _call(
 
 @torch.library.impl("carousel::layer", "CPU")
 def _layer_cpu(tensors: list[Tensor], present: list[int], *rest: Any) -> list[Tensor]:
-    *described, save = rest
+    *described, _, save = rest
     return run_forward(_call(*described), _gaps([t.contiguous() for t in tensors], present), save)
 
 
 @torch.library.register_fake("carousel::layer")
 def _layer_fake(tensors: list[Tensor], present: list[int], *rest: Any) -> list[Tensor]:
-    *described, save = rest
+    *described, (value_row, cell_row), save = rest
     call = _call(*described)
     full = _gaps(tensors, present)
     x = full[0]
     assert x is not None
     steps, batch, _, hidden, size = _sizes(call, x, full[2], full[5])  # type: ignore[arg-type]
-    _, value_row, cell_row = _rows(call.kernel, x.dtype, int(hidden))
     count = call.directions
     kept = steps if save else 0
     return [
@@ -437,7 +442,7 @@ def _layer_backward_fake(tensors: list[Tensor], present: list[int], *rest: Any) 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     tensors, present, noise, noise_present, kernel, directions, has_c, lengths, reset, *rest = inputs
-    ctx.described = (present, noise_present, kernel, directions, has_c, rest[:-1])
+    ctx.described = (present, noise_present, kernel, directions, has_c, rest[:-2])
     ctx.counts = (len(tensors), len(noise), lengths is not None, reset is not None)
     extra = [t for t in (lengths, reset) if t is not None]
     ctx.save_for_backward(*tensors, *noise, *extra, output[0], output[3], output[4])
@@ -455,7 +460,7 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
         tensors, present, noise, noise_present, kernel, directions, has_c, lengths, reset, *rest, saved, some,
         grads_present,
     )  # fmt: skip
-    return (found, None, [None] * m, *(None for _ in range(9)))
+    return (found, None, [None] * m, *(None for _ in range(10)))
 
 
 torch.library.register_autograd("carousel::layer", _backward, setup_context=_keep)
