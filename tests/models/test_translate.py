@@ -464,7 +464,9 @@ def test_translate_a_file(command, run, texts, tmp_path):
         f"{texts}:3: none of its 2 tokens is known to the model",
     ]
     aligned = links.read_text().splitlines()
-    assert aligned[0] == " ".join(f"{i}-{j}" for i, j in carousel.load(run).translate("a b c", attention=True).alignment())
+    assert aligned[0] == " ".join(
+        f"{i}-{j}" for i, j in carousel.load(run).translate("a b c", attention=True).alignment()
+    )
     assert aligned[0].count("-") == 3 and aligned[1] == ""
     assert command("translate", run, texts, "--quiet")[1:] == (out, "")
     again = tmp_path / "out.txt"
@@ -493,7 +495,9 @@ def test_translate_json(command, run, tmp_path):
     _, out, _ = command("translate", run, "--json", "-n", 2, "--prefixes", begin, given="a b\nc d\n")
     first, second = map(json.loads, out.splitlines())
     assert first["tokens"][0] == "F" and second["text"] == "D C"
-    assert second["alignment"] == [f"{i}-{j}" for i, j in carousel.load(run).translate("c d").alignment()]
+    assert second["alignment"] == [
+        f"{i}-{j}" for i, j in carousel.load(run).translate("c d", attention=True).alignment()
+    ]
     assert second["source_tokens"] == ["c", "d"] and second["finished"] and len(second["others"]) == 1
     assert second["score"] == pytest.approx(second["log_prob"] / 3, abs=1e-5)
 
