@@ -37,15 +37,20 @@ bench: $(STAMP) ## measure the layers against torch.nn
 	@echo "==> measuring the layers"
 	@$(BIN)/carousel bench layers $(ARGS)
 
-sanitize: $(STAMP) ## run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
-	@echo "==> building the kernels with sanitizers (two minutes)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -G Ninja -S . -B build/sanitize -DCAROUSEL_SANITIZE=ON -DCAROUSEL_PYTHON=OFF >/dev/null
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize -j 2 --target $(sanitizers) >/dev/null
+sanitize: $(STAMP) ## run the kernels under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+	@echo "==> building the kernels with sanitizers (some minutes)"
+	@$(call sanitizer,address,$(sets))
+	@$(call sanitizer,thread,$(firstword $(sets)))
 	@echo "==> running every cell and option"
-	@for s in $(sanitizers); do echo "$$s"; build/sanitize/$$s || exit 1; done
+	@for s in $(sets); do echo "address, undefined: $$s"; build/sanitize-address/sanitize_$$s || exit 1; done
+	@echo "thread: $(firstword $(sets))"; TSAN_OPTIONS=halt_on_error=1 build/sanitize-thread/sanitize_$(firstword $(sets))
 
-# one for each instruction set that this processor runs
-sanitizers = $(shell $(BIN)/python -c 'from carousel.ops import backend; print(*("sanitize_" + s for s in backend.supported()))')
+# $(call sanitizer,kind,instruction sets): build the driver
+sanitizer = PATH="$(CURDIR)/$(BIN):$$PATH" && cmake -G Ninja -S . -B build/sanitize-$(1) -DCAROUSEL_SANITIZE=$(1) \
+  -DCAROUSEL_PYTHON=OFF -DCAROUSEL_SETS="$(subst $(eval) ,;,$(2))" >/dev/null && cmake --build build/sanitize-$(1) -j 2 >/dev/null
+
+# the instruction sets that this processor runs, best first
+sets = $(shell $(BIN)/python -c 'from carousel.ops import backend; print(*backend.supported())')
 
 clean: ## remove the environment and everything else make created
 	@echo "==> removing $(VENV), build products, caches and the demo"

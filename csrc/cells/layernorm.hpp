@@ -6,15 +6,21 @@
 
 #include <cmath>
 
-#include "recurrent/cell.hpp"
+#include "recurrent/kernel.hpp"
 
 namespace carousel {
 
 template <class T>
 struct LayerNorm : LSTMKind<T> {
   enum Gate { I, F, G, O };
+  enum State { H, C };
+  enum Slot { NORM_IH_WEIGHT = slot::own, NORM_IH_BIAS, NORM_HH_WEIGHT, NORM_HH_BIAS, NORM_C_WEIGHT, NORM_C_BIAS };
   enum Plane { X = 4, U = 8 };  // x̂ and û of gate 0
-  static constexpr int gates = 4, planes = 12, drive_plane = X;
+  static constexpr int gates = 4, planes = 12, input_plane = X;
+  static constexpr const char* gate_names[] = {"i", "f", "g", "o"};
+  static constexpr const char* saved[] = {"x_i", "x_f", "x_g", "x_o", "u_i", "u_f", "u_g", "u_o"};
+  static constexpr Parameter own[] = {{"norm_ih_weight", 4}, {"norm_ih_bias", 4}, {"norm_hh_weight", 4},
+                                      {"norm_hh_bias", 4},   {"norm_c_weight", 1}, {"norm_c_bias", 1}};
   static constexpr int d_planes = 8, x_plane = 0, h_plane = 4;
   static constexpr int x_order[] = {I, F, G, O}, h_order[] = {I, F, G, O};
   enum Sum { D = 0, D_X = 4, D_U = 8, GAIN_C = 12, BIAS_C = 13 };  // δ, δ∘x̂, δ∘û; gain and bias of LN(c)
@@ -22,7 +28,14 @@ struct LayerNorm : LSTMKind<T> {
   static constexpr bool whole_rows = true;
   static constexpr T epsilon = T(1e-5);
   using V = Vec<T>;
-  using Size = Sizes<T>;
+
+  static void gradients(const Sums<T>& sums, T* const* d) {
+    for (int q = 0; q < gates; q++) {
+      sums.store(D + q, d[NORM_IH_BIAS], q), sums.store(D + q, d[NORM_HH_BIAS], q);
+      sums.store(D_X + q, d[NORM_IH_WEIGHT], q), sums.store(D_U + q, d[NORM_HH_WEIGHT], q);
+    }
+    sums.store(GAIN_C, d[NORM_C_WEIGHT]), sums.store(BIAS_C, d[NORM_C_BIAS]);
+  }
 
   // f(u, n, tail) for each vector of units: n lanes from unit u.
   template <class Function>
@@ -59,27 +72,28 @@ struct LayerNorm : LSTMKind<T> {
     return scale;
   }
 
-  // at: a row of values with W x in planes X…; u (4, plane): U h₋; c_, c (plane): may be one; m (H).
-  static void step_row(const Size& size, const Direction<T>& d, T* at, T* u, const T* c_, T* c, T* m) {
-    const long H = size.hidden, plane = size.plane;
+  static void step_row(const StepRow<T>& row) {
+    const long hidden = row.size.hidden, plane = row.size.plane;
+    const T *const *w = row.w, *c_ = row.old[C];
+    T *at = row.at, *u = row.u, *c = row.now[C], *m = row.now[H];
     T *x_hat = at + X * plane, *u_hat = at + U * plane, *scales = at + planes * plane;
-    scales[0] = normalise(x_hat, x_hat, gates, H, plane);
-    scales[1] = normalise(u, u_hat, gates, H, plane);
-    each(H, [&](long k, int n, auto tail) {
-      auto parameter = [&](const T* p, int q) { return p ? load_n<tail>(p + q * H + k, n) : V{}; };
+    scales[0] = normalise(x_hat, x_hat, gates, hidden, plane);
+    scales[1] = normalise(u, u_hat, gates, hidden, plane);
+    each(hidden, [&](long k, int n, auto tail) {
+      auto parameter = [&](int slot, int q) { return w[slot] ? load_n<tail>(w[slot] + q * hidden + k, n) : V{}; };
       V a[gates];
       for (int q = 0; q < gates; q++)
-        a[q] = load<T>(x_hat + q * plane + k) * parameter(d.norm_ih_weight, q) + parameter(d.norm_ih_bias, q) +
-               parameter(d.bias_ih, q) + load<T>(u_hat + q * plane + k) * parameter(d.norm_hh_weight, q) +
-               parameter(d.norm_hh_bias, q) + parameter(d.bias_hh, q);
+        a[q] = load<T>(x_hat + q * plane + k) * parameter(NORM_IH_WEIGHT, q) + parameter(NORM_IH_BIAS, q) +
+               parameter(slot::bias_ih, q) + load<T>(u_hat + q * plane + k) * parameter(NORM_HH_WEIGHT, q) +
+               parameter(NORM_HH_BIAS, q) + parameter(slot::bias_hh, q);
       const V i = sigmoid<T>(a[I]), f = sigmoid<T>(a[F]), g = tanh<T>(a[G]), o = sigmoid<T>(a[O]);
       store<T>(at + I * plane + k, i), store<T>(at + F * plane + k, f);
       store<T>(at + G * plane + k, g), store<T>(at + O * plane + k, o);
       store<T>(c + k, f * load<T>(c_ + k) + i * g);
     });
-    normalise(c, u, 1, H, plane);  // u has served
-    each(H, [&](long k, int n, auto tail) {
-      const V y = load<T>(u + k) * load_n<tail>(d.norm_c_weight + k, n) + load_n<tail>(d.norm_c_bias + k, n);
+    normalise(c, u, 1, hidden, plane);  // u is free now
+    each(hidden, [&](long k, int n, auto tail) {
+      const V y = load<T>(u + k) * load_n<tail>(w[NORM_C_WEIGHT] + k, n) + load_n<tail>(w[NORM_C_BIAS] + k, n);
       store_n<tail>(m + k, load<T>(at + O * plane + k) * tanh<T>(y), n);
     });
   }
@@ -89,26 +103,25 @@ struct LayerNorm : LSTMKind<T> {
     return (dn - dn_mean - n * dnn_mean) * scale;
   }
 
-  // c null: zoneout has overwritten it, and it is made again. spare (plane): room for a row. dm, dc (plane): ∂L/∂m and
-  // ∂L/∂c, the latter replaced by ∂L/∂c₋. delta (8, plane): out. m: out, or null. sums (14, plane): added to.
-  static void backward_row(const Size& size, const Direction<T>& d, const T* at, const T* c, const T* c_, T* spare,
-                           const T* dm, T* dc, T* delta, T* m, T* sums) {
-    const long H = size.hidden, plane = size.plane;
+  static void backward_row(const BackRow<T>& row) {
+    const long hidden = row.size.hidden, plane = row.size.plane;
+    const T *const *w = row.w, *at = row.at, *c = row.now[C], *c_ = row.old[C], *dm = row.dm;
+    T *spare = row.spare, *dc = row.d_state[C], *delta = row.delta, *m = row.m, *sums = row.sums;
     const T *x_hat = at + X * plane, *u_hat = at + U * plane, *scales = at + planes * plane;
     if (!c) {
-      each(H, [&](long k, int, auto) {
+      each(hidden, [&](long k, int, auto) {
         store<T>(spare + k, load<T>(at + F * plane + k) * load<T>(c_ + k) + load<T>(at + I * plane + k) * load<T>(at + G * plane + k));
       });
       c = spare;
     }
-    const T scale_c = normalise(c, spare, 1, H, plane);  // spare: c normalised
+    const T scale_c = normalise(c, spare, 1, hidden, plane);  // spare: c normalised
     V sum{}, sum_n{};
     T* dn_c = delta;  // plane 0 of delta is free until δ is known
     T* s_c = delta + plane;
     auto add = [&](int q, long k, V v) { store<T>(sums + q * plane + k, load<T>(sums + q * plane + k) + v); };
-    each(H, [&](long k, int n, auto tail) {
-      const V nc = load<T>(spare + k), gain = load_n<tail>(d.norm_c_weight + k, n);
-      const V s = tanh<T>(nc * gain + load_n<tail>(d.norm_c_bias + k, n));
+    each(hidden, [&](long k, int n, auto tail) {
+      const V nc = load<T>(spare + k), gain = load_n<tail>(w[NORM_C_WEIGHT] + k, n);
+      const V s = tanh<T>(nc * gain + load_n<tail>(w[NORM_C_BIAS] + k, n));
       const V dy = first<tail>(load<T>(dm + k) * load<T>(at + O * plane + k) * d_tanh(s), n);
       const V dn = dy * gain;
       add(GAIN_C, k, dy * nc), add(BIAS_C, k, dy);
@@ -116,9 +129,9 @@ struct LayerNorm : LSTMKind<T> {
       store<T>(dn_c + k, dn), store<T>(s_c + k, s);
       if (m) store<T>(m + k, load<T>(at + O * plane + k) * s);
     });
-    const T mean = total<T>(sum) / T(H), mean_n = total<T>(sum_n) / T(H);
+    const T mean = total<T>(sum) / T(hidden), mean_n = total<T>(sum_n) / T(hidden);
     V x_sum{}, x_sum_n{}, u_sum{}, u_sum_n{};
-    each(H, [&](long k, int n, auto tail) {
+    each(hidden, [&](long k, int n, auto tail) {
       const V i = load<T>(at + I * plane + k), f = load<T>(at + F * plane + k), g = load<T>(at + G * plane + k),
               o = load<T>(at + O * plane + k), s = load<T>(s_c + k);
       const V dc_k = load<T>(dc + k) + norm_backward(load<T>(dn_c + k), load<T>(spare + k), mean, mean_n, scale_c);
@@ -130,17 +143,17 @@ struct LayerNorm : LSTMKind<T> {
       store<T>(dc + k, dc_k * f);
       for (int q = 0; q < gates; q++) {
         const V δ_q = first<tail>(δ[q], n), nx = load<T>(x_hat + q * plane + k), nu = load<T>(u_hat + q * plane + k);
-        const V dx = δ_q * load_n<tail>(d.norm_ih_weight + q * H + k, n);
-        const V du = δ_q * load_n<tail>(d.norm_hh_weight + q * H + k, n);
+        const V dx = δ_q * load_n<tail>(w[NORM_IH_WEIGHT] + q * hidden + k, n);
+        const V du = δ_q * load_n<tail>(w[NORM_HH_WEIGHT] + q * hidden + k, n);
         add(D + q, k, δ_q), add(D_X + q, k, δ_q * nx), add(D_U + q, k, δ_q * nu);
         x_sum += dx, x_sum_n += dx * nx, u_sum += du, u_sum_n += du * nu;
         store<T>(delta + q * plane + k, dx), store<T>(delta + (gates + q) * plane + k, du);
       }
     });
-    const T count = T(gates * H), x_mean = total<T>(x_sum) / count, x_mean_n = total<T>(x_sum_n) / count,
+    const T count = T(gates * hidden), x_mean = total<T>(x_sum) / count, x_mean_n = total<T>(x_sum_n) / count,
             u_mean = total<T>(u_sum) / count, u_mean_n = total<T>(u_sum_n) / count;
     for (int q = 0; q < gates; q++)
-      each(H, [&](long k, int n, auto tail) {
+      each(hidden, [&](long k, int n, auto tail) {
         T *dx = delta + q * plane + k, *du = delta + (gates + q) * plane + k;
         const V nx = load<T>(x_hat + q * plane + k), nu = load<T>(u_hat + q * plane + k);
         store<T>(dx, first<tail>(norm_backward(load<T>(dx), nx, x_mean, x_mean_n, scales[0]), n));
@@ -148,5 +161,7 @@ struct LayerNorm : LSTMKind<T> {
       });
   }
 };
+
+CAROUSEL_KERNEL("layernorm", LayerNorm);
 
 }  // namespace carousel

@@ -17,6 +17,9 @@ constexpr int panel = 2 * lanes<T>;  // columns of a panel
 inline long up(long n, long to) { return (n + to - 1) / to * to; }
 inline long ceil_div(long n, long by) { return (n + by - 1) / by; }
 
+// So few rows that packing the weights would cost more than it saves.
+inline bool few_rows(long rows) { return rows <= 4; }
+
 enum class Into { store, add };
 
 // C[r][c0…], C[r][c1…] (=, +=) A[r][k0 … k0+K) B, for `rows` rows; c0 and c1 place the panel's two vectors.

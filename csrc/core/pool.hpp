@@ -1,19 +1,56 @@
-// Where the memory of a call comes from. Fresh pages cost more than the arithmetic of a small layer, so large blocks go
-// back to a free list and not to the system. Nothing here belongs to a call: any number of them may run at once.
+// Where the memory of a call comes from. Fresh pages cost more than the arithmetic of a small layer, so large blocks
+// return to a free list and not to the system. Nothing here belongs to a call: any number of them may run at once.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <deque>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
 namespace carousel {
+
+// Fault injection for tests: every allocation of a call asks here first, and one of them can be made to fail.
+class Allocations {
+ public:
+  static void check() {
+    if (left.load(std::memory_order_relaxed) >= 0 && left.fetch_sub(1, std::memory_order_relaxed) == 0)
+      throw std::bad_alloc();
+  }
+
+  // After n more allocations one fails, once; negative: none. Returns how many were left, negative if none was to fail.
+  static long fail_after(long n) { return left.exchange(n, std::memory_order_relaxed); }
+
+ private:
+  static inline std::atomic<long> left{-1};
+};
+
+template <class E>
+struct Allocator {
+  using value_type = E;
+  Allocator() = default;
+  template <class Other>
+  Allocator(const Allocator<Other>&) {}
+
+  E* allocate(std::size_t n) {
+    Allocations::check();
+    return std::allocator<E>().allocate(n);
+  }
+  void deallocate(E* p, std::size_t n) { std::allocator<E>().deallocate(p, n); }
+  friend bool operator==(const Allocator&, const Allocator&) { return true; }
+  friend bool operator!=(const Allocator&, const Allocator&) { return false; }
+};
+
+template <class E>
+using List = std::vector<E, Allocator<E>>;
 
 class Pool {
  public:
@@ -24,6 +61,33 @@ class Pool {
 
   // At least `bytes`, aligned to a cache line; `bytes` becomes the block's true size, which give() wants back.
   void* take(std::size_t& bytes) {
+    Allocations::check();
+    void* block = allocate(bytes);
+    taken.fetch_add(1, std::memory_order_relaxed);
+    return block;
+  }
+
+  void give(void* block, std::size_t bytes) {
+    if (!block) return;
+    taken.fetch_sub(1, std::memory_order_relaxed);
+    release(block, bytes);
+  }
+
+  // Blocks that were taken and not given back.
+  long in_use() const { return taken.load(std::memory_order_relaxed); }
+
+ private:
+  struct Block {
+    std::size_t bytes;
+    void* block;
+  };
+  static constexpr std::size_t small = 64 << 10, huge = 2 << 20, most = std::size_t(256) << 20;
+  std::mutex mutex;
+  std::deque<Block> free;  // in the order they were given back
+  std::size_t held = 0;
+  std::atomic<long> taken{0};
+
+  void* allocate(std::size_t& bytes) {
 #if defined(__SANITIZE_ADDRESS__)  // exactly what was asked for, so that a stray access shows
     void* exact = nullptr;
     if (posix_memalign(&exact, 64, bytes)) throw std::bad_alloc();
@@ -53,30 +117,24 @@ class Pool {
 #endif
   }
 
-  void give(void* block, std::size_t bytes) {
+  void release(void* block, std::size_t bytes) noexcept {
 #if defined(__SANITIZE_ADDRESS__)
     bytes = 0;
 #endif
-    if (!block || bytes < small) return std::free(block);
+    if (bytes < small) return std::free(block);
     std::lock_guard<std::mutex> lock(mutex);
-    free.push_back({bytes, block});
+    try {
+      free.push_back({bytes, block});
+    } catch (const std::bad_alloc&) {  // no memory to remember it
+      return std::free(block);
+    }
     held += bytes;
-    while (held > most) {  // the block that waited longest has a size that nobody asks for
+    while (held > most) {  // the block that waited longest has a size that is no longer asked for
       held -= free.front().bytes;
       std::free(free.front().block);
       free.pop_front();
     }
   }
-
- private:
-  struct Block {
-    std::size_t bytes;
-    void* block;
-  };
-  static constexpr std::size_t small = 64 << 10, huge = 2 << 20, most = std::size_t(256) << 20;
-  std::mutex mutex;
-  std::deque<Block> free;  // in the order they were given back
-  std::size_t held = 0;
 
   // Sizes come in steps of an eighth of a power of two, so that calls of nearly one size share their blocks.
   static std::size_t size_class(std::size_t bytes) {

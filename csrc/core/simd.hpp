@@ -91,6 +91,15 @@ CAROUSEL_INLINE T total(Vec<T> v) {
   return lane[0];
 }
 
+template <class T>
+CAROUSEL_INLINE T greatest(Vec<T> v) {
+  T lane[lanes<T>], most;
+  store<T>(lane, v);
+  most = lane[0];
+  for (int j = 1; j < lanes<T>; j++) most = most > lane[j] ? most : lane[j];
+  return most;
+}
+
 // Which lanes of a comparison hold: lane i is bit i.
 template <class T, class Mask>
 CAROUSEL_INLINE unsigned lanes_where(const Mask& mask) {
@@ -188,6 +197,14 @@ CAROUSEL_INLINE void exponential(Vec<T> x, Vec<T>& scale, Vec<T>& q) {
 #pragma GCC unroll 8
   for (int k = E::terms - 2; k >= 3; k -= 2) p = p * r2 + (r * T(1. / factorial(k)) + T(1. / factorial(k - 1)));
   q = p * r2 + r;
+}
+
+// e^x for x ≤ 0, and 0 where that would be below the smallest normal number; NaN stays.
+template <class T>
+CAROUSEL_INLINE Vec<T> decay(Vec<T> x) {
+  Vec<T> scale, q;
+  exponential<T>(x, scale, q);  // anything at all where x is out of range
+  return x < -Exponential<T>::limit ? Vec<T>{} : scale + scale * q;
 }
 
 template <class T>

@@ -1,8 +1,8 @@
 // The grid, backward: the hand-derived gradient of every cell through time.
 //
-// A chunk of steps at a time, from the last: the cell's derivative turns ∂L/∂(h, c) into δ, one product with U carries
+// A chunk of steps at a time, from the last: the cell's derivative turns ∂L/∂(state) into δ, one product with U carries
 // it to the step before, and when the chunk is done three large products over its rows give ∂L/∂x and the
-// gradients of the weights. Sums over rows are made in one fixed order, so the same input gives the same bits.
+// gradients of the weights. Sums over rows are added in one fixed order, so the same input gives the same bits.
 #pragma once
 
 #include "recurrent/forward.hpp"
@@ -11,20 +11,21 @@ namespace carousel {
 
 // One thread's lists for the rows of a step, and of a chunk.
 template <class T>
-struct Returning {
-  std::vector<long> rows, places;  // batch indices, and where they stand among all
-  std::vector<long> all;           // rows of every thread
-  std::vector<long> offset;        // of each step of the chunk in the list of its rows
-  std::vector<long> times, batch;  // of each row of the chunk
+struct BackwardRows {
+  List<long> rows, places;   // batch indices, and where they stand among all
+  List<long> all;            // rows of every thread
+  List<long> offset;         // of each step of the chunk in the list of its rows
+  List<long> times, batch;   // of each row of the chunk
   long total = 0, t = 0;
   bool alone = false;  // this thread has rows of its own, and all units
   long from = 0, to = 0, p_from = 0, p_to = 0;  // blocks of units, panels of h
-  std::vector<const T*> at, c, c_, h_, d_out, delta_all, d_h_all;
-  std::vector<T*> delta, d_h, m, carry_h, carry_c, through, d_m;
-  std::vector<const T*> a_rows;  // of a large product
-  std::vector<T*> c_rows;
-  T* sums = nullptr;  // (sums, plane)
-  Buffer<T> row_c, row_dc;
+  List<const T*> at, old_h, d_out, delta_all, d_h_all;
+  List<const T*> now, old;   // rows of states 1, 2, …
+  List<T*> delta, d_h, m, carry_h, carry, through, d_m;
+  List<const T*> a_rows;     // of a large product
+  List<T*> c_rows;
+  T* sums = nullptr;         // (sums, plane)
+  Buffer<T> spare, kept;     // (state_row): of a cell of whole rows
 };
 
 template <class T>
@@ -38,13 +39,12 @@ class Backward {
   const CellKernel<T>& cell;
   const Sizes<T> size;
   const long index;
-  Buffer<T> parameters;    // (parameters, plane)
-  Buffer<T> cut_h, cut_c;  // (B, P), (B, H): what resets sent to the initial state
+  Buffer<T> vectors;        // (vectors, plane): the parameters that units read
+  Buffer<T> cut[max_states];  // (B, P or H): what resets sent to the initial state
 
-  bool projects() const { return d.weight_hr != nullptr; }
-  bool zones_h() const { return d.zone_h || layer.zone_h != 0; }
-  bool zones_c() const { return d.zone_c || layer.zone_c != 0; }
-  bool adds_to_carry() const { return cell.direct || zones_h(); }
+  bool projects() const { return weight(slot::weight_hr) != nullptr; }
+  bool zones(int k) const { return d.zone[k] || layer.zone[k] != 0; }
+  bool adds_to_carry() const { return cell.direct || zones(0); }
 
   // A reset lies before this step: its gradient belongs to the initial state, and the step before gets none.
   static void send(T* sum, T* carry, long from, long to) {
@@ -54,7 +54,7 @@ class Backward {
   // d_x (T, B, I): where this direction's ∂L/∂x goes, or is added. `whole`: all steps are one chunk.
   Backward(const Layer<T>& layer, const CellKernel<T>& cell, long index, T* d_x, Into into, bool whole = false)
       : layer(layer), d(layer.direction[index]), schedule(layer, index == 1), cell(cell),
-        size(cell.planes, layer.hidden), index(index), d_x(d_x), into_x(into) {
+        size(cell.sizes(layer.hidden)), index(index), d_x(d_x), into_x(into) {
     const int gates = cell.gates;
     const long B = layer.batch, P = layer.projected, I = layer.input;
     chunk = whole ? layer.steps : std::min(layer.steps, std::max(1L, 512 / B));
@@ -69,10 +69,11 @@ class Backward {
     if (projects()) m.reserve(most * size.plane);
     if (projects() || cell.whole_rows) d_h.reserve(most * h_row);
     carry_h.zero(B * h_row);
-    carry_c.zero(B * size.cell_row);
+    carry.zero(B * size.state_row);
     for (long b = 0; b < B; b++) {
-      if (d.d_h_n) std::copy_n(d.d_h_n + b * P, P, carry_h + b * h_row);
-      if (cell.has_c && d.d_c_n) std::copy_n(d.d_c_n + b * size.hidden, size.hidden, carry_c + b * size.cell_row);
+      if (d.d_state_n[0]) std::copy_n(d.d_state_n[0] + b * P, P, carry_h + b * h_row);
+      for (int k = 1; k < cell.states; k++)
+        if (d.d_state_n[k]) std::copy_n(d.d_state_n[k] + b * size.hidden, size.hidden, state_row(carry, b, k));
     }
     if (d.mask || cell.staged) through.reserve(B * h_row);
     if (d.mask || cell.staged) arguments.reserve(most * P * (cell.staged ? 2 : 1));
@@ -80,23 +81,21 @@ class Backward {
     turned.reserve((cell.d_planes * size.plane + (projects() ? P : 0)) * turned_row);
     packed_rows.reserve((i_panels + (cell.staged ? 2 : 1) * p_panels + (projects() ? h_panels : 0)) * panel<T> * most);
     sums.reserve(long(layer.threads) * cell.sums * size.plane);
-    parameters.zero(std::max(1, cell.parameters) * size.plane);
-    for (int k = 0; k < cell.parameters; k++)
-      if (const T* p = cell.parameter(d, size.hidden, k)) std::copy(p, p + size.hidden, parameters + k * size.plane);
-    zeros.zero(std::max(P, size.cell_row));
-    if (cell.has_c) {
-      start_c.zero(B * size.cell_row);
-      if (d.c_0)
-        for (long b = 0; b < B; b++)
-          std::copy_n(d.c_0 + b * size.hidden, size.hidden, start_c + b * size.cell_row);
-      initial_c.zero(size.cell_row);
-      if (d.initial_c) std::copy_n(d.initial_c, size.hidden, T_of(initial_c));
+    vectors.zero(std::max(1, cell.vectors) * size.plane);
+    for (int k = 0; k < cell.vectors; k++)
+      if (const T* p = cell.vector(d.parameter, size.hidden, k)) std::copy(p, p + size.hidden, vectors + k * size.plane);
+    zeros.zero(std::max(P, size.state_row));
+    if (cell.states > 1) start.zero(B * size.state_row), initial.zero(size.state_row);
+    for (int k = 1; k < cell.states; k++) {
+      for (long b = 0; d.state_0[k] && b < B; b++)
+        std::copy_n(d.state_0[k] + b * size.hidden, size.hidden, state_row(start, b, k));
+      if (d.initial[k]) std::copy_n(d.initial[k], size.hidden, state_row(initial, 0, k));
     }
-    if (layer.reset) cut_h.zero(B * P), cut_c.zero(B * size.hidden);
+    for (int k = 0; layer.reset && k < cell.states; k++) cut[k].zero(B * layer.state_size(k));
   }
 
   void run(const Team& team) {
-    Returning<T> my;
+    BackwardRows<T> my;
     begin(my, team);
     bool first = true;
     for (long s1 = layer.steps; s1 > 0; s1 -= chunk) {
@@ -118,15 +117,15 @@ class Backward {
     finish(team, first);
   }
 
-  // The same a step a call, forwards in time only and all of it one chunk: `step_back` for each step, from the last; it
-  // has this step's ∂L/∂x, which may be what the ∂L/∂h of the step before waits for. Then `end`.
-  void begin_steps(Returning<T>& my, const Team& team) {
+  // The same with one step per call, forwards in time only and all of it one chunk: `step_back` for each step, from the
+  // last; it gives this step's ∂L/∂x, which the ∂L/∂h of the step before may depend on. Then `end`.
+  void begin_steps(BackwardRows<T>& my, const Team& team) {
     begin(my, team);
     list_rows(my, 0, layer.steps);
     my.offset.push_back(my.total);
   }
 
-  void step_back(Returning<T>& my, const Team& team, long t) {
+  void step_back(BackwardRows<T>& my, const Team& team, long t) {
     step(my, inner(my, team), t, 0);
     team.sync();
     if (!d_x) return;
@@ -135,7 +134,7 @@ class Backward {
     input_gradient(my, my.offset[t], my.offset[t + 1], from, to);
   }
 
-  void end(Returning<T>& my, const Team& team) {
+  void end(BackwardRows<T>& my, const Team& team) {
     fill_arguments(my, team);
     team.sync();
     if (my.total) {
@@ -153,7 +152,7 @@ class Backward {
   T* d_x;
   Into into_x;
   Buffer<T> packed_hh, packed_ih, packed_hr;  // U, W and W_hr by rows
-  Buffer<T> carry_h, carry_c;  // (B, h_row), (B, cell_row): ∂L/∂(h, c) of the step at hand, from later steps
+  Buffer<T> carry_h, carry;    // (B, h_row), (B, state_row): ∂L/∂(state) of the step at hand, from later steps
   Buffer<T> through;           // (B, h_row): what comes back through U, before the dropout mask
   Buffer<T> delta;             // (rows of the chunk, d_row): δ
   Buffer<T> d_h, d_m, m;       // (rows, h_row), (B, ·), (rows, plane): projection
@@ -161,12 +160,15 @@ class Backward {
   Buffer<T> turned;            // (columns of delta and d_h, rows): transposed
   Buffer<T> packed_rows;       // x, arguments of U and m of the chunk in panels
   Buffer<T> sums;              // (threads, sums, plane)
-  Buffer<T> zeros, start_c, initial_c;
+  Buffer<T> zeros;
+  Buffer<T> start, initial;    // (B, state_row), (state_row): states 1, 2, …
 
   static T* T_of(const Buffer<T>& b) { return b; }
+  const T* weight(int slot) const { return d.parameter[slot]; }
+  T* state_row(T* rows, long b, int k) const { return rows + b * size.state_row + size.state_at(k); }
   long m_row() const { return padded<T>(h_panels * panel<T>); }
 
-  void begin(Returning<T>& my, const Team& team) {
+  void begin(BackwardRows<T>& my, const Team& team) {
     my.alone = team.size == 1 || split_rows(layer, cell.gates, team.size);
     list(my, team, my.alone);
     pack(team);
@@ -178,37 +180,37 @@ class Backward {
   }
 
   // Those that share a step: all threads, or each is alone with its rows.
-  static Team inner(const Returning<T>& my, const Team& team) {
+  static Team inner(const BackwardRows<T>& my, const Team& team) {
     return {team.barrier, my.alone ? 0 : team.rank, my.alone ? 1 : team.size};
   }
 
-  void list(Returning<T>& my, const Team& team, bool alone) const {
+  void list(BackwardRows<T>& my, const Team& team, bool alone) const {
     my.rows = schedule.rows(alone ? team.rank : 0, alone ? team.size : 1, &my.places);
     my.all = schedule.rows(0, 1);
     const long n = long(my.rows.size());
-    for (auto* list : {&my.at, &my.c, &my.c_, &my.h_, &my.d_out, &my.delta_all, &my.d_h_all}) list->resize(n);
-    for (auto* list : {&my.delta, &my.d_h, &my.m, &my.carry_h, &my.carry_c, &my.through, &my.d_m}) list->resize(n);
+    for (auto* list : {&my.at, &my.now, &my.old, &my.old_h, &my.d_out, &my.delta_all, &my.d_h_all}) list->resize(n);
+    for (auto* list : {&my.delta, &my.d_h, &my.m, &my.carry_h, &my.carry, &my.through, &my.d_m}) list->resize(n);
     my.sums = sums + long(team.rank) * cell.sums * size.plane;
     std::fill_n(my.sums, cell.sums * size.plane, T(0));
-    if (cell.whole_rows) my.row_c.reserve(size.cell_row), my.row_dc.reserve(size.cell_row);
+    if (cell.whole_rows) my.spare.reserve(size.state_row), my.kept.reserve(size.state_row);
   }
 
   const T* output_at(long t, long b) const {
     return layer.output + ((t * layer.batch + b) * layer.directions + index) * layer.projected;
   }
   const T* previous_h(long t, long b) const {
-    const T* h = schedule.cut(t, b)     ? d.initial_h
-                 : schedule.first(t, b) ? (d.h_0 ? d.h_0 + b * layer.projected : nullptr)
+    const T* h = schedule.cut(t, b)     ? d.initial[0]
+                 : schedule.first(t, b) ? (d.state_0[0] ? d.state_0[0] + b * layer.projected : nullptr)
                                         : output_at(schedule.before(t), b);
     return h ? h : T_of(zeros);
   }
-  const T* previous_c(long t, long b) const {
-    return schedule.cut(t, b)     ? T_of(initial_c)
-           : schedule.first(t, b) ? start_c + b * size.cell_row
-                                  : d.cells + (schedule.before(t) * layer.batch + b) * size.cell_row;
+  const T* previous_states(long t, long b) const {  // (state_row)
+    return schedule.cut(t, b)     ? T_of(initial)
+           : schedule.first(t, b) ? start + b * size.state_row
+                                  : d.states + (schedule.before(t) * layer.batch + b) * size.state_row;
   }
 
-  // Row k of the planes that meet a weight: plane k / plane is gate order[…]; padding is zero.
+  // Row k of the planes that multiply a weight: plane k / plane is gate order[…]; padding is zero.
   const T* weight_row(const T* weight, long width, const int* order, long k) const {
     const long u = k % size.plane;
     return u < size.hidden ? weight + (order[k / size.plane] * size.hidden + u) * width : nullptr;
@@ -218,7 +220,7 @@ class Backward {
     const long P = layer.projected, depth = cell.gates * size.plane;
     long from, to;
     team.share(p_panels, from, to);
-    auto u = [&](long k) { return weight_row(d.weight_hh, P, cell.h_order, k); };
+    auto u = [&](long k) { return weight_row(weight(slot::weight_hh), P, cell.h_order, k); };
     if (cell.staged) {  // the gates' panels, then the candidate's
       const long cut = cell.first_gates() * size.plane;
       pack_rows<T>(cut, P, u, from, to, packed_hh);
@@ -228,17 +230,17 @@ class Backward {
     }
     if (d_x) {
       team.share(i_panels, from, to);
-      pack_rows<T>(depth, layer.input, [&](long k) { return weight_row(d.weight_ih, layer.input, cell.x_order, k); },
+      pack_rows<T>(depth, layer.input, [&](long k) { return weight_row(weight(slot::weight_ih), layer.input, cell.x_order, k); },
                    from, to, packed_ih);
     }
     if (projects()) {
       team.share(h_panels, from, to);
-      pack_rows<T>(P, size.hidden, [&](long k) { return d.weight_hr + k * size.hidden; }, from, to, packed_hr);
+      pack_rows<T>(P, size.hidden, [&](long k) { return weight(slot::weight_hr) + k * size.hidden; }, from, to, packed_hr);
     }
   }
 
   // The rows of a chunk, in the order of its steps; in a step the longest sequence first.
-  void list_rows(Returning<T>& my, long s0, long s1) {
+  void list_rows(BackwardRows<T>& my, long s0, long s1) {
     my.offset.clear(), my.times.clear(), my.batch.clear();
     for (long s = s0; s < s1; s++) {
       const long t = schedule.time(s), n = schedule.active(my.all, t);
@@ -248,17 +250,17 @@ class Backward {
     my.total = long(my.times.size());
   }
 
-  void step(Returning<T>& my, const Team& team, long s, long s0) {
+  void step(BackwardRows<T>& my, const Team& team, long s, long s0) {
     const long t = my.t = schedule.time(s), n = schedule.active(my.rows, t), P = layer.projected;
     const long offset = my.offset[s - s0];
     for (long j = 0; j < n; j++) {
       const long b = my.rows[j], row = t * layer.batch + b, place = offset + my.places[j];
       my.at[j] = d.values + row * size.value_row;
-      my.h_[j] = previous_h(t, b);
-      if (cell.has_c) my.c[j] = d.cells + row * size.cell_row, my.c_[j] = previous_c(t, b);
+      my.old_h[j] = previous_h(t, b);
+      if (cell.states > 1) my.now[j] = d.states + row * size.state_row, my.old[j] = previous_states(t, b);
       my.d_out[j] = layer.d_output ? layer.d_output + (row * layer.directions + index) * P : T_of(zeros);
       my.delta_all[j] = my.delta[j] = delta + place * d_row;
-      my.carry_h[j] = carry_h + b * h_row, my.carry_c[j] = carry_c + b * size.cell_row;
+      my.carry_h[j] = carry_h + b * h_row, my.carry[j] = carry + b * size.state_row;
       if (d.mask || cell.staged) my.through[j] = through + b * h_row;
       if (projects() || cell.whole_rows) my.d_h_all[j] = my.d_h[j] = d_h + place * h_row;
       if (projects()) my.d_m[j] = d_m + b * m_row(), my.m[j] = m + place * size.plane;
@@ -286,21 +288,23 @@ class Backward {
     } else {
       pass(my, Stage::all, n);
     }
-    if (cell.has_c && layer.reset && !cell.whole_rows)
+    if (layer.reset && !cell.whole_rows)
       for (long j = 0; j < n; j++)
         if (schedule.cut(t, my.rows[j]))
-          send(cut_c + my.rows[j] * size.hidden, carry_c + my.rows[j] * size.cell_row, my.from * panel<T>,
-               std::min(size.hidden, my.to * panel<T>));
+          for (int k = 1; k < cell.states; k++)
+            send(cut[k] + my.rows[j] * size.hidden, state_row(carry, my.rows[j], k), my.from * panel<T>,
+                 std::min(size.hidden, my.to * panel<T>));
     team.sync();
     const Packed<T> w{packed_hh, cell.first_gates() * size.plane, nullptr, p_panels * panel<T>, nullptr};
     const long columns = cell.h_plane * size.plane;
     if (d.mask) {
       multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.through.data(), Into::store);
-      for (long j = 0; j < n; j++)
-        for (long p = my.p_from * panel<T>; p < std::min(P, my.p_to * panel<T>); p++) {
-          const T back = my.through[j][p] * d.mask[my.rows[j] * P + p];
-          my.carry_h[j][p] = adds_to_carry() ? my.carry_h[j][p] + back : back;
-        }
+      for (long j = 0; j < n; j++) {
+        const long from = my.p_from * panel<T>, to = std::min(P, my.p_to * panel<T>);
+        T *back = my.through[j], *carry = my.carry_h[j];
+        for (long p = from; p < to; p++) back[p] *= d.mask[my.rows[j] * P + p];
+        for (long p = from; p < to; p++) carry[p] = adds_to_carry() ? carry[p] + back[p] : back[p];
+      }
     } else {
       multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.carry_h.data(),
                   adds_to_carry() ? Into::add : Into::store);
@@ -308,32 +312,32 @@ class Backward {
     if (layer.reset)
       for (long j = 0; j < n; j++)
         if (schedule.cut(t, my.rows[j]))
-          send(cut_h + my.rows[j] * P, my.carry_h[j], my.p_from * panel<T>, std::min(P, my.p_to * panel<T>));
+          send(cut[0] + my.rows[j] * P, my.carry_h[j], my.p_from * panel<T>, std::min(P, my.p_to * panel<T>));
     if (cell.whole_rows) team.sync();
   }
 
   // ∂L/∂h of columns [from, to) where a product needs it before the cell does: of h before zoneout.
-  void collect(Returning<T>& my, long j, long from, long to) {
+  void collect(BackwardRows<T>& my, long j, long from, long to) {
     const long row = my.t * layer.batch + my.rows[j], P = layer.projected;
     T* dh = my.d_h[j];
     for (long p = from; p < to; p++) {
       const T total = my.d_out[j][p] + my.carry_h[j][p];
-      if (d.total_h) d.total_h[row * P + p] = total;
-      const T keep = d.zone_h ? T(d.zone_h[row * P + p]) : layer.zone_h;
+      if (d.total[0]) d.total[0][row * P + p] = total;
+      const T keep = d.zone[0] ? T(d.zone[0][row * P + p]) : layer.zone[0];
       dh[p] = (1 - keep) * total;
       if (adds_to_carry()) my.carry_h[j][p] = keep * total;
     }
   }
 
   // The cell's derivative on this thread's units, a few rows at a time.
-  void pass(Returning<T>& my, Stage stage, long n) {
+  void pass(BackwardRows<T>& my, Stage stage, long n) {
     for (long j = 0; j < n; j += few)
       for (long v = 2 * my.from; v < std::min(2 * my.to, size.vectors); v++)
         cell.backward(*this, my, stage, j, std::min(few, n - j), v * lanes<T>);
   }
 
   // What U multiplied, where that was not h₋ itself: r∘h₋ of a staged cell, and the dropout mask.
-  void fill_arguments(Returning<T>& my, const Team& team) {
+  void fill_arguments(BackwardRows<T>& my, const Team& team) {
     if (!d.mask && !cell.staged) return;
     const long P = layer.projected;
     for (long k = team.rank; k < my.total; k += team.size) {
@@ -348,7 +352,7 @@ class Backward {
     }
   }
 
-  void input_gradient(Returning<T>& my, const Team& team) {
+  void input_gradient(BackwardRows<T>& my, const Team& team) {
     if (!d_x) return;
     long from, to;
     team.share(my.total, from, to);
@@ -356,7 +360,7 @@ class Backward {
   }
 
   // Rows [from, to) of the chunk, panels [p0, p1) of x.
-  void input_gradient(Returning<T>& my, long from, long to, long p0, long p1) {
+  void input_gradient(BackwardRows<T>& my, long from, long to, long p0, long p1) {
     my.a_rows.clear(), my.c_rows.clear();
     for (long k = from; k < to; k++) {
       my.a_rows.push_back(delta + k * d_row);
@@ -367,7 +371,7 @@ class Backward {
   }
 
   // δ transposed, and what it meets in panels.
-  void pack_chunk(Returning<T>& my, const Team& team) {
+  void pack_chunk(BackwardRows<T>& my, const Team& team) {
     const long P = layer.projected, K = my.total, columns = cell.d_planes * size.plane;
     long from, to;
     team.share(columns / lanes<T>, from, to);
@@ -399,7 +403,7 @@ class Backward {
     }
   }
 
-  void weight_gradients(Returning<T>& my, const Team& team, bool first) {
+  void weight_gradients(BackwardRows<T>& my, const Team& team, bool first) {
     const long P = layer.projected, K = my.total;
     const T* panels = packed_rows;
     // gates q0 ≤ q < q1 of `order`, whose planes start at `plane`, times `count` panels
@@ -418,23 +422,23 @@ class Backward {
       }
       panels += count * K * panel<T>;
     };
-    gradient(d.d_weight_ih, layer.input, i_panels, cell.x_plane, cell.x_order, 0, cell.gates);
-    gradient(d.d_weight_hh, P, p_panels, cell.h_plane, cell.h_order, 0, cell.first_gates());
-    if (cell.staged) gradient(d.d_weight_hh, P, p_panels, cell.h_plane, cell.h_order, cell.first_gates(), cell.gates);
-    if (projects() && d.d_weight_hr) {
+    gradient(d.d_parameter[slot::weight_ih], layer.input, i_panels, cell.x_plane, cell.x_order, 0, cell.gates);
+    gradient(d.d_parameter[slot::weight_hh], P, p_panels, cell.h_plane, cell.h_order, 0, cell.first_gates());
+    if (cell.staged) gradient(d.d_parameter[slot::weight_hh], P, p_panels, cell.h_plane, cell.h_order, cell.first_gates(), cell.gates);
+    if (projects() && d.d_parameter[slot::weight_hr]) {
       long from, to;
       team.share(P, from, to);
       my.a_rows.clear(), my.c_rows.clear();
       for (long p = from; p < to; p++) {
         my.a_rows.push_back(turned + (cell.d_planes * size.plane + p) * turned_row);
-        my.c_rows.push_back(d.d_weight_hr + p * size.hidden);
+        my.c_rows.push_back(d.d_parameter[slot::weight_hr] + p * size.hidden);
       }
       const Packed<T> w{panels, K, nullptr, size.hidden, nullptr};
       multiply<T>(to - from, my.a_rows.data(), 0, w, 0, h_panels, my.c_rows.data(), first ? Into::store : Into::add);
     }
   }
 
-  void clear_padding(Returning<T>& my) {
+  void clear_padding(BackwardRows<T>& my) {
     if (!d_x || into_x == Into::add || !layer.lengths) return;
     for (long b : my.rows)
       for (long t = schedule.length(b); t < layer.steps; t++)
@@ -449,43 +453,34 @@ class Backward {
       if (p) std::fill_n(p, n, T(0));
     };
     if (untouched) {
-      zero(d.d_weight_ih, gates * H * layer.input), zero(d.d_weight_hh, gates * H * P), zero(d.d_weight_hr, P * H);
+      zero(d.d_parameter[slot::weight_ih], gates * H * layer.input), zero(d.d_parameter[slot::weight_hh], gates * H * P), zero(d.d_parameter[slot::weight_hr], P * H);
     }
     for (int k = 1; k < team.size; k++)
       for (long u = 0; u < cell.sums * size.plane; u++) sums[u] += sums[k * cell.sums * size.plane + u];
-    auto copy = [&](T* to, int q, int sum) {
-      if (to) std::copy_n(sums + sum * size.plane, H, to + q * H);
-    };
-    for (int q = 0; q < gates; q++) copy(d.d_bias_ih, q, cell.bias_ih[q]), copy(d.d_bias_hh, q, cell.bias_hh[q]);
-    for (int q = 0; q < cell.peepholes; q++) copy(d.d_weight_ch, q, gates + q);
-    if (cell.whole_rows) {  // layernorm.hpp: the order of its sums
-      for (int q = 0; q < gates; q++) {
-        copy(d.d_norm_ih_bias, q, q), copy(d.d_norm_hh_bias, q, q);
-        copy(d.d_norm_ih_weight, q, gates + q), copy(d.d_norm_hh_weight, q, 2 * gates + q);
-      }
-      copy(d.d_norm_c_weight, 0, 3 * gates), copy(d.d_norm_c_bias, 0, 3 * gates + 1);
+    const Sums<T> all{sums, size.plane, H};
+    for (int q = 0; q < gates; q++) {
+      all.store(cell.bias_ih[q], d.d_parameter[slot::bias_ih], q);
+      all.store(cell.bias_hh[q], d.d_parameter[slot::bias_hh], q);
     }
-    for (long b = 0; b < B; b++) {
-      if (d.d_h_0) std::copy_n(carry_h + b * h_row, P, d.d_h_0 + b * P);
-      if (cell.has_c && d.d_c_0) std::copy_n(carry_c + b * size.cell_row, H, d.d_c_0 + b * H);
+    cell.gradients(all, d.d_parameter);
+    for (int k = 0; k < cell.states; k++) {
+      const long n = layer.state_size(k);
+      for (long b = 0; d.d_state_0[k] && b < B; b++)
+        std::copy_n(k ? state_row(carry, b, k) : carry_h + b * h_row, n, d.d_state_0[k] + b * n);
+      zero(d.d_initial[k], n);
+      for (long b = 0; layer.reset && d.d_initial[k] && b < B; b++)
+        for (long p = 0; p < n; p++) d.d_initial[k][p] += cut[k][b * n + p];
     }
-    zero(d.d_initial_h, P), zero(d.d_initial_c, H);
-    if (layer.reset)
-      for (long b = 0; b < B; b++) {
-        if (d.d_initial_h)
-          for (long p = 0; p < P; p++) d.d_initial_h[p] += cut_h[b * P + p];
-        if (d.d_initial_c)
-          for (long u = 0; u < H; u++) d.d_initial_c[u] += cut_c[b * H + u];
-      }
   }
 };
 
 template <class T>
 void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
+  Region region;
   Backward<T> ahead(layer, cell, 0, layer.d_x, Into::store);
   if (layer.directions == 1) {
-    Barrier barrier(layer.threads);
-    parallel(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
+    Barrier barrier(region, layer.threads);
+    region.run(threads_for(layer, cell.gates), [&](int rank, int size) { ahead.run(Team{barrier, rank, size}); });
     return;
   }
   // side by side, each direction writes its own ∂L/∂x, and they are added in one fixed order
@@ -495,8 +490,8 @@ void backward(const Layer<T>& layer, const CellKernel<T>& cell) {
   if (apart && layer.d_x) second.reserve(n);
   T* d_x = apart && layer.d_x ? static_cast<T*>(second) : layer.d_x;
   Backward<T> back(layer, cell, 1, d_x, apart ? Into::store : Into::add);
-  Barrier barrier[2] = {layer.threads, layer.threads}, both = layer.threads;
-  parallel(threads_for(layer, cell.gates), [&](int rank, int size) {
+  Barrier barrier[2] = {{region, layer.threads}, {region, layer.threads}}, both(region, layer.threads);
+  region.run(threads_for(layer, cell.gates), [&](int rank, int size) {
     if (apart && size > 1) {
       const int half = size / 2;
       if (rank < half) ahead.run(Team{barrier[0], rank, half});

@@ -1,19 +1,26 @@
 // What one call is given: one layer, one or two directions. Plain pointers; Python owns the memory.
 //
-// T steps, B sequences, I input size, H hidden size, P size of h (P = H without projection), D directions, G gates.
-// A null pointer stands for what is absent: a zero state, no bias, no mask, a gradient that nobody wants.
+// T steps, B sequences, I input size, H hidden size, P size of h (P = H without projection), D directions, G gates,
+// S states. A null pointer stands for what is absent: a zero state, no bias, no mask, a gradient that is not needed.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <vector>
 
 #include "core/gemm.hpp"
 #include "core/pool.hpp"
 #include "core/threads.hpp"
 
 namespace carousel {
+
+constexpr int max_parameters = 16, max_states = 8;
+
+// The parameters that the grid itself uses. A cell's own have the slots from `own` on, in the order it names them.
+namespace slot {
+enum : int { weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, own };
+constexpr const char* names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"};
+}  // namespace slot
 
 // A direction's weights, packed for products of many rows. A call makes its own; a search keeps them from step to step.
 template <class T>
@@ -22,55 +29,27 @@ struct Panels {
   bool made = false;
 };
 
+// Parameters and states are found by slot. State 0 is h, the output, of size P; the others have size H.
 template <class T>
 struct Direction {
-  const T* weight_ih = nullptr;  // (G·H, I)
-  const T* weight_hh = nullptr;  // (G·H, P)
-  const T* bias_ih = nullptr;    // (G·H)
-  const T* bias_hh = nullptr;    // (G·H)
-  const T* weight_hr = nullptr;  // (P, H)
-  const T* weight_ch = nullptr;  // (peepholes·H)
-  const T* norm_ih_weight = nullptr;  // (4·H)
-  const T* norm_ih_bias = nullptr;    // (4·H)
-  const T* norm_hh_weight = nullptr;  // (4·H)
-  const T* norm_hh_bias = nullptr;    // (4·H)
-  const T* norm_c_weight = nullptr;   // (H)
-  const T* norm_c_bias = nullptr;     // (H)
+  const T* parameter[max_parameters] = {};  // weight_ih (G·H, I), weight_hh (G·H, P), biases (G·H), weight_hr (P, H), …
+  T* d_parameter[max_parameters] = {};      // as the parameters
 
-  const T* h_0 = nullptr;        // (B, P)
-  const T* c_0 = nullptr;        // (B, H)
-  const T* initial_h = nullptr;  // (P): the state after a reset
-  const T* initial_c = nullptr;  // (H)
-  const T* mask = nullptr;       // (B, P): recurrent dropout, already scaled
-  const std::uint8_t* zone_h = nullptr;  // (T, B, P): 1 keeps the previous value
-  const std::uint8_t* zone_c = nullptr;  // (T, B, H)
+  const T* state_0[max_states] = {};          // (B, P or H)
+  const T* initial[max_states] = {};          // (P or H): the state after a reset
+  const T* mask = nullptr;                    // (B, P): recurrent dropout, already scaled
+  const std::uint8_t* zone[max_states] = {};  // (T, B, P or H): 1 keeps the previous value
 
-  T* h_n = nullptr;     // (B, P)
-  T* c_n = nullptr;     // (B, H)
-  T* values = nullptr;  // (T, B, value_row): gates, in planes; null in a forward-only call
-  T* cells = nullptr;   // (T, B, cell_row): c
+  T* state_n[max_states] = {};  // (B, P or H)
+  T* values = nullptr;          // (T, B, value_row): gates, in planes; null in a forward-only call
+  T* states = nullptr;          // (T, B, state_row): states 1, 2, …, in planes
 
-  const T* d_h_n = nullptr;  // (B, P)
-  const T* d_c_n = nullptr;  // (B, H)
-  T* d_h_0 = nullptr;        // (B, P)
-  T* d_c_0 = nullptr;        // (B, H)
-  T* d_initial_h = nullptr;  // (P)
-  T* d_initial_c = nullptr;  // (H)
-  T* d_weight_ih = nullptr;  // as the parameters; null: not wanted
-  T* d_weight_hh = nullptr;
-  T* d_bias_ih = nullptr;
-  T* d_bias_hh = nullptr;
-  T* d_weight_hr = nullptr;
-  T* d_weight_ch = nullptr;
-  T* d_norm_ih_weight = nullptr;
-  T* d_norm_ih_bias = nullptr;
-  T* d_norm_hh_weight = nullptr;
-  T* d_norm_hh_bias = nullptr;
-  T* d_norm_c_weight = nullptr;
-  T* d_norm_c_bias = nullptr;
-  T* total_h = nullptr;  // (T, B, P): ∂L/∂h_t with all that flows back in time
-  T* total_c = nullptr;  // (T, B, H): ∂L/∂c_t from later steps, before this step's own h
-  Panels<T>* panels = nullptr;  // kept from call to call; null: not kept
+  const T* d_state_n[max_states] = {};  // (B, P or H)
+  T* d_state_0[max_states] = {};        // (B, P or H)
+  T* d_initial[max_states] = {};        // (P or H)
+  T* total[max_states] = {};            // (T, B, P or H): ∂L/∂h_t with all that flows back in time; of another state
+                                        // what comes from later steps, before this step's own h
+  Panels<T>* panels = nullptr;          // kept from call to call; null: not kept
 };
 
 template <class T>
@@ -80,16 +59,18 @@ struct Layer {
   const T* x = nullptr;                  // (T, B, I)
   const std::int64_t* lengths = nullptr; // (B)
   const std::uint8_t* reset = nullptr;   // (T, B)
-  // In a search sequences branch: several go on from one, and many read the same word. What they share is made once.
+  // In a search sequences branch: several continue one, and many read the same word. What they share is computed once.
   const std::int64_t* inputs = nullptr;  // (B): the row of x, (·, I), that each reads, in a call of one step
-  const T* drive = nullptr;              // (·, G·H): W x + b, made before, in the place of x
-  const std::int64_t* parents = nullptr; // (B): the row of h_0 and c_0 that each goes on from
-  T zone_h = 0, zone_c = 0;              // rates in evaluation; in training the masks above say
-  bool traced = true;                    // someone looks at values and cells: they are zero past a sequence's end
+  const T* input_projection = nullptr;   // (·, G·H): W x + b, computed before, in the place of x
+  const std::int64_t* parents = nullptr; // (B): the row of state_0 that each continues
+  T zone[max_states] = {};               // rates in evaluation; in training the directions have masks
+  bool traced = true;                    // values and states are to be zero past a sequence's end
   T* output = nullptr;                   // (T, B, D·P)
   const T* d_output = nullptr;           // (T, B, D·P)
   T* d_x = nullptr;                      // (T, B, I)
   Direction<T> direction[2];
+
+  long state_size(int k) const { return k ? hidden : projected; }
 };
 
 // Rows of buffers start on a cache line, and no two rows fall on the same set of the first-level cache.
@@ -102,14 +83,16 @@ long padded(long n) {
 // Sizes that follow from a cell and a hidden size. Units are taken in vectors, and two vectors are a block.
 template <class T>
 struct Sizes {
-  long planes, hidden;
+  long planes, states, hidden;
   long plane = up(hidden, lanes<T>);                       // one gate of one row
   long value_row = padded<T>(planes * plane + lanes<T>);  // the last vector is spare: for half panels, and see layernorm
-  long cell_row = padded<T>(plane);
+  long state_row = padded<T>(std::max(1L, states - 1) * plane);  // states 1, 2, …
   long vectors = plane / lanes<T>;
   long blocks = ceil_div(vectors, 2);
 
-  Sizes(long planes, long hidden) : planes(planes), hidden(hidden) {}
+  Sizes(long planes, long states, long hidden) : planes(planes), states(states), hidden(hidden) {}
+
+  long state_at(int k) const { return (k - 1) * plane; }  // where state k ≥ 1 begins in a row of states
 
   long wide(long block) const { return std::min(2L, vectors - 2 * block); }  // vectors in a block
   // Panels of a product that has `gates` gates, before `block`.
@@ -150,8 +133,8 @@ class Schedule {
 
   // The rows of one of `size` threads, longest first; all rows where the batch is not split. `places` receives where
   // each stands among all rows.
-  std::vector<long> rows(int rank, int size, std::vector<long>* places = nullptr) const {
-    std::vector<long> own;
+  List<long> rows(int rank, int size, List<long>* places = nullptr) const {
+    List<long> own;
     const long n = long(order.size());
     for (long j = 0; j < n; j++)
       if (layer.lengths ? j % size == rank : n * rank / size <= j && j < n * (rank + 1) / size) {
@@ -162,17 +145,14 @@ class Schedule {
   }
 
   // How many of `rows` are active at t.
-  long active(const std::vector<long>& rows, long t) const {
+  long active(const List<long>& rows, long t) const {
     if (!layer.lengths) return long(rows.size());
     return std::partition_point(rows.begin(), rows.end(), [&](long b) { return length(b) > t; }) - rows.begin();
   }
 
  private:
-  std::vector<long> order;
+  List<long> order;
 };
-
-// So few rows that packing the weights would cost more than it saves.
-inline bool brief(long rows) { return rows <= 4; }
 
 // Threads worth starting: that costs as much as some ten thousand multiplications.
 template <class T>

@@ -29,7 +29,7 @@ from .layers.batch import read_lengths
 from .masks import flat_positions
 from .ops.attention import Sequences, attend
 from .ops.backend import takes
-from .ops.layer import block
+from .ops.layer import empty_from_pool
 
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
@@ -88,7 +88,7 @@ class Put(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Tensor, size: int) -> Tensor:
         ctx.save_for_backward(rows)
-        return block(x, size, *x.shape[1:]).zero_().index_copy_(0, rows, x)
+        return empty_from_pool(x, size, *x.shape[1:]).zero_().index_copy_(0, rows, x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:

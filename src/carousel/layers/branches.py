@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..ops.layer import block
+from ..ops.layer import empty_from_pool
 from . import native
 from .recurrent import Recurrent
 
@@ -48,7 +48,7 @@ class Drives:
 
     def _forget(self) -> None:
         self.places = torch.full((len(self.words),), -1)  # (V,): where each word's row is
-        self.rows = block(self.weight, 256, len(self.weight))
+        self.rows = empty_from_pool(self.weight, 256, len(self.weight))
         self.used = 0
 
     def take(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,7 @@ class Drives:
             new = inputs.unique()
         end = self.used + len(new)
         if end > len(self.rows):
-            more = block(self.rows, max(end, 2 * len(self.rows)), self.rows.shape[1])
+            more = empty_from_pool(self.rows, max(end, 2 * len(self.rows)), self.rows.shape[1])
             more[: self.used] = self.rows[: self.used]
             self.rows = more
         self.rows[self.used : end] = F.linear(self.words.index_select(0, new), self.weight, self.bias)
@@ -119,6 +119,6 @@ class Steps:
     def _drives(self, words: Tensor) -> Drives | None:
         """The drives of these words; None if the layer does not take them."""
         if self.drives is None or self.drives.words is not words:
-            parameters = self.native and self.native.stream.drives()
+            parameters = self.native and self.native.stream.input_projection()
             self.drives = Drives(words, *parameters) if parameters else None
         return self.drives

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..cells.spec import Weights
 from ..ops.dropout import dropout
-from ..ops.stepwise import Walk
+from ..ops.stepwise import Stepwise
 from . import native
 from .recurrent import Recurrent
 
@@ -29,7 +29,7 @@ class Walker:
     def __init__(self, layer: Recurrent, going: Sequence[int], state: Any) -> None:
         self.layer = layer
         self.state = state
-        self.walks: list[Walk] | None = None
+        self.walks: list[Stepwise] | None = None
         noisy = layer.zoneout or (
             layer.training and (layer.recurrent_dropout or layer.weight_drop or layer.variational)
         )
@@ -49,7 +49,7 @@ class Walker:
             state = [weight.new_zeros(layer.num_layers, going[0], size) for size in sizes]
         parts = [state] if isinstance(state, Tensor) else state
         self.walks = [
-            Walk(layer.cell, Weights(layer.cell, layer._parameters_of(k, 0)), going, [part[k] for part in parts])
+            Stepwise(layer.cell, Weights(layer.cell, layer._parameters_of(k, 0)), going, [part[k] for part in parts])
             for k in range(layer.num_layers)
         ]
 

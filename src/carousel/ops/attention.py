@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .backend import load, takes
-from .layer import block
+from .layer import empty_from_pool
 
 
 class Sequences(NamedTuple):
@@ -79,18 +79,33 @@ def _padded(x: Tensor, starts: Tensor, past: Tensor, step: Tensor) -> Tensor:
     return torch.cat((x, x.new_zeros(1, x.shape[1]))).index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
-def _run(given: tuple[Tensor | None, ...], of: Sequences, out: tuple[Tensor | None, ...]) -> None:
-    """`given` is query, key, value, v and base; `out` is weights and result; in a backward call also the gradients of
-    result and weights, and where those of query, key, value, base and v go."""
+def _run(
+    query: Tensor, key: Tensor | None, value: Tensor, v: Tensor | None, base: Tensor | None, of: Sequences,
+    **out: Tensor | None,
+) -> None:  # fmt: skip
+    """`out` by name: weights and result; in a backward call also d_result and d_weights, their gradients, and where
+    those of the others go."""
     native = load()[0]
     assert native is not None
-    query, _, value, *_ = given
-    assert query is not None and value is not None
     run = native.attend32 if query.dtype is torch.float32 else native.attend64
-    sizes = [len(query), len(of.asked), len(value), query.shape[1], value.shape[1], of.most]
-    places = [*given, *of[:3], *out]
-    places += [None] * (17 - len(places))
-    run(sizes, [0 if t is None else t.data_ptr() for t in places], torch.get_num_threads())
+    run(
+        rows=len(query),
+        sequences=len(of.asked),
+        places=len(value),
+        size=query.shape[1],
+        out=value.shape[1],
+        most=of.most,
+        threads=torch.get_num_threads(),
+        query=query.data_ptr(),
+        key=0 if key is None else key.data_ptr(),
+        value=value.data_ptr(),
+        v=0 if v is None else v.data_ptr(),
+        base=0 if base is None else base.data_ptr(),
+        num_queries=of.asked.data_ptr(),
+        start=of.starts.data_ptr(),
+        count=of.counts.data_ptr(),
+        **{name: t.data_ptr() for name, t in out.items() if t is not None},
+    )
 
 
 class Fused(torch.autograd.Function):
@@ -100,8 +115,8 @@ class Fused(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, key: Tensor | None, value: Tensor, v: Tensor | None, base: Tensor | None, of: Sequences
     ) -> tuple[Tensor, Tensor]:
-        result, weights = block(query, len(query), value.shape[1]), query.new_empty(len(query), of.most)
-        _run((query, key, value, v, base), of, (weights, result))
+        result, weights = empty_from_pool(query, len(query), value.shape[1]), query.new_empty(len(query), of.most)
+        _run(query, key, value, v, base, of, weights=weights, result=result)
         ctx.save_for_backward(query, key, value, v, base, weights, result, *of[:3])
         ctx.most = of.most
         ctx.set_materialize_grads(False)
@@ -119,9 +134,14 @@ class Fused(torch.autograd.Function):
             return *(next(found) if w else None for w in ctx.needs_input_grad[:5]), None
         d_result = torch.zeros_like(result) if d_result is None else d_result.contiguous()
         d_weights = None if d_weights is None else d_weights.contiguous()
-        d_query, d_key, d_value, d_base = (None if t is None else block(t, *t.shape) for t in (query, key, value, base))
+        d_query, d_key, d_value, d_base = (
+            None if t is None else empty_from_pool(t, *t.shape) for t in (query, key, value, base)
+        )
         d_v = None if v is None else v.new_empty(len(sequences.asked), len(v))
-        _run(given, sequences, (weights, result, d_result, d_weights, d_query, d_key, d_value, d_base, d_v))
+        _run(
+            *given, sequences, weights=weights, result=result, d_result=d_result, d_weights=d_weights, d_query=d_query,
+            d_key=d_key, d_value=d_value, d_base=d_base, d_v=d_v,
+        )  # fmt: skip
         return d_query, d_key, d_value, None if d_v is None else d_v.sum(0), d_base, None
 
 
@@ -141,9 +161,10 @@ class AdditiveLook:
         native = load()[0] if takes(query, v, of_state, bias) else None
         self.native: Any = None
         if native is not None:
-            make = native.AdditiveLook32 if query.dtype is torch.float32 else native.AdditiveLook64
+            single = query.dtype is torch.float32
+            make = native.AdditiveAttentionStep32 if single else native.AdditiveAttentionStep64
             places = [t.data_ptr() for t in (self.weight, self.bias, self.v)]
-            self.native = make(query.shape[1], self.size, self.out, places)
+            self.native = make(query.shape[1], self.size, self.out, *places)
 
     def __call__(self, y: Tensor, key: Tensor, value: Tensor, of: Sequences) -> Tensor:
         """y (N, H), key (M, D), value (M, O) → (N, O)."""

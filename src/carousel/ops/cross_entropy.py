@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backend import available, load, transformed
-from .layer import Grads, block
+from .layer import Grads, empty_from_pool
 
 REDUCTIONS = ("mean", "sum", "none")
 AVAILABLE = available()  # asked once: torch.compile would not look past the question
@@ -165,7 +165,8 @@ def run(
     losses = hidden.new_empty(hidden.shape[0])
     call.losses = losses.data_ptr()
     found: Grads = [
-        block(t, *t.shape) if t is not None and w else None for t, w in zip((hidden, weight, bias), wanted, strict=True)
+        empty_from_pool(t, *t.shape) if t is not None and w else None
+        for t, w in zip((hidden, weight, bias), wanted, strict=True)
     ]
     for name, g in zip(("d_hidden", "d_weight", "d_bias"), found, strict=True):
         if g is not None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backend import load, takes
-from .layer import block
+from .layer import empty_from_pool
 
 
 def dropout(x: Tensor, rate: float, repeat: bool = False) -> Tensor:
@@ -36,7 +36,7 @@ class Dropped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, seed: int, rate: float, times: int) -> Tensor:
         ctx.drawn = seed, rate, times
-        x, y = x.contiguous(), block(x, *x.shape)
+        x, y = x.contiguous(), empty_from_pool(x, *x.shape)
         native: Any = load()[0]
         run = native.dropout32 if x.dtype is torch.float32 else native.dropout64
         run(x.numel() // times, times, seed, rate, x.data_ptr(), y.data_ptr(), torch.get_num_threads())

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backend import takes
-from .layer import block
+from .layer import empty_from_pool
 
 
 def embedding(tokens: Tensor, weight: Tensor, padding: int = 0) -> Tensor:
@@ -45,7 +45,7 @@ class Rows(torch.autograd.Function):
         if torch.is_grad_enabled():  # to be differentiated again
             added = torch.where((tokens.reshape(-1, 1) == ctx.padding), 0, added)
             return grad.new_zeros(ctx.shape).index_add(0, tokens.reshape(-1), added), None, None
-        found = block(grad, *ctx.shape).zero_()
+        found = empty_from_pool(grad, *ctx.shape).zero_()
         found.index_add_(0, tokens.reshape(-1), added)
         found[ctx.padding] = 0
         return found, None, None

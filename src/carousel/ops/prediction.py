@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .backend import load
 
-SAMPLING = ("temperature", "top_k", "random_k", "top_p")  # by number, as in choose.hpp
+SAMPLING = ("temperature", "top_k", "random_k", "top_p")  # by number, as in sample.hpp
 
 
 class Predictor:
@@ -36,7 +36,7 @@ class Predictor:
         if native is None or self.kind not in (torch.float32, torch.float64):
             return
         if all(t.dtype is self.kind and t.is_cpu and t.is_contiguous() for t in given):
-            make = native.Predicting32 if self.kind is torch.float32 else native.Predicting64
+            make = native.OutputLayer32 if self.kind is torch.float32 else native.OutputLayer64
             places = weight.data_ptr(), 0 if bias is None else bias.data_ptr()
             self.native = make(self.size, self.vocab, *places)
 
@@ -54,7 +54,7 @@ class Predictor:
         if not self._fits(h):
             return F.linear(h, self.weight, self.bias).log_softmax(-1)
         log_probs = h.new_empty(len(h), self.vocab)
-        self.native.run(len(h), torch.get_num_threads(), h.data_ptr(), log_probs.data_ptr())
+        self.native.log_softmax(len(h), torch.get_num_threads(), h.data_ptr(), log_probs.data_ptr())
         return log_probs
 
     def best(self, h: Tensor, k: int, never: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
@@ -74,7 +74,7 @@ class Predictor:
             return values[:, :k], tokens[:, :k]
         values, tokens = h.new_empty(len(h), k), torch.empty(len(h), k, dtype=torch.int64)
         places = h.data_ptr(), values.data_ptr(), tokens.data_ptr()
-        self.native.best(len(h), k, torch.get_num_threads(), np.array(never, np.int64), *places)
+        self.native.topk(len(h), k, torch.get_num_threads(), np.array(never, np.int64), *places)
         return values, tokens
 
 
@@ -111,6 +111,6 @@ class Chooser:
         single = log_probs.dtype is torch.float32
         tokens, found = np.empty(rows, np.int64), np.empty(rows, np.bool_)
         values = np.empty(rows, np.float32 if single else np.float64)
-        run = self.native.choose32 if single else self.native.choose64
+        run = self.native.sample32 if single else self.native.sample64
         run(self.samplers, rows, vocab, log_probs.data_ptr(), uniform, tokens, values, found, torch.get_num_threads())
         return tokens, values, found

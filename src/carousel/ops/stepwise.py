@@ -1,6 +1,6 @@
-"""A layer a step a call, in training: where a step reads what came of the step before, outside of the layer.
+"""A layer one step per call, in training: for steps whose input depends, outside of the layer, on the step before.
 
-Weights are packed once for all steps, and their gradients are made at the end, by products over all steps.
+Weights are packed once for all steps, and their gradients are computed at the end, by products over all steps.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from torch import Tensor
 
 from ..cells.spec import Cell, Weights
 from .backend import load
-from .layer import PARAMETERS, _rows, block, kernel_of
+from .layer import KERNELS, addresses, empty_from_pool, kernel_of, row_sizes
 
 
-class Walk:
+class Stepwise:
     """One layer and direction, and what it keeps of its steps for the gradients.
 
-    `going` says how many sequences have each step; those that end first come last. `state` is h_0 (B, P) and, if the
-    cell has it, c_0 (B, H). A gradient can not be differentiated again.
+    `batch_sizes` says how many sequences have each step, as in a `PackedSequence`: the longest come first. `state` has
+    the first state, (B, P) and (B, H) each. A gradient cannot be differentiated again.
 
     >>> cell = carousel.cells.LSTM()
     >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
-    >>> walk = Walk(cell, w, [3, 2], [torch.zeros(3, 20), torch.zeros(3, 20)])
-    >>> walk.step(torch.randn(3, 10)).shape, walk.step(torch.randn(2, 10)).shape
+    >>> layer = Stepwise(cell, w, [3, 2], [torch.zeros(3, 20), torch.zeros(3, 20)])
+    >>> layer.step(torch.randn(3, 10)).shape, layer.step(torch.randn(2, 10)).shape
     (torch.Size([3, 20]), torch.Size([2, 20]))
     """
 
-    def __init__(self, cell: Cell, weights: Weights, going: Sequence[int], state: Sequence[Tensor]) -> None:
-        self.memory = _Memory(cell, weights, going, state)
+    def __init__(self, cell: Cell, weights: Weights, batch_sizes: Sequence[int], state: Sequence[Tensor]) -> None:
+        self.memory = _Memory(cell, weights, batch_sizes, state)
         self.given = self.memory.tensors
-        self.link: Tensor | None = None  # each step hangs on the one before
+        self.link: Tensor | None = None  # each step depends on the one before
         self.t = 0
 
     def step(self, x: Tensor) -> Tensor:
-        """x (n, I) of the sequences that go on → output (n, P)."""
+        """x (n, I) of the sequences that have this step → output (n, P)."""
         first = [self.link] if self.link is not None else self.given
         y, self.link = _Step.apply(self.memory, self.t, x, *first)
         self.t += 1
@@ -44,44 +44,45 @@ class Walk:
 
 
 class _Memory:
-    """The native walk, and the memory it works in."""
+    """The native steps, and the memory they work in."""
 
-    def __init__(self, cell: Cell, weights: Weights, going: Sequence[int], state: Sequence[Tensor]) -> None:
+    def __init__(self, cell: Cell, weights: Weights, batch_sizes: Sequence[int], state: Sequence[Tensor]) -> None:
         native: Any = load()[0]
-        kernel = kernel_of(cell)
-        assert kernel is not None
+        kernel = KERNELS[kernel_of(cell) or ""]
         own = vars(weights)
-        names = [name for name in PARAMETERS if own.get(name) is not None]
-        self.names = [*names, *("h_0", "c_0")[: len(state)]]
-        self.tensors: list[Tensor] = [*(own[name].contiguous() for name in names), *(s.contiguous() for s in state)]
-        self.going = list(going)
+        slots = [*(own.get(p) for p in kernel.parameters), *state]
+        self.present, self.num_states = [t is not None for t in slots], len(kernel.states)
+        self.tensors: list[Tensor] = [t.contiguous() for t in slots if t is not None]
+        self.batch_sizes = list(batch_sizes)
         like = weights.weight_ih.detach()
-        steps, batch, size = len(going), going[0], like.shape[1]
-        hidden, projected = len(like) // len(cell.gates), weights.weight_hh.shape[1]
-        _, value_row, cell_row = _rows(kernel, like.dtype, hidden)
-        self.x = block(like, steps, batch, size)
-        self.output = block(like, steps, batch, projected)
-        self.values, self.cells = block(like, steps, batch, value_row), block(like, steps, batch, cell_row)
-        self.lengths = torch.tensor([sum(n > b for n in going) for b in range(batch)])
-        single = like.dtype == torch.float32
-        layer = (native.Layer32 if single else native.Layer64)(
-            steps, batch, size, hidden, projected, 1, torch.get_num_threads()
+        steps, batch, size = len(batch_sizes), batch_sizes[0], like.shape[1]
+        hidden, projected = len(like) // len(kernel.gates), weights.weight_hh.shape[1]
+        _, value_row, state_row = row_sizes(kernel, like.dtype, hidden)
+        self.x = empty_from_pool(like, steps, batch, size)
+        self.output = empty_from_pool(like, steps, batch, projected)
+        self.values = empty_from_pool(like, steps, batch, value_row)
+        self.states = empty_from_pool(like, steps, batch, state_row)
+        self.lengths = torch.tensor([sum(n > b for n in batch_sizes) for b in range(batch)])
+        self.native = (native.Stepwise32 if like.dtype == torch.float32 else native.Stepwise64)(
+            kernel.name,
+            (steps, batch, size, hidden, projected, 1, torch.get_num_threads()),
+            self._slots(self.x, self.tensors),
+            self.lengths.data_ptr(),
+            addresses((self.output, self.values, self.states)),
         )
-        layer.x, layer.output, layer.lengths = (t.data_ptr() for t in (self.x, self.output, self.lengths))
-        direction = layer.direction(0)
-        direction.values = self.values.data_ptr()
-        if len(cell.states) == 2:
-            direction.cells = self.cells.data_ptr()
-        for name, t in zip(self.names, self.tensors, strict=True):
-            setattr(direction, name, t.data_ptr())
-        self.native = (native.Walk32 if single else native.Walk64)(layer, kernel)
         self.at: int | None = None  # the step whose gradient came last
         self.d_output: Tensor | None = None
         self.d_x: Tensor | None = None
         self.found: list[Tensor] = []
 
+    def _slots(self, x: Tensor, tensors: Sequence[Tensor]) -> list[int]:
+        """x and `tensors`, those present, as the addresses of all slots; there are no states after a reset."""
+        rest = iter(tensors)
+        full = [next(rest) if there else None for there in self.present]
+        return addresses([x, *full, *([None] * self.num_states)])
+
     def forward(self, t: int, x: Tensor) -> Tensor:
-        n = self.going[t]
+        n = self.batch_sizes[t]
         self.x[t, :n] = x
         self.native.forward(t)
         return self.output[t, :n]
@@ -91,29 +92,29 @@ class _Memory:
         if self.at is None:
             self._begin()
         assert self.d_output is not None and self.d_x is not None and self.at is not None
-        for later in range(self.at - 1, t, -1):  # steps that nothing came of
+        last, self.at = self.at, None  # a step that fails ends this backward; another begins from the last step
+        for later in range(last - 1, t, -1):  # steps whose output has no gradient
             self.d_output[later].zero_()
             self.native.backward(later)
-        n = self.going[t]
+        n = self.batch_sizes[t]
         self.d_output[t, :n] = d_output
         self.native.backward(t)
         self.at = t
         return self.d_x[t, :n].clone()
 
     def _begin(self) -> None:
-        self.at = len(self.going)
-        self.d_output, self.d_x = block(self.output, *self.output.shape), block(self.x, *self.x.shape)
-        self.found = [block(t.detach(), *t.shape) for t in self.tensors]
-        layer = self.native.layer
-        layer.d_output, layer.d_x = self.d_output.data_ptr(), self.d_x.data_ptr()
-        for name, g in zip(self.names, self.found, strict=True):
-            setattr(layer.direction(0), f"d_{name}", g.data_ptr())
+        self.d_output = empty_from_pool(self.output, *self.output.shape)
+        self.d_x = empty_from_pool(self.x, *self.x.shape)
+        self.found = [empty_from_pool(t.detach(), *t.shape) for t in self.tensors]
+        self.native.set_gradients(self.d_output.data_ptr(), self._slots(self.d_x, self.found))
+        self.at = len(self.batch_sizes)
 
     def finish(self) -> list[Tensor]:
         """The gradients of parameters and first state."""
+        self.at = None
         self.native.finish()
         found, self.found = self.found, []
-        self.at = self.d_output = self.d_x = None
+        self.d_output = self.d_x = None
         return found
 
 
@@ -129,7 +130,7 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, d_output: Tensor, d_link: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError(
-                "walk: a gradient of these steps can not be differentiated again; take layer.step for that"
+                "stepwise: a gradient of these steps can not be differentiated again; use layer.step for that"
             )
         d_x = ctx.memory.backward(ctx.t, d_output)
         return None, None, d_x, *([d_link] if ctx.t else ctx.memory.finish())
