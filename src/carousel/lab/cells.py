@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..cells import registry
+from ..cells import Cell, registry
+from ..errors import ArgumentError
 from ..layers import Recurrent, named
 
 
@@ -29,11 +30,16 @@ COLOURS = (
 )
 
 
+def _runnable() -> dict[str, type[Cell]]:
+    """The registered cells that a lab can run: it has a sequence of inputs to give, and nothing beside it."""
+    return {name: cell for name, cell in registry().items() if not cell.side_inputs}
+
+
 class LabCells(Mapping[str, LabCell]):
     """The registry as a lab sees it, by name; a cell that registers later is there too."""
 
     def __getitem__(self, name: str) -> LabCell:
-        known = registry()
+        known = _runnable()
         if name not in known:
             raise KeyError(name)
         place = list(known).index(name)
@@ -41,10 +47,10 @@ class LabCells(Mapping[str, LabCell]):
         return LabCell(named(name), known[name]().label, colour, dash if place < len(COLOURS) else "dot")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(registry())
+        return iter(_runnable())
 
     def __len__(self) -> int:
-        return len(registry())
+        return len(_runnable())
 
 
 CELLS = LabCells()
@@ -53,4 +59,6 @@ CELLS = LabCells()
 def lab_cell(name: str) -> LabCell:
     """The cell called `name`; any other name is an error that lists them."""
     named(name)
+    if name not in CELLS:
+        raise ArgumentError(f"cell {name!r}: it reads side inputs, which a lab does not have")
     return CELLS[name]
