@@ -24,7 +24,13 @@ def marked(page):
     return pytest.param(page, marks=pytest.mark.learning if trains else (), id=page.name)
 
 
-@pytest.mark.parametrize("page", map(marked, PAGES))
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """A page may register a cell; other tests do not see it."""
+    monkeypatch.setattr("carousel.cells.spec._registry", dict(carousel.cells.spec._registry))
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_blocks_run(page):
     namespace = {}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
