@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from carousel.cells.base import Weights
-from harness import CELLS, Case
+from helpers.harness import CELLS, Case
 from torch import Tensor
 
+from carousel.cells.spec import Weights
 from carousel.ops.attention import AdditiveLook, Sequences, attend
 from carousel.ops.backend import load
 from carousel.ops.cross_entropy import linear_cross_entropy

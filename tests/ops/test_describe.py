@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import pytest
-from harness import CELLS
+from helpers.harness import CELLS
 
+from carousel.cells.spec import Sizes
 from carousel.ops.backend import load
 from carousel.ops.layer import KERNELS, kernel_of
 
@@ -17,7 +18,8 @@ def test_a_kernel_has_what_its_cell_has(name: str) -> None:
     cell, kernel = CELLS[name], KERNELS[kernel_of(CELLS[name]) or ""]
     assert kernel.gates == tuple(cell.gates) and kernel.states == tuple(cell.states)
     assert kernel.parameters[:5] == ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-    own = {n.replace(".", "_"): math.prod(shape) for n, shape in cell.extra_parameters(7).items()}
+    shapes = {n.replace(".", "_"): shape for n, shape in cell.parameters(Sizes(3, 7, 7)).items()}
+    own = {n: math.prod(shapes[n]) for n in shapes if n not in kernel.parameters[:5]}
     assert {n: 7 * vectors for n, vectors in kernel.own.items()} == own
     assert set(kernel.parameters[5:]) == set(own)
     assert list(kernel.saved)[: len(kernel.gates)] == list(kernel.gates)

@@ -1,8 +1,8 @@
 """One layer in one native call, as a differentiable function and as a torch operator.
 
 The arithmetic is in C++ (csrc/recurrent, csrc/cells); here tensors become addresses, in the order of the kernel's
-slots. In a plain run an autograd function calls the native code directly; under `torch.compile` the same code is reached through the registered operators
-`carousel::layer` and `carousel::layer_backward`.
+slots. In a plain run an autograd function calls the native code directly; under `torch.compile` the same code is
+reached through the registered operators `carousel::layer` and `carousel::layer_backward`.
 """
 
 from __future__ import annotations
