@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import carousel
-from carousel.errors import DataError
+from carousel.data.series import read_series
+from carousel.errors import ArgumentError, DataError
 from carousel.models.forecast import Forecaster, ForecastSettings
 from carousel.training import engine
 
@@ -137,6 +138,27 @@ def test_bad_data_leaves_nothing_behind(command, tmp_path, kind):
     assert said in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_numbers_instead_of_a_file(trained, flights):
+    model = carousel.load(trained)
+    values = read_series(flights / "one.csv").values[:, 0].tolist()
+    assert repr(model.predict(values, start="1990-01")) == repr(model.predict(flights / "one.csv"))
+    with pytest.raises(ArgumentError, match=r"give start, the time of the first one: .*: \(T,\) or \(T, 1\) for x"):
+        model.predict([1.0, 2.0, 3.0])
+    with pytest.raises(DataError, match="values: 3 rows, but the model reads 36"):
+        model.predict([1.0, 2.0, 3.0], start="1990-01")
+
+
+def test_the_columns_are_printed_before_training(command, tmp_path):
+    rows = "".join(f"{1950 + k // 12},{k % 12 + 1},{k % 7 + k / 10}\n" for k in range(90))
+    (tmp_path / "s.csv").write_text("year,month,x\n" + rows)
+    _, out, err = command("train", "forecast", tmp_path / "s.csv", "--epochs", "1", "--out", tmp_path / "run")
+    text = " ".join((out + err).split())
+    assert "s.csv: no column of times; variables: year, month, x" in text
+    assert "month is read as a variable; name the column of times with --time-column, or the variables" in text
+    code, out, _ = command("check", tmp_path / "s.csv", "--task", "forecast", "--json")
+    assert (code, json.loads(out)["time_column"]) == (0, None)
 
 
 def test_other_series(trained, tmp_path, flights):

@@ -55,7 +55,7 @@ def test_missing_values_are_neither_learnt_nor_measured(forecast_settings, tmp_p
     path = tmp_path / "holes.csv"
     path.write_text("\n".join(text[:40] + text[42:]))
     model, data = Forecaster.prepare(forecast_settings(train=path))
-    assert len(data.notes) == 2
+    assert len(data.notes) == 3  # the columns, two rows, a value
     assert sum(int((~batch.there).sum()) for batch in data.dev) > 0
     meter = model.eval().meter()
     for batch in data.dev:

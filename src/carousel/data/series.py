@@ -1,9 +1,11 @@
 """Time series in CSV: a time (or none) and some numbers in every row.
 
-Times are in ISO form: `1949-01`, `1981-01-02`, `2016-07-01 00:00:00`, or years. They must rise, and lie on a regular
-grid, whose step is the commonest difference; where rows are left out, empty ones are put in their place (or it is an
-error, as asked). A cell that is empty, or `NA`, `NaN`, `null` or `?`, is a missing value. Nothing of this is silent:
-what was put in and what is missing is counted, and said before training.
+Times are in ISO form: `1949-01`, `1981-01-02`, `2016-07-01 00:00:00`. The column of times is the first one that has
+such a time in the first row; failing that, one named `year`, `years` or `date` whose cells are years (`1950`) or dates
+without hyphens (`19500131`), each later than the one before. All others are variables, unless `columns` chooses.
+Times must rise and lie on a regular grid, whose step is the commonest difference; where rows are left out, empty ones
+are put in their place (or it is an error, as asked). A cell that is empty, or `NA`, `NaN`, `null` or `?`, is a missing
+value. Which columns are read, what was put in and what is missing is printed before training.
 """
 
 from __future__ import annotations
@@ -14,39 +16,43 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import DataError, did_you_mean
+from ..errors import ArgumentError, DataError, did_you_mean
 from ..wording import counted
 from .lines import check_file, read_lines
+from .series_times import are_rising_dates, is_time, read_ticks, time_of, time_words
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
-_MONTH = re.compile(r"(\d{4})-(\d{1,2})")
-_YEAR = re.compile(r"\d{4}")
-_EPOCH = datetime(1970, 1, 1)
+TIME_COLUMNS = frozenset({"year", "years", "date"})  # names of columns whose plain numbers may be times
+TIME_WORDS = TIME_COLUMNS | {
+    "quarter", "month", "week", "day", "hour", "minute", "second", "time", "datetime", "timestamp",
+}  # fmt: skip
 Gaps = Literal["fill", "error"]
 Filling = Literal["interpolate", "forward", "error"]
+Grid = tuple[str, int]  # the unit of a series and its step
 
 
 @dataclass(frozen=True)
 class Series:
     """Variables on a regular grid of time.
 
-    `ticks` count months or seconds (`unit`), `step` ticks from row to row; a series without times counts its rows.
+    `ticks` count months, seconds or microseconds (`unit`), `step` ticks from row to row; a series without
+    times counts its rows.
     """
 
     path: Path
     names: list[str]
     values: np.ndarray  # (T, V) float64; NaN where a value is missing
     ticks: np.ndarray  # (T,) int64
-    unit: Literal["month", "second", "row"]
+    unit: str  # month, second, microsecond or row
     step: int
     lines: np.ndarray  # (T,) int64: the line of each row; 0 for one that was put in
+    time_column: str | None = None
+    doubtful: tuple[str, ...] = ()  # variables named like times, which were not chosen by name
     first_gap: int | None = None  # the line after the first gap
     missing: dict[str, int] = field(default_factory=dict)  # by variable, rows that were put in not counted
     told: list[str] | None = None  # the notes, if they are of more than one file
@@ -63,12 +69,20 @@ class Series:
         """A tick in words."""
         return time_of(tick, self.unit, self.step)
 
+    def times_ahead(self, count: int) -> list[str]:
+        """The times of the steps after the last row."""
+        return [self.time(int(self.ticks[-1]) + self.step * k) for k in range(1, count + 1)]
+
     @property
     def notes(self) -> list[str]:
         """What a user should know of what was put in and is missing, one line each."""
         if self.told is not None:
             return self.told
-        said = []
+        said = [
+            f"{self.path}: {name} is read as a variable; name the column of times with --time-column, "
+            "or the variables with --columns"
+            for name in self.doubtful
+        ]
         if self.put_in:
             rows = counted(self.put_in, "row is", "rows are")
             said.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
@@ -125,9 +139,16 @@ class Series:
 
 
 def read_series(
-    path: str | Path, time_column: str | None = None, columns: Sequence[str] = (), gaps: Gaps = "fill"
+    path: str | Path,
+    time_column: str | None = None,
+    columns: Sequence[str] = (),
+    gaps: Gaps = "fill",
+    grid: Grid | None = None,
 ) -> Series:
     """The variables `columns` of a CSV file (all of them, if none are named), checked.
+
+    `grid` is the unit and step of a series that this file should match: it is taken wherever the times fit it, instead
+    of a guess, since a short file can leave a choice.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +160,7 @@ def read_series(
     """
     path = check_file(path)
     header, rows = _rows(path)
-    place = _time_place(path, header, rows, time_column)
+    place = _time_place(path, header, rows, time_column, columns)
     wanted = _wanted(path, header, columns, place)
     values = np.full((len(rows), len(wanted)), np.nan)
     for r, (line, cells) in enumerate(rows):
@@ -148,13 +169,49 @@ def read_series(
             raise DataError(path, line, problem, "look for a comma too many or too few")
         for k, c in enumerate(wanted):
             values[r, k] = _number(path, line, header[c], cells[c])
-    lines = np.array([line for line, _ in rows], np.int64)
     names = [header[c] for c in wanted]
-    missing = {name: int(n) for name, n in zip(names, np.isnan(values).sum(0), strict=True) if n}
+    series = Series(
+        path, names, values, np.arange(len(rows)), "row", 1, np.array([line for line, _ in rows], np.int64),
+        doubtful=() if columns else tuple(name for name in names if name.lower() in TIME_WORDS),
+        missing={name: int(n) for name, n in zip(names, np.isnan(values).sum(0), strict=True) if n},
+    )  # fmt: skip
     if place is None:
-        return Series(path, names, values, np.arange(len(rows)), "row", 1, lines, None, missing)
-    unit, ticks = _ticks(path, [(line, cells[place].strip()) for line, cells in rows])
-    return _on_grid(path, names, values, ticks, unit, lines, missing, gaps)
+        return series
+    unit, ticks = read_ticks(path, [(line, cells[place].strip()) for line, cells in rows], grid and grid[0])
+    series = replace(series, unit=unit, ticks=ticks, time_column=header[place])
+    return _on_grid(series, gaps, grid[1] if grid and grid[0] == unit else None)
+
+
+def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None = None) -> Series:
+    """A series of numbers that are in memory: (T,) if there is one variable, or (T, V); None or NaN where missing.
+
+    `start` is the time of the first of them, which a `grid` of rows that are merely counted does without.
+
+    >>> series_of([1, None, 3], ["x"], ("month", 1), "1949-11").time(12 * 1950)
+    '1950-01'
+    """
+    accepted = f"give a CSV file, or numbers: {'(T,) or ' * (len(names) == 1)}(T, {len(names)}) for {', '.join(names)}"
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind not in "biufO":
+            raise TypeError
+        table = given.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{type(values).__name__} is not a series; {accepted}") from None
+    table = table[:, None] if table.ndim == 1 and len(names) == 1 else table
+    if table.ndim != 2 or table.shape[1] != len(names) or np.isinf(table).any():
+        problem = f"numbers of shape {given.shape}" if table.ndim != 2 or table.shape[1] != len(names) else "inf"
+        raise ArgumentError(f"{problem} cannot be forecast from; {accepted}")
+    first, (unit, step) = 0, grid
+    if unit != "row":
+        if start is None:
+            raise ArgumentError(f"numbers have no times; give start, the time of the first one: {accepted}")
+        found, ticks = read_ticks(Path("start"), [(1, str(start))], unit)
+        if found != unit:
+            raise ArgumentError(f"start: {start} does not fit a series in steps of {time_words(step, unit)}")
+        first = int(ticks[0])
+    ticks = first + step * np.arange(len(table))
+    return Series(Path("values"), list(names), table, ticks, unit, step, np.arange(1, len(table) + 1))
 
 
 def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -170,7 +227,7 @@ def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     except csv.Error as error:
         raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
     first = rows[0][1] if rows else []
-    if any(_plain(cell) is None and cell.strip().lower() not in MISSING and not _is_time(cell) for cell in first):
+    if any(_is_name(cell) for cell in first):
         header = [cell.strip() for cell in first]
         rows = rows[1:]
     else:
@@ -180,11 +237,24 @@ def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return header, rows
 
 
-def _time_place(path: Path, header: list[str], rows: list[tuple[int, list[str]]], wanted: str | None) -> int | None:
+def _is_name(cell: str) -> bool:
+    """Whether a cell of the first row can only be the name of a column."""
+    return _plain(cell.replace("_", "")) is None and cell.strip().lower() not in MISSING and not is_time(cell)
+
+
+def _time_place(
+    path: Path, header: list[str], rows: list[tuple[int, list[str]]], wanted: str | None, columns: Sequence[str]
+) -> int | None:
     if wanted is not None:
         return _place(path, header, wanted)
-    first = rows[0][1]
-    return next((k for k, cell in enumerate(first) if _plain(cell) is None and _is_time(cell)), None)
+    for k, cell in enumerate(rows[0][1]):
+        if _plain(cell) is None and is_time(cell):
+            return k
+    for k, name in enumerate(header):
+        cells = [cells[k].strip() for _, cells in rows if k < len(cells)]
+        if name.lower() in TIME_COLUMNS and name not in columns and are_rising_dates(cells):
+            return k
+    return None
 
 
 def _wanted(path: Path, header: list[str], columns: Sequence[str], time: int | None) -> list[int]:
@@ -207,7 +277,7 @@ def _place(path: Path, header: list[str], name: str) -> int:
 
 def _plain(cell: str) -> float | None:
     try:
-        return float(cell)
+        return None if "_" in cell else float(cell)  # Python would read 1_000 as 1000
     except ValueError:
         return None
 
@@ -218,72 +288,34 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
         return math.nan
     found = _plain(cell)
     if found is None or math.isinf(found):
-        if re.fullmatch(r"\d+[./-]\d+[./-]\d+.*", cell):
+        if re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell):
             problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
-            raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00")
-        remedy = "write 1.5 rather than 1,5" if re.fullmatch(r"[-+]?\d+,\d+", cell) else "mend it, or leave it empty"
+            raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00, in years 1 to 9999")
+        remedy = "fix it, leave it empty, or choose the columns of numbers with --columns"
+        if re.fullmatch(r"[-+]?\d+,\d+", cell):
+            remedy = "write 1.5 rather than 1,5"
+        elif _plain(cell.replace("_", "")) is not None:
+            remedy = "write 1000 rather than 1_000"
         raise DataError(path, line, f"{cell[:40]!r} in column {name} is not a number", remedy)
     return found
 
 
-def _is_time(cell: str) -> bool:
-    cell = cell.strip()
-    if _MONTH.fullmatch(cell):
-        return True
-    try:
-        datetime.fromisoformat(cell)
-    except ValueError:
-        return False
-    return not _YEAR.fullmatch(cell)
-
-
-def _ticks(path: Path, cells: list[tuple[int, str]]) -> tuple[Literal["month", "second"], np.ndarray]:
-    """Months if every time is the first moment of one, else seconds."""
-    times = []
-    for line, cell in cells:
-        try:
-            if month := _MONTH.fullmatch(cell):
-                found = datetime(int(month[1]), int(month[2]), 1)
-            elif _YEAR.fullmatch(cell):
-                found = datetime(int(cell), 1, 1)
-            else:
-                found = datetime.fromisoformat(cell)
-        except ValueError:
-            problem = f"{cell[:40]!r} is not a time" if cell else "the time is missing"
-            raise DataError(path, line, problem, "write times as 1981-01-31 or 2016-07-01 13:00") from None
-        times.append(found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found)
-    starts = all(t.day == 1 and t.hour == t.minute == t.second == t.microsecond == 0 for t in times)
-    months = np.array([12 * t.year + t.month - 1 for t in times], np.int64)
-    seconds = np.array([round((t - _EPOCH).total_seconds()) for t in times], np.int64)
-    monthly = starts and len(times) > 1
-    ticks = months if monthly else seconds
-    for k, (before, after) in enumerate(pairwise(ticks.tolist())):
-        if after <= before:
-            line, cell = cells[k + 1]
-            if after == before:
-                raise DataError(
-                    path, line, f"the time {cell} is that of line {cells[k][0]} too", "keep one of the rows"
-                )
-            problem = f"the time {cell} comes before that of line {cells[k][0]}"
-            raise DataError(path, line, problem, "sort the rows by time")
-    return ("month" if monthly else "second"), ticks
-
-
-def _on_grid(
-    path: Path, names: list[str], values: np.ndarray, ticks: np.ndarray, unit: Literal["month", "second"],
-    lines: np.ndarray, missing: dict[str, int], gaps: Gaps,
-) -> Series:  # fmt: skip
+def _on_grid(series: Series, gaps: Gaps, wanted: int | None) -> Series:
+    """The series with a row for every step; the step is `wanted` if two rows are that far apart and none are closer."""
+    path, ticks, unit, lines = series.path, series.ticks, series.unit, series.lines
     if len(ticks) == 1:
-        return Series(path, names, values, ticks, unit, 1, lines, None, missing)
+        return replace(series, step=wanted or 1)
     steps = np.diff(ticks)
-    step = Counter(steps.tolist()).most_common(1)[0][0]
+    step: int = Counter(steps.tolist()).most_common(1)[0][0]
+    if wanted is not None and steps.min() == wanted:
+        step = wanted
     for k in np.flatnonzero(steps % step):
         words = time_words(step, unit)
         problem = f"{time_words(int(steps[k]), unit)} after the row before, where rows are {words} apart"
         raise DataError(path, int(lines[k + 1]), problem, "give times on a regular grid")
     wide = np.flatnonzero(steps > step)
     if not len(wide):
-        return Series(path, names, values, ticks, unit, step, lines, None, missing)
+        return replace(series, step=step)
     first_gap = int(lines[wide[0] + 1])
     if gaps == "error":
         left_out = int((steps[wide] // step - 1).sum())
@@ -294,33 +326,8 @@ def _on_grid(
     if total > 10 * len(ticks):
         problem = f"{total - len(ticks):,} of {total:,} rows are left out, here first"
         raise DataError(path, first_gap, problem, "give times on a regular grid")
-    wider, placed = np.full((total, len(names)), np.nan), np.zeros(total, np.int64)
-    wider[places], placed[places] = values, lines
-    return Series(path, names, wider, ticks[0] + step * np.arange(total), unit, step, placed, first_gap, missing)
-
-
-def time_of(tick: int, unit: str, step: int) -> str:
-    """A tick in words; seconds are left away where the grid has none.
-
-    >>> time_of(12 * 1949 + 3, "month", 1), time_of(86400, "second", 86400), time_of(7, "row", 1)
-    ('1949-04', '1970-01-02', '8')
-    """
-    if unit == "row":
-        return str(tick + 1)
-    if unit == "month":
-        return f"{tick // 12:04d}-{tick % 12 + 1:02d}"
-    moment = _EPOCH + timedelta(seconds=tick)
-    return moment.date().isoformat() if step % 86400 == 0 else moment.isoformat(sep=" ")
-
-
-def time_words(ticks: int, unit: str) -> str:
-    """So many ticks in words.
-
-    >>> time_words(3600, "second"), time_words(12, "month"), time_words(90, "second")
-    ('1 hour', '12 months', '90 seconds')
-    """
-    names = [(unit, 1)]
-    if unit == "second":
-        names = [("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)]
-    name, size = next((name, size) for name, size in names if ticks % size == 0)
-    return counted(ticks // size, name)
+    values, placed = np.full((total, len(series.names)), np.nan), np.zeros(total, np.int64)
+    values[places], placed[places] = series.values, lines
+    return replace(
+        series, values=values, ticks=ticks[0] + step * np.arange(total), step=step, lines=placed, first_gap=first_gap
+    )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table as RichTable
 
-from .series import Series, time_words
+from .series import Series
+from .series_times import time_words
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class SeriesCheck:
     first: str
     last: str
     step: str
+    time_column: str | None
     put_in: int
     variables: dict[str, Variable]
     notes: list[str]
@@ -52,7 +54,8 @@ class SeriesCheck:
 
     def __rich__(self) -> RichTable:
         said = f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} to train on"
-        table = RichTable(title=f"{self.file}: {said}")
+        times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
+        table = RichTable(title=f"{self.file}: {said}; {times}")
         for column in ("variable", "missing", "least", "mean", "most"):
             table.add_column(column, justify="left" if column == "variable" else "right")
         for name, one in self.variables.items():
@@ -74,5 +77,5 @@ def check_series(series: Series, rows: int) -> SeriesCheck:
         variables[name] = Variable(int(np.isnan(values).sum()), low, mean, high, bool(least == most), beyond)
     return SeriesCheck(
         str(series.path), len(series), rows, series.time(int(series.ticks[0])), series.time(int(series.ticks[-1])),
-        time_words(series.step, series.unit), series.put_in, variables, series.notes,
+        time_words(series.step, series.unit), series.time_column, series.put_in, variables, series.notes,
     )  # fmt: skip

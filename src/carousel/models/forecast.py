@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from ..data.series import Filling, Gaps, Series, read_series, time_words
+from ..data.series import Filling, Gaps, Grid, Series, read_series, series_of
 from ..data.series_check import SeriesCheck, check_series
+from ..data.series_times import time_words
 from ..data.windows import WindowBatch, WindowBatches
 from ..errors import ArgumentError, DataError, SettingsError
 from ..files import write_json
@@ -39,8 +40,10 @@ class ForecastSettings(Settings):
     train: Path = key(..., "a CSV file with a time and some numbers in each row", "data")
     dev: Path | None = key(None, "a file that goes on where train ends; null: the end of train is held out", "data")
     holdout: float = key(0.2, "what is held out of train without dev: a share, or a number of rows", "data", ge=0)
-    time_column: ColumnName | None = key(None, "the column of times, by name or by number from 1; null: found", "data")
-    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: all columns of numbers", "data")
+    time_column: ColumnName | None = key(
+        None, "the column of times, by name or by number from 1; null: the first of ISO times, or of years", "data"
+    )
+    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: every column but that of times", "data")
     gaps: Gaps = key("fill", "rows that are left out: filled with missing values, or an error", "data")
     missing: Filling = key(
         "interpolate", "missing values: on a line between neighbours, the last one, an error", "data"
@@ -73,6 +76,10 @@ class ForecastSettings(Settings):
     def read_file(self, path: Path) -> Series:
         wanted = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
         return read_series(path, self.time_column, wanted, self.gaps)
+
+    def read_more(self, path: Path | str, names: list[str], grid: Grid) -> Series:
+        """Another file of the same variables on the same grid of times."""
+        return read_series(path, self.time_column, names, self.gaps, grid)
 
 
 class Forecaster(Task):
@@ -227,13 +234,22 @@ class Forecaster(Task):
 
     # ---------------------------------------------------------------- use
 
-    def predict(self, data: str | Path | Series) -> Forecast:
-        """The steps that follow the end of a series."""
+    def predict(self, data: str | Path | Series | Any, start: str | None = None) -> Forecast:
+        """The steps that follow the end of a series.
+
+        `data` is a CSV file, a Series, or numbers, (T,) for one variable or (T, V), None or NaN where missing; `start`
+        is the time of the first of those numbers, unless the model was trained without times.
+        """
+        if isinstance(data, (str, Path, Series)):
+            if start is not None:
+                raise ArgumentError(f"start: {start} is given, but a file has times of its own; leave it out")
+        else:
+            data = series_of(data, self.frame.names, (self.frame.unit, self.frame.step), start)
         series = self._fitting(data)
         _, bounds = roll(self, series, np.array([len(series)]))
-        bounds = self.frame.plain(bounds[:, 0].movedim(-1, 0))  # (3, h, V)
-        ahead = series.ticks[-1] + series.step * np.arange(1, self.settings.horizon + 1)
-        return Forecast(series, [series.time(int(tick)) for tick in ahead], *bounds.numpy())
+        return Forecast(
+            series, series.times_ahead(self.settings.horizon), *self.frame.plain(bounds[:, 0].movedim(-1, 0)).numpy()
+        )
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         endings = f"{', '.join(self.own_files[:-1])} or {self.own_files[-1]}"
@@ -258,7 +274,7 @@ class Forecaster(Task):
         """A series that this model can read, or a DataError."""
         series = data
         if not isinstance(series, Series):
-            series = read_series(series, self.settings.time_column, self.frame.names, self.settings.gaps)
+            series = self.settings.read_more(series, self.frame.names, (self.frame.unit, self.frame.step))
         series.check_step(self.frame.unit, self.frame.step)
         if len(series) < self.reach:
             raise DataError(
@@ -286,7 +302,7 @@ class Forecaster(Task):
         last = series.time(int(series.ticks[rows - 1]))
         facts = {
             "training rows": f"{s.train}: {rows:,}, {series.time(int(series.ticks[0]))} to {last}",
-            "variables": ", ".join(series.names),
+            "columns": _columns(series),
             "season": f"{counted(frame.season, 'step')} of {time_words(frame.step, frame.unit)}",
             "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
         }
@@ -295,7 +311,7 @@ class Forecaster(Task):
             origins = np.arange(rows, len(series) - s.horizon + 1)
             dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
             facts["held out"] = f"{counted(len(series) - rows, 'row')} after {last}"
-        return network, Data(train, dev, facts, series.notes)
+        return network, Data(train, dev, facts, [f"{s.train}: {_columns(series)}", *series.notes])
 
     @classmethod
     def check(cls, settings: ForecastSettings) -> SeriesCheck:
@@ -318,7 +334,14 @@ def _whole(s: ForecastSettings) -> tuple[Series, int]:
         if held >= len(series):
             raise SettingsError(f"holdout: {counted(held, 'row')} held out, but {s.train} has {len(series):,}")
         return series, len(series) - held
-    more = read_series(s.dev, s.time_column, series.names, s.gaps)
+    more = s.read_more(s.dev, series.names, (series.unit, series.step))
     if s.missing == "error":
         more.filled(s.missing)  # complains with its own lines, before they follow those of train
     return series.followed_by(more), len(series)
+
+
+def _columns(series: Series) -> str:
+    """Which columns are read as what."""
+    times = "no column of times" if series.time_column is None else f"times in {series.time_column}"
+    more = len(series.names) - 20
+    return f"{times}; variables: {', '.join(series.names[:20])}" + (f" and {more:,} more" if more > 0 else "")
