@@ -5,6 +5,7 @@
 All three forecast from the same origins, every row after the run's training rows, and are measured by MASE, the mean
 absolute error in units of the seasonal-naive error on the training rows. The autoregression is statsmodels' `AutoReg`
 with a constant, its order chosen by AIC up to two seasons (at most 60), fitted to the training rows of each variable.
+What is missing is filled as for the forecaster, with what was known at each origin.
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ import warnings
 import numpy as np
 
 import carousel
-from carousel.data.series import read_series
+from carousel.data.series_fill import fill_missing
 from carousel.models.forecasting import find_origins
 
 
-def autoregression(train: np.ndarray, values: np.ndarray, origins: np.ndarray, horizon: int, most: int) -> np.ndarray:
-    """Forecasts of one variable from each origin, (origins, horizon)."""
+def autoregression(train: np.ndarray, past: np.ndarray, horizon: int) -> np.ndarray:
+    """Forecasts of one variable, (origins, horizon), after each row of `past`, (origins, lags); fitted to `train`."""
     from statsmodels.tsa.ar_model import AutoReg, ar_select_order
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        lags = ar_select_order(train, maxlag=most, ic="aic").ar_lags or [1]
+        lags = ar_select_order(train, maxlag=past.shape[1], ic="aic").ar_lags or [1]
         parameters = AutoReg(train, lags=lags).fit().params
     constant, weights = parameters[0], parameters[1:]
-    past = np.stack([values[origins - lag] for lag in range(max(lags), 0, -1)], 1)  # (origins, most lag)
     for _ in range(horizon):
         ahead = constant + past[:, [-lag for lag in lags]] @ weights
         past = np.concatenate((past, ahead[:, None]), 1)
@@ -42,20 +42,24 @@ def main() -> None:
     given = parser.parse_args()
     model = carousel.load(given.run)
     frame, horizon = model.frame, model.settings.horizon
-    series = read_series(given.series, model.settings.time_column, frame.names, model.settings.gaps)
-    values, there = series.filled(model.settings.missing), ~np.isnan(series.values)
+    series = model.settings.read_more(given.series, frame.names, (frame.unit, frame.step))
+    fill, there = fill_missing(series.values, model.settings.missing), ~np.isnan(series.values)
     rows = int(np.searchsorted(series.ticks, frame.last, side="right"))
     origins = find_origins(model, series)
+    most = min(2 * frame.season, 60, rows // 3)
+    log, exp = (np.log, np.exp) if frame.logarithm else (np.asarray, np.asarray)
+    train = log(fill.seen(np.arange(rows)[:, None], np.array([rows])))[:, 0]  # as known when the training rows end
+    past = log(
+        fill.seen(origins + np.arange(-most, 0)[:, None], origins)
+    )  # (most, origins, V), as known at each origin
+    past = np.where(np.isnan(past), train.mean(0), past)
     errors = []
     for v, unit in enumerate(frame.naive):
-        column = values[:, v]
-        z = np.log(column) if frame.logarithm else column
-        most = min(2 * frame.season, 60, rows // 3)
-        found = autoregression(z[:rows], z, origins, horizon, most)
-        found = np.exp(found) if frame.logarithm else found
+        found = exp(autoregression(train[:, v], past[..., v].T, horizon))
         after = origins[:, None] + np.arange(horizon)
-        off = np.abs(found - column[after]) * there[after, v]
-        errors.append(off.sum() / there[after, v].sum() / unit)
+        off = np.where(there[after, v], np.abs(found - series.values[after, v]), 0)
+        if there[after, v].any():
+            errors.append(off.sum() / there[after, v].sum() / unit)
     said = model.evaluate(given.series)
     print(f"origins {said['origins']:,}  horizon {horizon}")
     print(f"MASE  carousel {said['mase']:.3f}  autoregression {np.mean(errors):.3f}  "

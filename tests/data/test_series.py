@@ -42,26 +42,19 @@ def test_without_times_or_header_rows_are_counted(tmp_path):
     assert time_of(0, "row", 1) == "1"
 
 
-def test_gaps_and_missing_values_are_filled_and_said(tmp_path):
+def test_gaps_and_missing_values_are_counted(tmp_path):
     path = write(tmp_path, "day;a;b\n2020-01-01;1;5\n2020-01-02;NA;6\n2020-01-05;4;\n2020-01-06;5;8\n")
     found = read_series(path)
     assert found.put_in == 2
     assert found.missing == {"a": 1, "b": 1}
     assert np.isnan(found.values).sum(0).tolist() == [3, 3]
-    assert found.filled("interpolate").T.tolist() == [[1, 1.75, 2.5, 3.25, 4, 5], [5, 6, 6.5, 7, 7.5, 8]]
-    assert found.filled("forward").T.tolist() == [[1, 1, 1, 1, 4, 5], [5, 6, 6, 6, 6, 8]]
     told = " | ".join(found.notes)
     assert "s.csv:4: 2 rows are left out before here or later" in told
     assert "1 value of a missing" in told
     with pytest.raises(DataError, match=r"s.csv:4: 2 rows are left out .*set gaps to fill"):
         read_series(path, gaps="error")
     with pytest.raises(DataError, match=r"s.csv:3: a value of a is missing"):
-        found.filled("error")
-
-
-def test_a_gap_at_the_beginning_takes_the_first_value(tmp_path):
-    found = read_series(write(tmp_path, "t,x\n2020-01,\n2020-02,3\n2020-03,4\n"))
-    assert found.filled("forward")[:, 0].tolist() == found.filled("interpolate")[:, 0].tolist() == [3, 3, 4]
+        found.refuse_missing()
 
 
 BAD = {

@@ -30,7 +30,9 @@ def test_bounds_are_stretched_by_the_errors_that_had_come(forecast_settings, fli
             ratios = []
             for earlier in range(origin - 4 - 30 + 1, origin - 4 + 1):  # 4 steps ahead: the last one ends here
                 raw = model.bounds(rows.window(np.array([earlier]), model.compared, 4))[:, 0, v].tolist()
-                for (low, median, high), came in zip(raw, rows.values[earlier : earlier + 4, v].tolist(), strict=True):
+                for (low, median, high), came in zip(
+                    raw, rows.fill.open[earlier : earlier + 4, v].tolist(), strict=True
+                ):
                     ratios.append(
                         (came - median) / (high - median) if came > median else (median - came) / (median - low)
                     )

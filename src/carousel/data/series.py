@@ -32,7 +32,6 @@ TIME_WORDS = TIME_COLUMNS | {
     "quarter", "month", "week", "day", "hour", "minute", "second", "time", "datetime", "timestamp",
 }  # fmt: skip
 Gaps = Literal["fill", "error"]
-Filling = Literal["interpolate", "forward", "error"]
 Grid = tuple[str, int]  # the unit of a series and its step
 
 
@@ -109,29 +108,12 @@ class Series:
         ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
         return replace(self, values=values, lines=lines, ticks=ticks, told=self.notes + other.notes)
 
-    def filled(self, how: Filling) -> np.ndarray:
-        """The values with those that are missing made up: on a line between neighbours, or the last one there was."""
-        made = self.values.copy()
-        for k, name in enumerate(self.names):
-            column = made[:, k]
-            real = np.flatnonzero(~np.isnan(column))
-            if len(real) == len(column):
-                continue
-            if not len(real):
-                raise DataError(self.path, None, f"{name} has no value at all", "leave it out with columns")
-            if how == "error":
-                first = int(np.flatnonzero(np.isnan(column))[0])
-                line = int(self.lines[first]) or self.first_gap
-                raise DataError(
-                    self.path, line, f"a value of {name} is missing", "set missing to interpolate or forward"
-                )
-            every = np.arange(len(column))
-            if how == "interpolate":
-                column[:] = np.interp(every, real, column[real])
-            else:
-                last = np.maximum.accumulate(np.where(np.isnan(column), -1, every))
-                column[:] = column[np.where(last < 0, real[0], last)]
-        return made
+    def refuse_missing(self) -> None:
+        """Raise a DataError with the first missing value, if there is one."""
+        for r, k in np.argwhere(np.isnan(self.values))[:1].tolist():
+            line = int(self.lines[r]) or self.first_gap
+            problem = f"a value of {self.names[k]} is missing"
+            raise DataError(self.path, line, problem, "set missing to interpolate or forward")
 
     def __repr__(self) -> str:
         span = f"{self.time(int(self.ticks[0]))} to {self.time(int(self.ticks[-1]))}"

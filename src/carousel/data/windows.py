@@ -11,16 +11,17 @@ import torch
 from torch import Tensor
 
 from .bucketed import Bucketed
+from .series_fill import Fill
 
 
 @dataclass(frozen=True)
 class WindowBatch:
     """Some windows, time first."""
 
-    past: Tensor  # (L + lag, B, V) float32
-    known: Tensor  # (L + lag, B, V) bool: whether the past value was there, or was made up
-    future: Tensor  # (h, B, V) float32
-    there: Tensor  # (h, B, V) bool: whether the future value is there to be compared with
+    past: Tensor  # (L + lag, B, V) float32: missing values are filled with what was known before the origin
+    known: Tensor  # (L + lag, B, V) bool: whether the past value is a reading, or was filled
+    future: Tensor  # (h, B, V) float32: where a value is missing, the last reading before it
+    there: Tensor  # (h, B, V) bool: whether the future value is a reading; others are neither learnt nor measured
     phase: Tensor  # (L + lag + h, B) int64: each step's place in its season
     origins: Tensor  # (B,) int64: the row of the first future step
 
@@ -40,35 +41,40 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Rows:
-    """A series ready to be cut into windows: scaled, with missing values made up."""
+    """A series ready to be cut into windows: scaled, each missing value filled in every way that an origin may see it.
 
-    values: np.ndarray  # (T, V) float32
+    `stepwise` is for networks that are trained to forecast from every step of a window: each step is an origin of its
+    own, so a missing value may never be filled with what came after it, and the last reading stands for it.
+    """
+
+    fill: Fill  # of (T, V) float32; no NaN
     there: np.ndarray  # (T, V) bool
-    phase: np.ndarray  # (T,) int64
+    season: int
+    phase: int  # the first row's place in its season
+    stepwise: bool = False
 
     @property
     def fingerprint(self) -> str:
-        made = hashlib.blake2b(digest_size=16)
-        for part in (self.values, self.there, self.phase):
+        made = hashlib.blake2b(repr((self.season, self.phase, self.stepwise)).encode(), digest_size=16)
+        for part in (*self.fill, self.there):
             made.update(np.ascontiguousarray(part).tobytes())
         return made.hexdigest()
 
     def window(self, origins: np.ndarray, past: int, ahead: int) -> WindowBatch:
-        """The windows whose first future rows are `origins`; what lies past the end of the series is not there."""
-        before = origins + np.arange(-past, 0)[:, None]
-        after = origins + np.arange(ahead)[:, None]
-        inside = after < len(self.values)
-        row = np.minimum(after, len(self.values) - 1)
-        period = int(self.phase.max()) + 1
-        phase = np.concatenate((self.phase[before], np.where(inside, self.phase[row], 0)))
-        for k in range(past, past + ahead):  # the season goes on past the end
-            phase[k] = (phase[past - 1] + k - past + 1) % period
-        return WindowBatch(
-            *(torch.from_numpy(np.ascontiguousarray(part)) for part in (
-                self.values[before], self.there[before], self.values[row], self.there[row] & inside[..., None], phase,
-                origins,
-            ))
+        """The windows whose first future rows are `origins`, (B,). Rows before the start or past the end of the series
+        are not there.
+        """
+        last = len(self.there) - 1
+        steps = origins + np.arange(-past, ahead)[:, None]  # (past + ahead, B)
+        exists = ((steps >= 0) & (steps <= last))[..., None]
+        row = np.clip(steps, 0, last)
+        before = self.fill.open[row[:past]] if self.stepwise else self.fill.seen(row[:past], origins)
+        there = self.there[row] & exists
+        parts = (
+            np.where(exists[:past], before, 0), there[:past], self.fill.open[row[past:]], there[past:],
+            (steps + self.phase) % self.season, origins,
         )  # fmt: skip
+        return WindowBatch(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
 
 class WindowBatches(Bucketed):

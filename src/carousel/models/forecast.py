@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from ..data.series import Filling, Gaps, Grid, Series, read_series, series_of
+from ..data.series import Gaps, Grid, Series, read_series, series_of
 from ..data.series_check import SeriesCheck, check_series
+from ..data.series_fill import Filling
 from ..data.series_times import time_words
 from ..data.windows import WindowBatch, WindowBatches
 from ..errors import ArgumentError, DataError, SettingsError
@@ -46,7 +47,9 @@ class ForecastSettings(Settings):
     columns: ColumnName | None = key(None, "the variables, as a,b,c; null: every column but that of times", "data")
     gaps: Gaps = key("fill", "rows that are left out: filled with missing values, or an error", "data")
     missing: Filling = key(
-        "interpolate", "missing values: on a line between neighbours, the last one, an error", "data"
+        "interpolate",
+        "missing values: on a line between readings (the last one until the next is known), the last one, an error",
+        "data",
     )
     horizon: int = key(12, "steps to forecast", "data", ge=1)
     context: int | None = key(
@@ -181,7 +184,8 @@ class Forecaster(Task):
     def unrolled(self, batch: WindowBatch) -> Tensor:
         """Step after step, each path reading what it drew: the quantiles of PATHS of them, (h, B, V, 3).
 
-        What is drawn is normal on either side of the median, each side as wide as its bound says.
+        What is drawn is normal on either side of the median, each side as wide as its bound says. All windows share
+        their draws, so that a forecast does not depend on what else is in the batch.
         """
         h, lag, (_, B, V) = self.settings.horizon, self.lag, batch.past.shape
         draw = torch.Generator().manual_seed(self.settings.seed)
@@ -197,7 +201,7 @@ class Forecaster(Task):
         for k in range(h):
             before = torch.zeros_like(values[k]) if self.settings.around == "none" else values[k]
             low, median, high = self.spread(self.output(y[-1]).view(B * PATHS, V, 3), before).unbind(-1)
-            noise = torch.randn(median.shape, generator=draw) / sure
+            noise = (torch.randn(PATHS, V, generator=draw) / sure).repeat(B, 1)
             values[lag + k] = median + torch.where(noise > 0, noise * (high - median), noise * (median - low))
             if k + 1 < h:
                 here = slice(k, lag + k + 1)
@@ -262,11 +266,12 @@ class Forecaster(Task):
         """Rolling origin: from every row after the training ends, the steps ahead against what came.
 
         MASE is the mean absolute error in units of that of the value a season before, on the training rows;
-        `seasonal_naive` is what repeating the last season gets on the same steps.
+        `seasonal_naive` is what repeating the last season gets on the same steps, with what is missing of it filled as
+        the model's input is. `values` counts what was measured: missing values are not.
         """
         meter = measure(self, self._fitting(path))
         return {
-            **meter.result(), "seasonal_naive": meter.naive_mase, "origins": meter.origins,
+            **meter.result(), "seasonal_naive": meter.naive_mase, "origins": meter.origins, "values": meter.values,
             "variables": meter.by_variable(), "steps_ahead": meter.by_step(),
         }  # fmt: skip
 
@@ -295,7 +300,7 @@ class Forecaster(Task):
         series, rows = _whole(s)
         frame = Frame.of(s, series, rows)
         network = cls(settings, frame)
-        cut = frame.rows(series, s.missing)
+        cut = frame.rows(series, s.missing, stepwise=not network.direct)
         reach = network.reach
         train = WindowBatches(cut, np.arange(reach, rows - s.horizon + 1), reach, s.horizon, windows=s.batch_size,
                               seed=s.seed)  # fmt: skip
@@ -307,7 +312,7 @@ class Forecaster(Task):
             "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
         }
         dev = None
-        if len(series) - rows >= s.horizon:
+        if len(series) - rows >= s.horizon and not np.isnan(series.values[rows:]).all():
             origins = np.arange(rows, len(series) - s.horizon + 1)
             dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
             facts["held out"] = f"{counted(len(series) - rows, 'row')} after {last}"
@@ -336,7 +341,7 @@ def _whole(s: ForecastSettings) -> tuple[Series, int]:
         return series, len(series) - held
     more = s.read_more(s.dev, series.names, (series.unit, series.step))
     if s.missing == "error":
-        more.filled(s.missing)  # complains with its own lines, before they follow those of train
+        more.refuse_missing()  # with the lines of its own file, before they follow those of train
     return series.followed_by(more), len(series)
 
 

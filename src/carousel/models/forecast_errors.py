@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..data.series import Series
 from ..data.windows import WindowBatch
+from ..errors import DataError
 from .forecasting import find_origins, roll
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Errors:
-    """Errors of forecasts: MASE, MAE, RMSE, and the share of values between the bounds."""
+    """Errors of forecasts: MASE, MAE, RMSE, and the share of values between the bounds.
+
+    Only readings are measured. A variable, or a step ahead, without any is in no mean and in no table.
+    """
 
     def __init__(self, model: Forecaster) -> None:
         self.model = model
@@ -48,10 +52,16 @@ class Errors:
         self.pinball += float((model.pinball(bounds, batch.future) * batch.there).sum())
         self.origins += len(batch.origins)
 
+    @property
+    def values(self) -> int:
+        """How many values were measured."""
+        return int(self.counted.sum())
+
     def _mase(self, total: Tensor) -> float:
         """The mean over variables of the error in units of the naive one's on the training rows."""
-        errors = total.sum(0) / self.counted.sum(0).clamp(min=1)
-        return float((errors / torch.tensor(self.model.frame.naive, dtype=torch.float64)).mean())
+        count = self.counted.sum(0)
+        errors = total.sum(0) / count / torch.tensor(self.model.frame.naive, dtype=torch.float64)
+        return float(errors[count > 0].mean())
 
     @property
     def naive_mase(self) -> float:
@@ -68,23 +78,30 @@ class Errors:
         }
 
     def by_variable(self) -> dict[str, dict[str, float]]:
-        count = self.counted.sum(0).clamp(min=1)
+        count = self.counted.sum(0)
         mae, naive, inside = (part.sum(0) / count for part in (self.absolute, self.naive, self.between))
         return {
             name: {"mae": float(mae[k]), "seasonal_naive_mae": float(naive[k]), "coverage": float(inside[k])}
             for k, name in enumerate(self.model.frame.names)
+            if count[k] > 0
         }
 
     def by_step(self) -> dict[str, dict[str, float]]:
         """MASE and coverage of each step ahead."""
-        count = self.counted.clamp(min=1)
-        errors = self.absolute / count / torch.tensor(self.model.frame.naive, dtype=torch.float64)
-        pairs = zip(errors.mean(1).tolist(), (self.between / count).mean(1).tolist(), strict=True)
-        return {str(k): {"mase": mase, "coverage": inside} for k, (mase, inside) in enumerate(pairs, 1)}
+        found = {}
+        units = torch.tensor(self.model.frame.naive, dtype=torch.float64)
+        for k, count in enumerate(self.counted):
+            if (real := count > 0).any():
+                errors, inside = self.absolute[k] / count / units, self.between[k] / count
+                found[str(k + 1)] = {"mase": float(errors[real].mean()), "coverage": float(inside[real].mean())}
+        return found
 
 
 def measure(model: Forecaster, series: Series) -> Errors:
     """The errors of forecasts from every origin of a series."""
     meter = Errors(model)
     meter.count(*roll(model, series, find_origins(model, series)))
+    if not meter.values:
+        problem = f"every value after {series.time(model.frame.last)}, the last trained on, is missing"
+        raise DataError(series.path, None, problem, "give a series with values to compare with")
     return meter

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from ..data.series import Series
-from ..data.windows import WindowBatch
+from ..data.windows import Rows, WindowBatch
 from ..errors import DataError
 
 if TYPE_CHECKING:
     from .forecast import Forecaster
+
+BLOCK = 32  # origins that are forecast from in one batch
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,12 @@ def roll(model: Forecaster, series: Series, origins: np.ndarray) -> tuple[Window
     """
     model.eval()
     h, many = model.settings.horizon, model.settings.calibration
-    rows = model.frame.rows(series, model.settings.missing)
+    rows = model.frame.rows(series, model.settings.missing, stepwise=not model.direct)
     first = min(int(origins[0]), max(model.compared, int(origins[0]) - many - h + 1))
     every = np.arange(first, int(origins[-1]) + 1) if many else origins
-    parts = [rows.window(some, model.compared, h) for some in np.array_split(every, -(-len(every) // 128))]
-    bounds = torch.cat([model.bounds(part) for part in parts], 1)
-    truth, there = (torch.cat([getattr(part, name) for part in parts], 1) for name in ("future", "there"))
+    bounds = _bounds(model, rows, every)
+    came = rows.window(every, 0, h)
+    truth, there = came.future, came.there
     low, median, high = bounds.unbind(-1)
     off = (truth - median) / torch.where(truth > median, high - median, median - low).clamp(min=1e-9)
     stretched = bounds[:, np.searchsorted(every, origins)]
@@ -84,6 +86,21 @@ def roll(model: Forecaster, series: Series, origins: np.ndarray) -> tuple[Window
                 middle = stretched[:, k, v, 1:2]
                 stretched[:, k, v] = middle + stretch * (stretched[:, k, v] - middle)
     return rows.window(origins, model.compared, h), stretched
+
+
+def _bounds(model: Forecaster, rows: Rows, origins: np.ndarray) -> Tensor:
+    """The bounds of the steps ahead of rising `origins` as learnt, (h, origins, V, 3).
+
+    Batches are blocks of BLOCK rows counted from the start of the series, whole even where few of them are asked for.
+    Matrix products round differently in batches of other sizes, so this is what makes a forecast the same to the last
+    bit however many others are made beside it and however far the series goes on.
+    """
+    parts = []
+    for block in np.unique(origins // BLOCK):
+        inside = origins[origins // BLOCK == block]
+        filled = np.clip(np.arange(block * BLOCK, (block + 1) * BLOCK), inside[0], inside[-1])
+        parts.append(model.bounds(rows.window(filled, model.reach, model.settings.horizon))[:, inside % BLOCK])
+    return torch.cat(parts, 1)
 
 
 def _short(value: float) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.series import Filling, Series
+from ..data.series import Series
+from ..data.series_fill import Fill, Filling, fill_missing
 from ..data.windows import Rows
 from ..errors import DataError
 from ..wording import counted
@@ -44,21 +45,22 @@ class Frame:
         if rows < reach + s.horizon:
             problem = f"{counted(rows, 'row')} to train on, but a window takes {reach} to read and {s.horizon} ahead"
             raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
-        values = series.filled(s.missing)[:rows]
-        for k, name in enumerate(series.names):
-            if np.ptp(values[:, k]) == 0:
-                problem = f"{name} is {values[0, k]:g} in all training rows"
+        columns = [column[~np.isnan(column)] for column in series.values[:rows].T]  # readings alone: nothing is made up
+        for k, (name, readings) in enumerate(zip(series.names, columns, strict=True)):
+            if not len(readings):
+                raise DataError(
+                    series.path, None, f"{name} has no value in the training rows", "leave it out with columns"
+                )
+            if np.ptp(readings) == 0:
+                problem = f"{name} is {readings[0]:g} in all training rows"
                 raise DataError(series.path, None, problem, "leave it out with columns; there is nothing to forecast")
-            if s.logarithm and values[:, k].min() <= 0:
-                where = int(series.lines[values[:, k].argmin()])
+            if s.logarithm and readings.min() <= 0:
+                where = int(series.lines[np.nanargmin(series.values[:rows, k])])
                 raise DataError(series.path, where or None, f"{name} is not above 0 here", "set logarithm to false")
-        known = series.values[:rows]
-        naive = np.nanmean(np.abs(known[season:] - known[:-season]), 0)
-        flat = np.nanmean(np.abs(np.diff(known, axis=0)), 0)
-        naive[naive == 0] = flat[naive == 0]  # the same every season: by the step before
-        z = np.log(values) if s.logarithm else values
+        z = [np.log(readings) if s.logarithm else readings for readings in columns]
         return cls(
-            series.names, z.mean(0).tolist(), z.std(0).tolist(), naive.tolist(), series.unit, series.step, season,
+            series.names, [float(part.mean()) for part in z], [float(part.std()) for part in z],
+            [_naive_error(column, season) for column in series.values[:rows].T], series.unit, series.step, season,
             context, int(series.ticks[rows - 1]), s.logarithm,
         )  # fmt: skip
 
@@ -74,9 +76,22 @@ class Frame:
         )
         return values.exp() if self.logarithm else values
 
-    def rows(self, series: Series, missing: Filling) -> Rows:
-        first = (series.ticks - series.ticks[0]) // series.step
-        offset = int(series.ticks[0]) // series.step
-        return Rows(
-            self.scaled(series.filled(missing)), ~np.isnan(series.values), (first + offset) % self.season
-        )  # fmt: skip
+    def rows(self, series: Series, missing: Filling, stepwise: bool = False) -> Rows:
+        """The series as windows are cut from it; before a variable's first reading it is at the training mean, 0."""
+        if missing == "error":
+            series.refuse_missing()
+        fill = fill_missing(series.values, missing)
+        closed, carried = (np.nan_to_num(self.scaled(part), nan=0.0) for part in (fill.closed, fill.open))
+        phase = int(series.ticks[0]) // series.step % self.season
+        return Rows(Fill(closed, carried, fill.closes), ~np.isnan(series.values), self.season, phase, stepwise)
+
+
+def _naive_error(column: np.ndarray, season: int) -> float:
+    """The mean error of the value a season before, where both are readings. If there is no such pair, or it is always
+    right: of the reading before.
+    """
+    errors = np.abs(column[season:] - column[:-season])
+    errors = errors[~np.isnan(errors)]
+    if not errors.any():
+        errors = np.abs(np.diff(column[~np.isnan(column)]))
+    return float(errors.mean())
