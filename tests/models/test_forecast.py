@@ -85,7 +85,7 @@ def test_it_learns(trained, flights):
     assert found["mase"] < 0.5 * found["seasonal_naive"]
     assert found["origins"] == 24 - 6 + 1
     assert list(found["steps_ahead"]) == ["1", "2", "3", "4", "5", "6"]
-    assert "Forecasts against what came" in (trained / "report.html").read_text("utf-8")
+    assert "forecast after the last row" in (trained / "report.html").read_text("utf-8")
     said = repr(model.predict(flights / "one.csv")).splitlines()
     assert len(said) == 6
     assert said[0].startswith("2000-01  x  ")
@@ -159,6 +159,11 @@ def test_the_columns_are_printed_before_training(command, tmp_path):
     assert "month is read as a variable; name the column of times with --time-column, or the variables" in text
     code, out, _ = command("check", tmp_path / "s.csv", "--task", "forecast", "--json")
     assert (code, json.loads(out)["time_column"]) == (0, None)
+
+
+def test_the_report_reaches_beyond_the_data(trained):
+    page = (trained / "report.html").read_text("utf-8")
+    assert all(f"2000-{month:02d}" in page for month in range(1, 7))  # the data ends in 1999-12
 
 
 def test_other_series(trained, tmp_path, flights):

@@ -288,9 +288,7 @@ class Forecaster(Task):
         return series
 
     def show(self, page: Any) -> None:
-        series, rows = _whole(self.settings)
-        if len(series) - rows >= self.settings.horizon:
-            show_forecasts(self, page, series, rows)
+        show_forecasts(self, page, *_whole(self.settings))
 
     # ---------------------------------------------------------------- data
 
