@@ -451,7 +451,7 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
         tensors, present, noise, noise_present, kernel, directions, lengths, reset, zone, saved, some, grads_present
     )
     # torch takes an empty list for a list of tensors and wants one back
-    lists = [None] * m, None if noise_present else []
+    lists: tuple[Any, ...] = [None] * m, None if noise_present else []
     return found, None, *lists, None, None, None, None, None if zone else [], None, None
 
 
