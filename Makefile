@@ -14,10 +14,10 @@ export PIP_USER = 0
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint bench sanitize clean FORCE
+.PHONY: help venv demo test test-isa lint bench sanitize clean FORCE
 
 help: ## show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP) ## train a translator of dates and try it (two minutes)
 	@echo "==> training a translator of dates"
@@ -26,6 +26,15 @@ demo: $(STAMP) ## train a translator of dates and try it (two minutes)
 test: $(STAMP) ## run the tests; ARGS="-k lstm" picks some
 	@echo "==> running the tests"
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# The remaining tests call the kernels only through what these test.
+test-isa: $(STAMP) ## repeat the tests of kernels, layers and learning under this processor's other instruction sets
+	$(eval others := $(other-sets))
+	@$(if $(others),,echo "==> this processor has no other instruction set")
+	@for s in $(others); do \
+	  echo "==> running the tests of kernels, layers and learning with CAROUSEL_ISA=$$s"; \
+	  CAROUSEL_ISA=$$s $(BIN)/python -m pytest -n 2 -m "native or learning" $(ARGS) || exit 1; \
+	done
 
 lint: $(STAMP) ## check style (ruff) and types (mypy)
 	@echo "==> checking style and types"
@@ -51,6 +60,8 @@ sanitizer = PATH="$(CURDIR)/$(BIN):$$PATH" && cmake -G Ninja -S . -B build/sanit
 
 # the instruction sets that this processor runs, best first
 sets = $(shell $(BIN)/python -c 'from carousel.ops import backend; print(*backend.supported())')
+# the instruction sets that this processor runs and `make test` does not use
+other-sets = $(shell $(BIN)/python -c 'from carousel.ops import backend; print(*(s for s in backend.supported() if s != backend.isa()))')
 
 clean: ## remove the environment and everything else make created
 	@echo "==> removing $(VENV), build products, caches and the demo"

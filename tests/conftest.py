@@ -5,6 +5,7 @@ the instruction set of the kernels (default: the best that the processor has).
 """
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,13 @@ def pytest_configure():
 
 def pytest_report_header():
     return f"carousel: kernels {backend.isa() or 'missing'}, threads {torch.get_num_threads()}"
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in ("ops", "layers", "decoding"):
+            item.add_marker("native")
 
 
 @pytest.fixture(autouse=True)
