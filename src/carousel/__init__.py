@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from . import attention, cells, data, decoding, lab, layers, metrics, pictures
+    from . import attention, cells, data, decoding, functional, lab, layers, metrics, pictures
     from .cells import Cell
     from .errors import CarouselError
     from .layers import (
@@ -45,6 +45,7 @@ __all__ = [
     "cells",
     "data",
     "decoding",
+    "functional",
     "lab",
     "layers",
     "linear_cross_entropy",
@@ -62,7 +63,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
-    if name in ("attention", "cells", "data", "decoding", "lab", "layers", "metrics", "pictures"):
+    if name in ("attention", "cells", "data", "decoding", "functional", "lab", "layers", "metrics", "pictures"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'layers')}"), name)

@@ -28,8 +28,7 @@ from torch import Tensor, nn
 from .layers.batch import read_lengths
 from .masks import flat_positions
 from .ops.attention import Sequences, attend
-from .ops.backend import takes
-from .ops.layer import empty_from_pool
+from .ops.backend import empty_from_pool, has_values, unsupported_reason
 
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
@@ -56,12 +55,14 @@ class Real:
     def take(self, x: Tensor) -> Tensor:
         """x (T, B, ...) → (N, ...)."""
         flat = x.flatten(0, 1)
-        return Taken.apply(flat, self.rows) if takes(flat) else flat.index_select(0, self.rows)
+        if unsupported_reason("take", flat, self.rows) is not None:
+            return flat.index_select(0, self.rows)
+        return Taken.apply(flat, self.rows)
 
     def put(self, x: Tensor) -> Tensor:
         """x (N, ...) → (T, B, ...), 0 where nothing is real."""
         size = self.steps * len(self.lengths)
-        if takes(x):
+        if unsupported_reason("put", x, self.rows) is None:
             whole = Put.apply(x, self.rows, size)
         else:
             whole = x.new_zeros(size, *x.shape[1:]).index_copy(0, self.rows, x)
@@ -79,7 +80,10 @@ class Taken(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return Put.apply(grad, ctx.saved_tensors[0], ctx.size), None
+        [rows] = ctx.saved_tensors
+        if unsupported_reason("take_backward", grad, rows) is not None:
+            return grad.new_zeros(ctx.size, *grad.shape[1:]).index_copy(0, rows, grad), None
+        return Put.apply(grad, rows, ctx.size), None
 
 
 class Put(torch.autograd.Function):
@@ -92,7 +96,10 @@ class Put(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return Taken.apply(grad, ctx.saved_tensors[0]), None, None
+        [rows] = ctx.saved_tensors
+        if unsupported_reason("put_backward", grad, rows) is not None:
+            return grad.index_select(0, rows), None, None
+        return Taken.apply(grad, rows), None, None
 
 
 class Memory(NamedTuple):
@@ -104,9 +111,9 @@ class Memory(NamedTuple):
     counts: Tensor  # (B,): how many places it has
     most: int  # S: how many it might have
 
-    def sequences(self, asked: Tensor) -> Sequences:
-        """With `asked` (B,) queries of each sequence."""
-        return Sequences(asked, self.starts, self.counts, self.most)
+    def sequences(self, num_queries: Tensor) -> Sequences:
+        """With `num_queries` (B,) queries of each sequence."""
+        return Sequences(num_queries, self.starts, self.counts, self.most)
 
     def select(self, rows: Tensor) -> Memory:
         """The memory whose sequence j is sequence `rows[j]` of this one."""
@@ -151,32 +158,40 @@ class Attention(nn.Module):
         counts = None if lengths is None else read_lengths(lengths, steps, sequences, memory.device, of="memory")
         if counts is None:
             counts = torch.full((sequences,), steps, device=memory.device)
-            places = memory.transpose(0, 1).flatten(0, 1)
-        else:
-            places = Real(counts, steps).take(memory)
+            starts, places = counts.cumsum(0) - counts, memory.transpose(0, 1).flatten(0, 1)
+        elif has_values(counts):
+            starts, places = counts.cumsum(0) - counts, Real(counts, steps).take(memory)
+        else:  # how many places are real is not known while a program is recorded: padding stays, as zeros
+            past = torch.arange(steps, device=memory.device).unsqueeze(1) >= counts
+            places = memory.masked_fill(past.unsqueeze(2), 0).transpose(0, 1).flatten(0, 1)
+            starts = torch.arange(sequences, device=memory.device) * steps
         places = places if drop is None else drop(places)
         values, keys = places if value is None else value(places), self.make_keys(places)
-        return Memory(values, keys, counts.cumsum(0) - counts, counts, steps)
+        return Memory(values, keys, starts, counts, steps)
 
     def attend(
-        self, query: Tensor, memory: Memory, asked: Tensor | None = None, base: Tensor | None = None
+        self, query: Tensor, memory: Memory, num_queries: Tensor | None = None, base: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """query (T, B, D) → context (T, B, E), weights (T, B, S).
 
-        With `asked`, (B,), the sequences have so many queries, which stand one sequence after the other: query (N, D)
-        → context (N, E), weights (N, S). With `base`, like the context, the first result is tanh(base + context).
+        With `num_queries`, (B,), the sequences have so many queries, which stand one sequence after the other:
+        query (N, D) → context (N, E), weights (N, S). With `base`, like the context, the first result is
+        tanh(base + context).
         """
-        sequences = len(memory.counts)
-        wanted = (sequences, self.query_size) if asked is None else (self.query_size,)
+        steps, sequences = query.shape[0], memory.counts.shape[0]
+        wanted = (sequences, self.query_size) if num_queries is None else (self.query_size,)
         if query.dim() != len(wanted) + 1 or query.shape[1:] != wanted:
             sizes = ", ".join(map(str, wanted))
-            raise ValueError(f"query must be ({'T' if asked is None else 'N'}, {sizes}), got {tuple(query.shape)}")
-        if asked is not None:
-            return attend(self.ask(query), memory.keys, memory.values, memory.sequences(asked), self.v, base)
+            raise ValueError(
+                f"query must be ({'T' if num_queries is None else 'N'}, {sizes}), got {tuple(query.shape)}"
+            )
+        if num_queries is not None:
+            return attend(self.ask(query), memory.keys, memory.values, memory.sequences(num_queries), self.v, base)
         rows, bases = (None if x is None else x.transpose(0, 1).flatten(0, 1) for x in (query, base))
         assert rows is not None
-        made = self.attend(rows, memory, torch.full_like(memory.counts, len(query)), bases)
-        context, weights = (x.unflatten(0, (sequences, len(query))).transpose(0, 1) for x in made)
+        of = memory.sequences(torch.full_like(memory.counts, steps))._replace(queries_each=steps)
+        made = attend(self.ask(rows), memory.keys, memory.values, of, self.v, bases)
+        context, weights = (x.unflatten(0, (sequences, steps)).transpose(0, 1) for x in made)
         return context, weights
 
     def forward(

@@ -138,11 +138,13 @@ def test_a_search_is_the_same_with_and_without_kernels(strategy, monkeypatch):
         return search(lm, 8, strategy, start=1, end=0, max_length=30, constraints=[Ban([3])], seed=2)
 
     fast = ask()
-    monkeypatch.setattr(Chooser, "takes", lambda self, log_probs: False)
+    monkeypatch.setattr(Chooser, "choose", lambda self, log_probs, uniform: None)
     assert fast == ask()
 
 
 def test_strided_rows_take_the_other_way():
     wide = torch.randn(4, 60).log_softmax(-1)
     chooser = native_chooser([TopK(3)])
-    assert chooser.takes(wide) and not chooser.takes(wide[:, ::2]) and not chooser.takes(wide.half())
+    uniform = np.full(4, 0.5)
+    assert chooser.choose(wide, uniform) is not None
+    assert chooser.choose(wide[:, ::2], uniform) is None and chooser.choose(wide.half(), uniform) is None

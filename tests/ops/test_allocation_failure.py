@@ -13,10 +13,10 @@ from helpers.harness import CELLS, Case
 from torch import Tensor
 
 from carousel.cells.spec import Weights
-from carousel.ops.attention import AdditiveLook, Sequences, attend
+from carousel.ops.attention import AdditiveAttentionStep, Sequences, attend
 from carousel.ops.backend import load
 from carousel.ops.cross_entropy import linear_cross_entropy
-from carousel.ops.dropout import Dropped
+from carousel.ops import dropout
 from carousel.ops.norm import total_norm
 from carousel.ops.prediction import Chooser, Predictor
 from carousel.ops.stepwise import Stepwise
@@ -73,7 +73,7 @@ def attention(additive: bool) -> Callable[[], list[Tensor]]:
 
 def attention_step() -> list[Tensor]:
     weight = torch.linspace(-1, 1, 48 * 40).view(48, 40).sin()
-    step = AdditiveLook(weight, torch.linspace(0, 1, 48), weight, torch.zeros(48))
+    step = AdditiveAttentionStep(weight, torch.linspace(0, 1, 48), weight, torch.zeros(48))
     memory = torch.linspace(-1, 1, 24 * 48).view(24, 48)
     return [step(torch.linspace(-1, 1, 16 * 40).view(16, 40), memory, memory, OF)]
 
@@ -89,7 +89,7 @@ def prediction() -> list[Tensor]:
 
 def training() -> list[Tensor]:
     x = torch.linspace(-1, 1, 1 << 17)
-    return [Dropped.apply(x, 1, 0.5, 1), torch.tensor(total_norm([x, x[:1000]]))]
+    return [dropout.Fused.apply(x, 1, 0.5, 1), torch.tensor(total_norm([x, x[:1000]]))]
 
 
 CALLS: dict[str, Callable[[], list[Tensor]]] = {

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.ops.attention import AdditiveLook, Fused, Sequences, attend
+from carousel.ops.attention import AdditiveAttentionStep, Fused, Sequences, attend
 
 KINDS = ["additive", "product", "own"]
 
@@ -13,10 +13,10 @@ KINDS = ["additive", "product", "own"]
 def in_torch(kind, query, key, value, v, base, of):
     """One query after the other; rows of weights past a sequence's places are 0."""
     results, rows, n = [], [], 0
-    for asked, start, count in zip(*(t.tolist() for t in of[:3]), strict=True):
+    for num_queries, start, count in zip(*(t.tolist() for t in of[:3]), strict=True):
         seen = min(count, query.shape[1]) if kind == "own" else count
         places = slice(start, start + seen)
-        for q in query[n : n + asked]:
+        for q in query[n : n + num_queries]:
             score = {
                 "additive": lambda q=q, places=places: torch.tanh(q + key[places]) @ v,
                 "product": lambda q=q, places=places: key[places] @ q,
@@ -25,17 +25,17 @@ def in_torch(kind, query, key, value, v, base, of):
             weights = score[kind]().softmax(0)
             results.append(weights @ value[places])
             rows.append(torch.cat((weights, weights.new_zeros(of.most - seen))))
-        n += asked
+        n += num_queries
     context = torch.stack(results)
     return context if base is None else torch.tanh(base + context), torch.stack(rows)
 
 
-def made(kind, asked, counts, D, O, based=False, dtype=torch.float64, starts=None):
+def made(kind, num_queries, counts, D, O, based=False, dtype=torch.float64, starts=None):
     """Arguments of `attend`, with the sequences' places one after the other unless `starts` says more."""
-    asked, counts = torch.tensor(asked), torch.tensor(counts)
+    num_queries, counts = torch.tensor(num_queries), torch.tensor(counts)
     starts = counts.cumsum(0) - counts if starts is None else torch.tensor(starts)
-    N, M = int(asked.sum()), int((starts + counts).max())
-    of = Sequences(asked, starts, counts, int(counts.max()) + 1)
+    N, M = int(num_queries.sum()), int((starts + counts).max())
+    of = Sequences(num_queries, starts, counts, int(counts.max()) + 1)
     shapes = {"query": (N, D), "key": (M, D), "value": (M, O), "v": (D,), "base": (N, O)}
     absent = [name for name, there in (("key", kind != "own"), ("v", kind == "additive"), ("base", based)) if not there]
     tensors = {
@@ -60,11 +60,11 @@ def present(tensors):
 )  # fmt: skip
 def test_results_and_gradients(kind, sizes, D, O, based, spread):
     """With a spread of hundreds, exponentials of queries and keys would leave the range of numbers."""
-    asked, counts = zip(*sizes, strict=True)
-    if not sum(asked) or not sum(counts):
+    num_queries, counts = zip(*sizes, strict=True)
+    if not sum(num_queries) or not sum(counts):
         return
     torch.manual_seed(D)
-    tensors, of = made(kind, asked, counts, D, O, based)
+    tensors, of = made(kind, num_queries, counts, D, O, based)
     if kind == "additive":
         with torch.no_grad():
             tensors["query"][0, 0] *= spread
@@ -151,11 +151,11 @@ def test_elsewhere_torch_does_it(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("asked", "counts"), [([0, 0], [2, 1]), ([2, 1], [0, 0]), ([2], [0])])
-def test_nothing_to_look_at(kind, asked, counts):
-    tensors, of = made(kind, asked, counts, 4, 3)
+@pytest.mark.parametrize(("num_queries", "counts"), [([0, 0], [2, 1]), ([2, 1], [0, 0]), ([2], [0])])
+def test_nothing_to_look_at(kind, num_queries, counts):
+    tensors, of = made(kind, num_queries, counts, 4, 3)
     context, weights = run(tensors, of)
-    assert context.shape == (sum(asked), 3) and weights.shape == (sum(asked), of.most)
+    assert context.shape == (sum(num_queries), 3) and weights.shape == (sum(num_queries), of.most)
     assert not context.any() or sum(counts)
 
 
@@ -172,8 +172,8 @@ def test_nan_is_seen_where_it_is_looked_at():
     [
         ({"counts": [4, 3]}, "places that are not there"),
         ({"starts": [-1, 4]}, "places that are not there"),
-        ({"asked": [2, 2]}, "more or fewer queries"),
-        ({"asked": [4, -1]}, "fewer than no queries"),
+        ({"num_queries": [2, 2]}, "more or fewer queries"),
+        ({"num_queries": [4, -1]}, "fewer than no queries"),
         ({"most": 3}, "places that are not there"),
     ],
 )
@@ -189,13 +189,13 @@ def test_sequences_that_cannot_be(change, said):
 def test_a_look_is_scores_softmax_context_and_tanh(sizes, D):
     torch.manual_seed(D)
     H, out = 6, D + 1
-    asked, counts = zip(*sizes, strict=True)
-    if not sum(asked) or not sum(counts):
+    num_queries, counts = zip(*sizes, strict=True)
+    if not sum(num_queries) or not sum(counts):
         return
-    tensors, of = made("additive", asked, counts, D, out)
+    tensors, of = made("additive", num_queries, counts, D, out)
     weight, of_state, bias = (torch.randn(*n, dtype=torch.float64) for n in ((D, H), (out, H), (out,)))
-    y, (key, value, v) = torch.randn(sum(asked), H).double(), (tensors[k].detach() for k in ("key", "value", "v"))
-    look = AdditiveLook(weight, v, of_state, bias)
+    y, (key, value, v) = torch.randn(sum(num_queries), H).double(), (tensors[k].detach() for k in ("key", "value", "v"))
+    look = AdditiveAttentionStep(weight, v, of_state, bias)
     for _ in range(2):  # the first call packs
         found = look(y, key, value, of)
         expected, _ = in_torch("additive", y @ weight.T, key, value, v, y @ of_state.T + bias, of)

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from carousel.ops.dropout import Dropped, dropout
+from carousel.ops.dropout import Fused, dropout
 
 
 def test_bits_are_those_of_philox():
     answer = [0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48]  # the published one for counter 0 and key 0
     for k, word in enumerate(answer):
-        assert Dropped.apply(torch.ones(128), 0, word / 2**32, 1)[32 * k] > 0
-        assert Dropped.apply(torch.ones(128), 0, (word + 1) / 2**32, 1)[32 * k] == 0
+        assert Fused.apply(torch.ones(128), 0, word / 2**32, 1)[32 * k] > 0
+        assert Fused.apply(torch.ones(128), 0, (word + 1) / 2**32, 1)[32 * k] == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

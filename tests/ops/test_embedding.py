@@ -1,4 +1,4 @@
-"""Rows of a table, against torch's."""
+"""Fused of a table, against torch's."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def test_rows_and_gradients(tokens, padding, size):
     factor = torch.randn(len(tokens), 1, size)
     for _ in range(2):
         mine, theirs = embedding(places, weight, padding), F.embedding(places, weight, padding)
-        assert mine.grad_fn.name() == "RowsBackward" and torch.equal(mine, theirs)
+        assert mine.grad_fn.name() == "FusedBackward" and torch.equal(mine, theirs)
         [found], [want] = (torch.autograd.grad(y, weight, factor) for y in (mine, theirs))
         torch.testing.assert_close(found, want)
         del found

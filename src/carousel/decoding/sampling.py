@@ -90,8 +90,9 @@ class _Argmax:
         self.native = NativeChooser([("top_k", 1)])
 
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.native.takes(log_probs):
-            return self.native.choose(log_probs, np.zeros(len(log_probs)))
+        chosen = self.native.choose(log_probs, np.zeros(len(log_probs)))
+        if chosen is not None:
+            return chosen
         values, tokens = top1(log_probs)
         return tokens, values, values > NEVER
 
@@ -106,12 +107,14 @@ class _Sampled:
         self.native = native_chooser(samplers)
 
     def choose(self, log_probs: Tensor, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.native is not None and self.native.takes(log_probs):
-            return self.native.choose(log_probs, self.rng.at(position))
+        uniform = self.rng.at(position)
+        chosen = None if self.native is None else self.native.choose(log_probs, uniform)
+        if chosen is not None:
+            return chosen
         candidates = Candidates.all(log_probs)
         for sampler in self.samplers:
             candidates = sampler(candidates)
-        return draw(candidates, self.rng.at(position))
+        return draw(candidates, uniform)
 
     def select(self, rows: np.ndarray) -> None:
         self.rng.select(rows)

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from ..cells.spec import State
 from ..masks import length_mask
+from ..ops.backend import has_values
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Batch:
     batched: bool
     packed: PackedSequence | None = None
     side: tuple[Tensor, ...] = ()  # (T, B, *shape) for each of the cell's side inputs
+    direct: bool | None = None  # by a native call, not through the registered operator; None: not known
 
     @property
     def size(self) -> int:
@@ -186,14 +188,18 @@ def read_lengths(
         lengths = lengths.unsqueeze(0)
     if lengths.shape != (size,):
         raise ValueError(f"lengths must have shape ({size},), one a sequence, got {tuple(lengths.shape)}")
-    message = f"must lie between 0 and the {steps} steps of the {of}"
-    if torch.compiler.is_compiling():
-        torch._assert_async(((lengths >= 0) & (lengths <= steps)).all(), f"lengths {message}")
+    if type(lengths).__module__.startswith("torch.distributed"):
+        raise TypeError(f"lengths must be a plain tensor or a list, got {type(lengths).__name__}")
+    if not has_values(lengths):
+        # without their number: in a program with dynamic sizes it is not known
+        message = f"lengths must lie between 0 and the number of steps of the {of}"
+        torch._assert_async(((lengths >= 0) & (lengths <= steps)).all(), message)
         return lengths.to(device, torch.int64)
     plain = _unwrapped(lengths)
     numbers = plain.tolist() if plain.dim() == 1 else plain.flatten().tolist()
     least = min(numbers, default=steps)
     if least < 0 or max(numbers, default=0) > steps:
+        message = f"must lie between 0 and the {steps} steps of the {of}"
         at = ((plain < 0) | (plain > steps)).nonzero()[0]
         raise ValueError(f"lengths[{', '.join(map(str, at.tolist()))}] is {int(plain[tuple(at)])}, but {message}")
     return None if least == steps else lengths.to(device, torch.int64)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..ops.layer import empty_from_pool
+from ..ops.backend import empty_from_pool
 from . import native
 from .recurrent import Recurrent
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from ..cells.spec import State, Weights
 from ..ops import backend
@@ -19,32 +18,21 @@ from ..ops.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
 
-_transforms, _autocast = torch._C._functorch.peek_interpreter_stack, torch._C._is_any_autocast_enabled
-_address = Tensor.data_ptr
-ISA, MISSING = backend.isa(), backend.why_not()  # the instruction set in use; what is missing if there is none
-if MISSING:
-    warnings.warn(f"carousel: {MISSING}; until then layers run on the slower reference path", stacklevel=2)
+_address, _unsupported_reason = Tensor.data_ptr, backend.unsupported_reason
+ISA = backend.isa()  # the instruction set in use
+if backend.MISSING:
+    warnings.warn(f"carousel: {backend.MISSING}; until then layers run on the slower reference path", stacklevel=2)
 
 
-def unsupported_reason(layer: Any, x: Tensor) -> str | None:
-    """Why the kernels cannot run `layer` on `x`, or None if they can."""
+def unsupported_reason(layer: Any, batch: Batch, state: Sequence[Tensor] | None = None) -> str | None:
+    """Why the kernels cannot run this call, or None if they can; `batch.direct` then says in which way."""
     if layer.cell.kernel() is None:
         return f"there is no kernel for the cell {layer.cell!r}"
-    if x.device.type != "cpu":
-        return f"the kernels run on CPUs, the input is on {x.device}"
-    if x.dtype not in (torch.float32, torch.float64):
-        return f"the kernels take float32 and float64, not {x.dtype}"
-    if MISSING:
-        return MISSING
-    if _autocast():
-        return "autocast is on"
-    if torch.compiler.is_compiling():
-        return None
-    if _transforms() is not None:
-        return "torch.func transforms need to see every operation"
-    if forward_ad._current_level >= 0:
-        return "forward-mode differentiation needs to see every operation"
-    return None
+    parameters = layer.parameters() if layer._modules else layer._parameters.values()
+    tensors = (batch.x, *parameters, *(state or ()), batch.lengths, batch.reset)
+    reason = _unsupported_reason("layer", *tensors)
+    batch.direct = reason is None
+    return None if reason is None or backend.use_operator(*tensors) else reason
 
 
 def run(
@@ -78,6 +66,7 @@ def run(
         zone_masks=[run.zoneout.keep for run in runs if run.zoneout is not None] if training else None,
         want_trace=see,
         reference=again,
+        direct=batch.direct,
     )
     return output, final, seen
 
@@ -125,33 +114,31 @@ class Stepper:
     ) -> tuple[Tensor, Any] | None:
         """This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is
         not to the sequence call. The rest is as in `Stream.step`."""
-        shape, dtype = x.shape, self.dtype
+        shape = x.shape
         if (
             len(shape) != 2
             or (shape[1] != self.input_size and not driven)
-            or x.dtype is not dtype
+            or x.dtype is not self.dtype
             or not x.is_contiguous()
         ):
             return None
-        if _transforms() is not None or forward_ad._current_level >= 0 or _autocast():
-            return None  # torch looks on in a way that needs to see every operation
         given = state
         if state is None:
-            if self.learned:
+            if self.learned or _unsupported_reason("step", x) is not None:
                 return None
         else:
             if self.alone:
                 given = (state,)
             if not isinstance(given, (tuple, list)) or len(given) != len(self.sizes):  # a union type is slower
                 return None
+            if _unsupported_reason("step", x, *given) is not None:
+                return None
             if parents is None:
                 rows = shape[0] if inputs is None else inputs.shape[0]
             else:
-                rows = given[0].shape[1] if isinstance(given[0], Tensor) and given[0].dim() == 3 else 0
+                rows = given[0].shape[1] if given[0] is not None and given[0].dim() == 3 else 0
             for s, size in zip(given, self.sizes):  # noqa: B905  so is `strict`
-                if not isinstance(s, Tensor) or s.shape != (self.layers, rows, size):
-                    return None
-                if s.dtype is not dtype or not s.is_contiguous():
+                if s is None or s.shape != (self.layers, rows, size) or not s.is_contiguous():
                     return None
         new = self.stream.step(x, given, inputs, parents, driven)
         h = new[0]
@@ -169,6 +156,10 @@ def _key(layer: Any) -> tuple[Any, ...]:
     another name.
     """
     own = layer._parameters
+    if (
+        type(own.get("weight_ih_l0")) is not nn.Parameter
+    ):  # computed from others, or a subclass, perhaps without storage
+        raise TypeError("weight_ih_l0 is no plain parameter")
     names, addresses = list(own), list(map(_address, own.values()))
     for group in layer._modules.values():  # gains and biases of norms
         names += group._parameters
@@ -184,17 +175,19 @@ def _stepper(layer: Any) -> Stepper | None:
     """The native stepper of `layer`, made again when what it was made from has changed; None if there can be none."""
     try:
         key = _key(layer)
-    except TypeError:  # a parameter is None
+    except (TypeError, RuntimeError):  # a parameter is None, or has no storage
         return None
     found = _steppers.get(layer)
     if found is not None and found.key == key and (not found.square or _contiguous(layer, found.square)):
         return found
-    if layer.bidirectional or unsupported_reason(layer, layer.weight_ih_l0) is not None:
+    if layer.bidirectional or layer.cell.kernel() is None:
         return None
     weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
     parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
     if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
         return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
+    if backend.unsupported_reason("step", *parameters) is not None:
+        return None
     kind, cell, zoneout, *rest = key
     found = _steppers[layer] = Stepper(
         (kind, cell, dict(zoneout), *rest),

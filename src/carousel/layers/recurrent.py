@@ -265,7 +265,7 @@ class Recurrent(nn.Module):
         """
         batch = read(self, input, lengths, reset, side)
         state = None if hx is None else read_state(self, hx, batch)
-        path, _ = self._choose(batch)
+        path, _ = self._choose(batch, state)
         if path in ("cudnn", "torch"):
             output, final = torch_operators.run(self, batch.x, state or self._initial(batch))
         else:
@@ -336,11 +336,10 @@ class Recurrent(nn.Module):
     def path(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None, **side: Any) -> ExecutionPath:
         """Which code would run this call, `fused`, `cudnn`, `torch` or `reference`, and (`.why`) for what reason."""
         batch = read(self, input, lengths, reset, side)
-        if hx is not None:
-            read_state(self, hx, batch)
-        return ExecutionPath(*self._choose(batch))
+        state = None if hx is None else read_state(self, hx, batch)
+        return ExecutionPath(*self._choose(batch, state))
 
-    def _choose(self, batch: Batch) -> tuple[str, str]:
+    def _choose(self, batch: Batch, state: list[Tensor] | None) -> tuple[str, str]:
         """The path's name, and why."""
         if batch.x.is_cuda:
             reason = torch_operators.unsupported_reason(self, batch)
@@ -348,7 +347,7 @@ class Recurrent(nn.Module):
         if torch.jit._trace.is_tracing():  # what it keeps can be saved and exported
             reason = torch_operators.unsupported_reason(self, batch)
             return ("reference", f"torch.jit.trace: {reason}") if reason else ("torch", "torch.jit.trace")
-        reason = native.unsupported_reason(self, batch.x)
+        reason = native.unsupported_reason(self, batch, state)
         return ("reference", reason) if reason else ("fused", f"native kernels ({native.ISA})")
 
     def _watched(
@@ -359,7 +358,7 @@ class Recurrent(nn.Module):
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = None if hx is None else read_state(self, hx, batch)
         # only the reference path can be stopped inside a step, to change a value or to differentiate by it
-        fused = not clamps and loss_fn is None and self._choose(batch)[0] == "fused"
+        fused = not clamps and loss_fn is None and self._choose(batch, state)[0] == "fused"
         with torch.enable_grad() if loss_fn is not None else nullcontext():
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find

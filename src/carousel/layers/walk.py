@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..cells.spec import Weights
+from ..ops import backend
 from ..ops.dropout import dropout
 from ..ops.stepwise import Stepwise
-from . import native
 from .recurrent import Recurrent
 
 
@@ -34,13 +33,10 @@ class Walker:
             layer.training and (layer.recurrent_dropout or layer.weight_drop or layer.variational)
         )
         weight: Any = layer.weight_ih_l0
-        if (
-            not going
-            or noisy
-            or layer.bidirectional
-            or torch.compiler.is_compiling()
-            or native.unsupported_reason(layer, weight) is not None
-        ):
+        if not going or noisy or layer.bidirectional or layer.cell.kernel() is None:
+            return
+        given = () if state is None else (state,) if isinstance(state, Tensor) else state
+        if backend.unsupported_reason("layer", *layer.parameters(), *given) is not None:
             return
         if state is None:
             if layer.learn_initial_state:

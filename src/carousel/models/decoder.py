@@ -16,7 +16,7 @@ from ..decoding import select_rows
 from ..errors import ArgumentError
 from ..layers import Branches, Steps, Walker
 from ..masks import length_mask
-from ..ops.attention import AdditiveLook
+from ..ops.attention import AdditiveAttentionStep
 from ..ops.prediction import Predictor
 
 InitName = Literal["bridge", "last", "zeros"]
@@ -196,10 +196,12 @@ class Writer:
         self.project = project
         self.predict = predict
         self.layers = Steps(decoder.layers, remembers=True)
-        self.native_look: AdditiveLook | None = None
+        self.native_look: AdditiveAttentionStep | None = None
         if isinstance(decoder.attention, Additive) and decoder.join is not None:
             of_state = decoder.join.weight[:, decoder.attention.memory_size :]
-            look = AdditiveLook(decoder.attention.query.weight, decoder.attention.v, of_state, decoder.join.bias)
+            look = AdditiveAttentionStep(
+                decoder.attention.query.weight, decoder.attention.v, of_state, decoder.join.bias
+            )
             self.native_look = look if look.native else None
 
     @torch.no_grad()

@@ -3,23 +3,24 @@ and key is never in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .backend import load, takes
-from .layer import empty_from_pool
+from .backend import empty_from_pool, load, unsupported_reason
 
 
 class Sequences(NamedTuple):
     """Which queries and which places belong together. Queries stand sequence by sequence; so do places, or some of
     them, or some of them again."""
 
-    asked: Tensor  # (B,) int64: how many queries each sequence has
+    num_queries: Tensor  # (B,) int64: how many queries each sequence has
     starts: Tensor  # (B,): where its places begin
     counts: Tensor  # (B,): how many it has
     most: int  # S: the most that one may have
+    queries_each: int | None = None  # how many queries each sequence has, where that is one number
 
 
 def attend(
@@ -38,12 +39,13 @@ def attend(
     >>> torch.allclose(weights[2, :2], expected), torch.allclose(context[2], expected @ x[3:], atol=1e-6)
     (True, True)
     """
-    given = [query, value, *(t for t in (key, v, base) if t is not None)]
-    if not takes(*given) or of.most == 0:
+    if of.most == 0 or unsupported_reason("attend", query, key, value, v, base, *of[:3]) is not None:
         return _reference(query, key, value, v, base, of)
     query, key, value, v, base = (None if t is None else t.contiguous() for t in (query, key, value, v, base))  # type: ignore
-    asked, starts, counts = (t.to("cpu", torch.int64).contiguous() for t in of[:3])
-    found: tuple[Tensor, Tensor] = Fused.apply(query, key, value, v, base, Sequences(asked, starts, counts, of.most))
+    num_queries, starts, counts = (t.to("cpu", torch.int64).contiguous() for t in of[:3])
+    found: tuple[Tensor, Tensor] = Fused.apply(
+        query, key, value, v, base, of._replace(num_queries=num_queries, starts=starts, counts=counts)
+    )
     return found
 
 
@@ -51,12 +53,15 @@ def _reference(
     query: Tensor, key: Tensor | None, value: Tensor, v: Tensor | None, base: Tensor | None, of: Sequences
 ) -> tuple[Tensor, Tensor]:
     """The same in torch, of sequences that are padded: with the row of zeros past the last place."""
-    asked, starts, counts, most = of
-    steps = int(asked.max()) if len(asked) else 0
+    num_queries, starts, counts, most, each = of
+    steps = each if each is not None else int(num_queries.max()) if len(num_queries) else 0
     place, step = torch.arange(most, device=query.device), torch.arange(steps, device=query.device)
-    inside, past = step < asked.unsqueeze(1), place >= counts.unsqueeze(1)
-    rows = inside.flatten().nonzero().squeeze(1)  # (N,): where each query is in (B, T)
-    asking = _padded(query, asked.cumsum(0) - asked, ~inside, step)  # (B, T, D)
+    inside, past = step < num_queries.unsqueeze(1), place >= counts.unsqueeze(1)
+    if each is None:
+        rows = inside.flatten().nonzero().squeeze(1)  # (N,): where each query is in (B, T)
+        asking = _padded(query, num_queries.cumsum(0) - num_queries, ~inside, step)  # (B, T, D)
+    else:
+        rows, asking = None, query.unflatten(0, (num_queries.shape[0], each))
     values = _padded(value, starts, past, place)  # (B, S, O)
     if key is None:
         scores = torch.nn.functional.pad(asking, (0, most - query.shape[1]))  # a negative number of places cuts
@@ -69,13 +74,15 @@ def _reference(
             scores = torch.tanh(asking.unsqueeze(2) + keys.unsqueeze(1)) @ v
     past = past.unsqueeze(1)  # not -inf: a sequence without places would become NaN
     padded = scores.masked_fill(past, torch.finfo(scores.dtype).min).softmax(2).masked_fill(past, 0)
-    context = torch.bmm(padded, values).flatten(0, 1).index_select(0, rows)
-    return context if base is None else torch.tanh(base + context), padded.flatten(0, 1).index_select(0, rows)
+    context, weights = torch.bmm(padded, values).flatten(0, 1), padded.flatten(0, 1)
+    if rows is not None:
+        context, weights = context.index_select(0, rows), weights.index_select(0, rows)
+    return context if base is None else torch.tanh(base + context), weights
 
 
 def _padded(x: Tensor, starts: Tensor, past: Tensor, step: Tensor) -> Tensor:
     """Rows of x (N, ·) from `starts` (B,) on → (B, steps, ·), 0 where `past` (B, steps) says."""
-    rows = (starts.unsqueeze(1) + step).masked_fill(past, len(x))
+    rows = (starts.unsqueeze(1) + step).masked_fill(past, x.shape[0])
     return torch.cat((x, x.new_zeros(1, x.shape[1]))).index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
@@ -90,7 +97,7 @@ def _run(
     run = native.attend32 if query.dtype is torch.float32 else native.attend64
     run(
         rows=len(query),
-        sequences=len(of.asked),
+        sequences=len(of.num_queries),
         places=len(value),
         size=query.shape[1],
         out=value.shape[1],
@@ -101,7 +108,7 @@ def _run(
         value=value.data_ptr(),
         v=0 if v is None else v.data_ptr(),
         base=0 if base is None else base.data_ptr(),
-        num_queries=of.asked.data_ptr(),
+        num_queries=of.num_queries.data_ptr(),
         start=of.starts.data_ptr(),
         count=of.counts.data_ptr(),
         **{name: t.data_ptr() for name, t in out.items() if t is not None},
@@ -118,26 +125,23 @@ class Fused(torch.autograd.Function):
         result, weights = empty_from_pool(query, len(query), value.shape[1]), query.new_empty(len(query), of.most)
         _run(query, key, value, v, base, of, weights=weights, result=result)
         ctx.save_for_backward(query, key, value, v, base, weights, result, *of[:3])
-        ctx.most = of.most
+        ctx.most, ctx.each = of.most, of.queries_each
         ctx.set_materialize_grads(False)
         return result, weights
 
     @staticmethod
     def backward(ctx: Any, d_result: Tensor | None, d_weights: Tensor | None) -> tuple[Tensor | None, ...]:
-        query, key, value, v, base, weights, result, asked, starts, counts = ctx.saved_tensors
-        given, sequences = (query, key, value, v, base), Sequences(asked, starts, counts, ctx.most)
-        if torch.is_grad_enabled():  # to be differentiated again
-            wanted = [t for t, w in zip(given, ctx.needs_input_grad, strict=False) if w]
-            made = zip(_reference(*given, sequences), (d_result, d_weights), strict=True)
-            results, grads = zip(*(pair for pair in made if pair[1] is not None), strict=True)
-            found = iter(torch.autograd.grad(results, wanted, grads, create_graph=True, allow_unused=True))
-            return *(next(found) if w else None for w in ctx.needs_input_grad[:5]), None
+        query, key, value, v, base, weights, result, num_queries, starts, counts = ctx.saved_tensors
+        given, sequences = (query, key, value, v, base), Sequences(num_queries, starts, counts, ctx.most, ctx.each)
+        seen = unsupported_reason("attend_backward", d_result, d_weights) is not None
+        if torch.is_grad_enabled() or seen:  # differentiated again, or seen by torch
+            return *_differentiable(given, sequences, (d_result, d_weights), ctx.needs_input_grad[:5]), None
         d_result = torch.zeros_like(result) if d_result is None else d_result.contiguous()
         d_weights = None if d_weights is None else d_weights.contiguous()
         d_query, d_key, d_value, d_base = (
             None if t is None else empty_from_pool(t, *t.shape) for t in (query, key, value, base)
         )
-        d_v = None if v is None else v.new_empty(len(sequences.asked), len(v))
+        d_v = None if v is None else v.new_empty(len(sequences.num_queries), len(v))
         _run(
             *given, sequences, weights=weights, result=result, d_result=d_result, d_weights=d_weights, d_query=d_query,
             d_key=d_key, d_value=d_value, d_base=d_base, d_v=d_v,
@@ -145,7 +149,21 @@ class Fused(torch.autograd.Function):
         return d_query, d_key, d_value, None if d_v is None else d_v.sum(0), d_base, None
 
 
-class AdditiveLook:
+def _differentiable(
+    given: tuple[Tensor | None, ...], of: Sequences, grads: tuple[Tensor | None, ...], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """The gradients of `given`, those `wanted`, as functions that can be differentiated again: by the reference."""
+    query, key, value, v, base = given
+    assert query is not None and value is not None
+    inputs = [t for t, w in zip(given, wanted, strict=True) if w and t is not None]
+    with torch.enable_grad():
+        pairs = zip(_reference(query, key, value, v, base, of), grads, strict=True)
+        results, known = zip(*(pair for pair in pairs if pair[1] is not None), strict=True)
+        found = iter(torch.autograd.grad(results, inputs, known, create_graph=True, allow_unused=True))
+    return [next(found) if w else None for w in wanted]
+
+
+class AdditiveAttentionStep:
     """Additive attention in a search, from the layers' output to the vector that predicts a token, in one native call.
 
     `query` (D, H) makes queries of the output y, `v` (D) makes scores; the vector is tanh(U y + context + b), with
@@ -158,9 +176,9 @@ class AdditiveLook:
         self.weight = torch.cat((query, of_state)).detach()
         self.bias = torch.cat((bias.new_zeros(self.size), bias)).detach()
         self.v = v.detach().contiguous()
-        native = load()[0] if takes(query, v, of_state, bias) else None
-        self.native: Any = None
-        if native is not None:
+        self.native: Any = None  # stays None where there is no kernel for it
+        if unsupported_reason("additive attention", query, v, of_state, bias) is None:
+            native: Any = load()[0]
             single = query.dtype is torch.float32
             make = native.AdditiveAttentionStep32 if single else native.AdditiveAttentionStep64
             places = [t.data_ptr() for t in (self.weight, self.bias, self.v)]
@@ -170,5 +188,5 @@ class AdditiveLook:
         """y (N, H), key (M, D), value (M, O) → (N, O)."""
         vectors = y.new_empty(len(y), self.out)
         places = (t.data_ptr() for t in (y, key, value, *of[:3], vectors))
-        self.native.run(len(y), len(of.asked), of.most, torch.get_num_threads(), *places)
+        self.native.run(len(y), len(of.num_queries), of.most, torch.get_num_threads(), *places)
         return vectors

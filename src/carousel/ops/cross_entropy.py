@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.flop_counter import register_flop_formula
 
-from .backend import available, load, transformed
-from .layer import Grads, empty_from_pool
+from .backend import empty_from_pool, load, unsupported_reason, use_operator
+from .layer import Grads
 
 REDUCTIONS = ("mean", "sum", "none")
-AVAILABLE = available()  # asked once: torch.compile would not look past the question
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def linear_cross_entropy(
     Returns a scalar, the mean over the tokens that count (NaN if there are none, as torch has it) or their sum; with
     `reduction="none"` the loss of each token, (...), 0 where ignored: minus the log-probability of its target.
 
-    float32 and float64 on a CPU run in the native kernel; the rest, `torch.func` and autocast included, in torch.
+    float32 and float64 on a CPU run in the native kernel; the rest, `torch.func`, `torch.jit.trace` and autocast
+    included, in torch.
 
     >>> hidden, weight = torch.randn(35, 20, 64, requires_grad=True), torch.randn(1000, 64, requires_grad=True)
     >>> targets = torch.randint(1000, (35, 20))
@@ -57,13 +58,14 @@ def linear_cross_entropy(
     """
     how = How(ignore_index, float(label_smoothing), reduction)
     _check(hidden, weight, targets, bias, how)
-    if not _fits(hidden, weight, bias):
+    reason = unsupported_reason("linear_cross_entropy", hidden, weight, bias, targets)
+    if reason is not None and (not hidden.numel() or not use_operator(hidden, weight, bias, targets)):
         return _reference(hidden, weight, bias, targets, how)
     flat = hidden.reshape(-1, hidden.shape[-1]).contiguous()
     args = flat, weight.contiguous(), None if bias is None else bias.contiguous()
     wanted = [torch.is_grad_enabled() and t is not None and t.requires_grad for t in args]
     marks = targets.reshape(-1).contiguous()
-    if torch.compiler.is_compiling():
+    if reason is not None:
         loss = torch.ops.carousel.linear_cross_entropy(
             *args, marks, how.ignore_index, how.label_smoothing, reduction, wanted
         )[0]
@@ -105,19 +107,6 @@ def _check(hidden: Tensor, weight: Tensor, targets: Tensor, bias: Tensor | None,
 
 def _shape(t: Tensor) -> str:
     return str(tuple(t.shape))
-
-
-def _fits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether the kernel can run the call."""
-    if not AVAILABLE or hidden.dtype not in (torch.float32, torch.float64) or not hidden.numel():
-        return False
-    if any(t is not None and t.device.type != "cpu" for t in (hidden, weight, bias)):
-        return False
-    if torch._C._is_any_autocast_enabled():
-        return False
-    if torch.compiler.is_compiling():
-        return True
-    return not transformed()
 
 
 def _reference(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, how: How) -> Tensor:
@@ -195,15 +184,19 @@ class Fused(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, targets = ctx.saved_tensors
         how, wanted = ctx.how, ctx.needs_input_grad[:3]
-        if torch.is_grad_enabled():  # to be differentiated again
-            return *_differentiable((hidden, weight, bias), targets, how, grad, wanted), None, None
+        reason = unsupported_reason("linear_cross_entropy_backward", grad)
+        if torch.is_grad_enabled() or (reason is not None and how.reduction == "none"):
+            with torch.enable_grad():  # to be differentiated again, or seen by torch
+                return *_differentiable((hidden, weight, bias), targets, how, grad, wanted), None, None
         if how.reduction == "none":
             return *run(hidden, weight, bias, targets, how, wanted, grad.contiguous())[1], None, None
         # handed out once: whoever has them may do as they like with them. A second time through a kept graph is rare
         found, ctx.found = ctx.found, None
         if found is None:
             found = run(hidden, weight, bias, targets, how, wanted)[1]
-        if grad.item() != 1:
+        if reason is not None:
+            found = [None if g is None else g * grad for g in found]
+        elif grad.item() != 1:
             found = [None if g is None else g.mul_(grad) for g in found]
         return *found, None, None
 
@@ -307,3 +300,20 @@ def _backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Any, ...]:
 
 
 torch.library.register_autograd("carousel::linear_cross_entropy", _backward, setup_context=_keep)
+
+
+@register_flop_formula(torch.ops.carousel.linear_cross_entropy)
+def _flops(
+    hidden: Sequence[int], weight: Sequence[int], bias: Any, targets: Any, index: Any, smoothing: Any, reduction: str,
+    wanted: Sequence[bool], **_: Any,
+) -> int:  # fmt: skip
+    """The products, on shapes: the logits, and the gradients that are computed with the loss."""
+    return 2 * hidden[0] * weight[0] * weight[1] * (1 + sum(_early(reduction, wanted[:2])))
+
+
+@register_flop_formula(torch.ops.carousel.linear_cross_entropy_backward)
+def _backward_flops(
+    hidden: Sequence[int], weight: Sequence[int], bias: Any, targets: Any, index: Any, smoothing: Any, reduction: str,
+    wanted: Sequence[bool], *_: Any, **__: Any,
+) -> int:  # fmt: skip
+    return 2 * hidden[0] * weight[0] * weight[1] * (1 + sum(wanted[:2]))

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils._python_dispatch import _disable_current_modes
 
-from .backend import load, takes
-from .layer import empty_from_pool
+from .backend import empty_from_pool, load, unsupported_reason
 
 
 def dropout(x: Tensor, rate: float, repeat: bool = False) -> Tensor:
@@ -24,24 +24,39 @@ def dropout(x: Tensor, rate: float, repeat: bool = False) -> Tensor:
     """
     if not rate:
         return x
-    if rate == 1 or not takes(x):
-        return x * functional.dropout(x.new_ones(x.shape[1:]), rate) if repeat else functional.dropout(x, rate)
-    seed = int(torch.empty((), dtype=torch.int64).random_())
-    return Dropped.apply(x, seed, rate, len(x) if repeat else 1)
+    if rate == 1 or unsupported_reason("dropout", x) is not None:
+        return _reference(x, rate, repeat)
+    seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
+    return Fused.apply(x, seed, rate, len(x) if repeat else 1)
 
 
-class Dropped(torch.autograd.Function):
+def _reference(x: Tensor, rate: float, repeat: bool) -> Tensor:
+    return x * functional.dropout(x.new_ones(x.shape[1:]), rate) if repeat else functional.dropout(x, rate)
+
+
+def _run(x: Tensor, seed: int, rate: float, times: int) -> Tensor:
+    """The native call: `times` blocks of x with one mask."""
+    x, y = x.contiguous(), empty_from_pool(x, *x.shape)
+    native: Any = load()[0]
+    run = native.dropout32 if x.dtype is torch.float32 else native.dropout64
+    run(x.numel() // times, times, seed, rate, x.data_ptr(), y.data_ptr(), torch.get_num_threads())
+    return y
+
+
+class Fused(torch.autograd.Function):
     """The call as one node of the graph; its derivative is the same call."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, seed: int, rate: float, times: int) -> Tensor:
         ctx.drawn = seed, rate, times
-        x, y = x.contiguous(), empty_from_pool(x, *x.shape)
-        native: Any = load()[0]
-        run = native.dropout32 if x.dtype is torch.float32 else native.dropout64
-        run(x.numel() // times, times, seed, rate, x.data_ptr(), y.data_ptr(), torch.get_num_threads())
-        return y
+        ctx.like = x.shape, x.dtype
+        return _run(x, seed, rate, times)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return Dropped.apply(grad, *ctx.drawn), None, None, None
+        if unsupported_reason("dropout_backward", grad) is None:
+            return Fused.apply(grad, *ctx.drawn), None, None, None
+        shape, dtype = ctx.like
+        with _disable_current_modes():  # the places were drawn in the forward call: to what looks on now, a constant
+            mask = _run(torch.ones(shape, dtype=dtype, device="cpu"), *ctx.drawn)
+        return grad * mask, None, None, None

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .backend import takes
-from .layer import empty_from_pool
+from .backend import empty_from_pool, unsupported_reason
 
 
 def embedding(tokens: Tensor, weight: Tensor, padding: int = 0) -> Tensor:
@@ -24,12 +23,12 @@ def embedding(tokens: Tensor, weight: Tensor, padding: int = 0) -> Tensor:
     >>> weight.grad[:3, 0]
     tensor([0., 2., 1.])
     """
-    if not takes(weight):
+    if unsupported_reason("embedding", weight, tokens) is not None:
         return functional.embedding(tokens, weight, padding)
-    return Rows.apply(weight, tokens, padding)
+    return Fused.apply(weight, tokens, padding)
 
 
-class Rows(torch.autograd.Function):
+class Fused(torch.autograd.Function):
     """The call as one node of the graph."""
 
     @staticmethod
@@ -42,7 +41,9 @@ class Rows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         [tokens] = ctx.saved_tensors
         added = grad.reshape(-1, ctx.shape[1])
-        if torch.is_grad_enabled():  # to be differentiated again
+        if (
+            torch.is_grad_enabled() or unsupported_reason("embedding_backward", grad) is not None
+        ):  # differentiated again, or seen
             added = torch.where((tokens.reshape(-1, 1) == ctx.padding), 0, added)
             return grad.new_zeros(ctx.shape).index_add(0, tokens.reshape(-1), added), None, None
         found = empty_from_pool(grad, *ctx.shape).zero_()

@@ -1,8 +1,9 @@
 """One layer in one native call, as a differentiable function and as a torch operator.
 
 The arithmetic is in C++ (csrc/recurrent, csrc/cells); here tensors become addresses, in the order of the kernel's
-slots. In a plain run an autograd function calls the native code directly; under `torch.compile` the same code is
-reached through the registered operators `carousel::layer` and `carousel::layer_backward`.
+slots. In a plain run an autograd function calls the native code directly; where torch has to see an operator
+(`torch.compile`, `make_fx`, fake tensors, tensor subclasses) the same code is reached through the registered operators
+`carousel::layer` and `carousel::layer_backward`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
 
 from ..cells.spec import Cell, State, Weights
-from .backend import load
+from .backend import empty_from_pool, load, unsupported_reason, use_operator
 
 Grads = list[Tensor | None]
 
@@ -83,6 +85,7 @@ def fused_layer(
     want_trace: bool = False,
     reference: Callable[..., tuple[Tensor, list[State]]] | None = None,
     totals: list[dict[str, Tensor]] | None = None,
+    direct: bool | None = None,
 ) -> tuple[Tensor, list[State], list[Mapping[str, Tensor]]]:
     """Run one layer, one or two directions, in one native call.
 
@@ -96,6 +99,9 @@ def fused_layer(
     A list given as `totals` receives, when the graph is differentiated, for each direction ∂L/∂h_t (T, B, P) with all
     that flows back in time, and of every other state ∂L/∂c_t (T, B, H) as it comes from later steps: the `d` that
     `cell.backward` takes, whose `values` are then the total derivatives of every gate and state.
+
+    `direct` says whether all this may be a native call (True) or has to be the registered operator (False), if the
+    caller knows; None asks `unsupported_reason`.
 
     >>> cell = carousel.cells.LSTM()
     >>> w = Weights(cell, {"weight_ih": torch.randn(80, 10), "weight_hh": torch.randn(80, 20)})
@@ -129,8 +135,13 @@ def fused_layer(
         noise if any(t is not None for t in noise) else [],
         want_trace,
     )
-    if torch.compiler.is_compiling():
-        output, *state_n, values, held = _compiled(call, tensors, want_trace)
+    if direct is None:
+        reason = unsupported_reason("layer", *tensors, call.lengths, call.reset)
+        direct = reason is None
+        if not direct and not use_operator(*tensors, call.lengths, call.reset):
+            raise RuntimeError(f"fused_layer: {reason}; the reference path is needed")
+    if not direct:
+        output, *state_n, values, held = _operator(call, tensors, want_trace)
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         call.totals = totals
         if reference is not None:
@@ -248,20 +259,9 @@ def _each(tensors: Sequence[Tensor | None], directions: int) -> list[int]:
     return first + [a + t.nbytes // 2 if t is not None else 0 for a, t in zip(first, tensors, strict=True)]
 
 
-def empty_from_pool(like: Tensor, *shape: int) -> Tensor:
-    """An uninitialised tensor; a large one from the kernels' own pool, so that its pages are not new every time."""
-    size = math.prod(shape)
-    native = load()[0]
-    if size < 1 << 16 or native is None:
-        return like.new_empty(shape)
-    make = native.empty_from_pool32 if like.dtype == torch.float32 else native.empty_from_pool64
-    memory: Tensor = make(size)
-    return memory.view(shape)
-
-
-def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool) -> list[Tensor]:
+def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool, zero: bool = False) -> list[Tensor]:
     """output (T, B, D·P), the final states (D, B, P or H), values (D, T, B, ·), states after the first (D, T, B, ·);
-    the last two are empty unless `save`."""
+    the last two are empty unless `save`. With `zero`, what lies between their rows is 0, not whatever was in memory."""
     sizes = steps, batch, _, hidden, size = _sizes(call.kernel, tensors)
     x = tensors[0]
     assert x is not None
@@ -272,6 +272,9 @@ def run_forward(call: Call, tensors: Sequence[Tensor | None], save: bool) -> lis
     final = [x.new_empty(count, batch, hidden if k else size) for k in range(len(call.kernel.states))]
     values = empty_from_pool(x, count, steps if save else 0, batch, value_row)
     held = empty_from_pool(x, count, steps if save else 0, batch, state_row)
+    if zero:
+        values.zero_()
+        held.zero_()
     run = native.forward32 if x.dtype is torch.float32 else native.forward64
     run(*_arguments(call, tensors, sizes), [output.data_ptr(), *_each((*final, values, held), count)])
     return [output, *final, values, held]
@@ -330,11 +333,38 @@ class Fused(torch.autograd.Function):
             return None, *_differentiable(ctx.call, tensors, grads[:-2], wanted)
         if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in grads):
             raise RuntimeError("fused_layer: a gradient of a gradient needs `reference`, which was not given")
+        reason = unsupported_reason("layer_backward", *grads[:-2])
+        if reason is not None:  # a transform of torch.func, a mode or a subclass came in after the forward call
+            return None, *_seen_backward(ctx.call, tensors, (output, values, held), grads[:-2], wanted, reason)
         totals = ctx.call.totals
         found, summed = run_backward(ctx.call, tensors, (output, values, held), grads[:-2], wanted, totals is not None)
         if totals is not None:
             totals[:] = summed
         return None, *found
+
+
+def _seen_backward(
+    call: Call,
+    tensors: Sequence[Tensor | None],
+    saved: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+    reason: str,
+) -> Grads:
+    """The gradients where a native call may not be made: by the registered operator, or else by the reference path."""
+    if use_operator(*tensors, *grads):
+        some, present = _there(tensors)
+        noise, noise_present = _there(call.noise)
+        given, grads_present = _there(grads)
+        found = torch.ops.carousel.layer_backward(
+            some, present, noise, noise_present, call.kernel.name, call.directions, call.lengths, call.reset, call.zone,
+            list(saved), given, grads_present,
+        )  # fmt: skip
+        return [g if w else None for g, w in zip(_gaps(found, present), wanted, strict=True)]
+    if call.reference is None:
+        raise RuntimeError(f"fused_layer: {reason}; that needs `reference`, which was not given")
+    with torch.enable_grad():
+        return _differentiable(call, tensors, grads, wanted)
 
 
 def _differentiable(
@@ -375,7 +405,7 @@ def _there(tensors: Sequence[Tensor | None]) -> tuple[list[Tensor], list[int]]:
     return [t for t in tensors if t is not None], [int(t is not None) for t in tensors]
 
 
-def _compiled(call: Call, tensors: Sequence[Tensor | None], save: bool) -> list[Tensor]:
+def _operator(call: Call, tensors: Sequence[Tensor | None], save: bool) -> list[Tensor]:
     some, present = _there(tensors)
     noise, noise_present = _there(call.noise)
     save = save or (torch.is_grad_enabled() and any(t.requires_grad for t in some))
@@ -397,7 +427,8 @@ def _call(
 @torch.library.impl("carousel::layer", "CPU")
 def _layer_cpu(tensors: list[Tensor], present: list[int], *rest: Any) -> list[Tensor]:
     *described, _, save = rest
-    return run_forward(_call(*described), _gaps([t.contiguous() for t in tensors], present), save)
+    # an operator's outputs follow from its inputs, to the last bit
+    return run_forward(_call(*described), _gaps([t.contiguous() for t in tensors], present), save, zero=True)
 
 
 @torch.library.register_fake("carousel::layer")
@@ -456,3 +487,28 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
 
 
 torch.library.register_autograd("carousel::layer", _backward, setup_context=_keep)
+
+
+def _products(tensors: Sequence[Sequence[int]], present: Sequence[int], kernel: str) -> int:
+    """Multiplications and additions of a forward call, on shapes: every weight with every step, padding included."""
+    steps, batch, _ = tensors[0]
+    names, shapes = KERNELS[kernel].parameters, iter(tensors[1:])
+    given = [(at % KERNELS[kernel].slots, next(shapes)) for at, there in enumerate(present[1:]) if there]
+    matrices = {names.index(name) for name in ("weight_ih", "weight_hh", "weight_hr") if name in names}
+    return 2 * steps * batch * sum(math.prod(shape) for at, shape in given if at in matrices)
+
+
+@register_flop_formula(torch.ops.carousel.layer)
+def _flops(
+    tensors: Sequence[Sequence[int]], present: Sequence[int], noise: Any, noise_present: Any, kernel: str, *_: Any,
+    **__: Any,
+) -> int:  # fmt: skip
+    return _products(tensors, present, kernel)
+
+
+@register_flop_formula(torch.ops.carousel.layer_backward)
+def _backward_flops(
+    tensors: Sequence[Sequence[int]], present: Sequence[int], noise: Any, noise_present: Any, kernel: str, *_: Any,
+    **__: Any,
+) -> int:  # fmt: skip
+    return 2 * _products(tensors, present, kernel)  # by the weights, and by what they were multiplied with

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .backend import load, takes
+from .backend import load, unsupported_reason
 
 
 def total_norm(tensors: Sequence[Tensor]) -> float:
@@ -20,8 +20,8 @@ def total_norm(tensors: Sequence[Tensor]) -> float:
     """
     if not tensors:
         return 0.0
-    if not takes(*tensors) or any(not t.is_contiguous() for t in tensors):
-        return float(nn.utils.get_total_norm(tensors, foreach=True))
+    if unsupported_reason("total_norm", *tensors) is not None or any(not t.is_contiguous() for t in tensors):
+        return float(nn.utils.get_total_norm(tensors))
     native: Any = load()[0]
     run = native.squares32 if tensors[0].dtype is torch.float32 else native.squares64
     return math.sqrt(run([(t.data_ptr(), t.numel()) for t in tensors], torch.get_num_threads()))

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .backend import load
+from .backend import load, unsupported_reason
 
 SAMPLING = ("temperature", "top_k", "random_k", "top_p")  # by number, as in sample.hpp
 
@@ -32,26 +32,22 @@ class Predictor:
         self.vocab, self.size = weight.shape
         self.kind = weight.dtype
         self.native: Any = None
-        native, given = load()[0], [weight] if bias is None else [weight, bias]
-        if native is None or self.kind not in (torch.float32, torch.float64):
-            return
-        if all(t.dtype is self.kind and t.is_cpu and t.is_contiguous() for t in given):
+        given = [weight] if bias is None else [weight, bias]
+        if unsupported_reason("predict", *given) is None and all(t.is_contiguous() for t in given):
+            native: Any = load()[0]
             make = native.OutputLayer32 if self.kind is torch.float32 else native.OutputLayer64
             places = weight.data_ptr(), 0 if bias is None else bias.data_ptr()
             self.native = make(self.size, self.vocab, *places)
 
-    def _fits(self, h: Tensor) -> bool:
-        return (
-            self.native is not None
-            and h.dtype is self.kind
-            and h.shape[1] == self.size
-            and h.is_cpu
-            and h.is_contiguous()
-        )
+    def _runs(self, h: Tensor) -> bool:
+        """Whether h, of the weight's dtype, can be given to the kernel."""
+        if self.native is None or h.dtype is not self.kind or h.shape[1] != self.size or not h.is_contiguous():
+            return False
+        return unsupported_reason("predict", h) is None
 
     def __call__(self, h: Tensor) -> Tensor:
         """h (N, D) → (N, V)."""
-        if not self._fits(h):
+        if not self._runs(h):
             return F.linear(h, self.weight, self.bias).log_softmax(-1)
         log_probs = h.new_empty(len(h), self.vocab)
         self.native.log_softmax(len(h), torch.get_num_threads(), h.data_ptr(), log_probs.data_ptr())
@@ -67,12 +63,12 @@ class Predictor:
         >>> tokens[0].tolist()
         [7, 6]
         """
-        if not self._fits(h):
+        if not self._runs(h):
             log_probs = self(h)
             log_probs[:, list(never)] = torch.where(log_probs[:, :1].isnan(), torch.nan, -torch.inf)
             values, tokens = log_probs.sort(dim=-1, descending=True, stable=True)
             return values[:, :k], tokens[:, :k]
-        values, tokens = h.new_empty(len(h), k), torch.empty(len(h), k, dtype=torch.int64)
+        values, tokens = h.new_empty(len(h), k), torch.empty(len(h), k, dtype=torch.int64, device="cpu")
         places = h.data_ptr(), values.data_ptr(), tokens.data_ptr()
         self.native.topk(len(h), k, torch.get_num_threads(), np.array(never, np.int64), *places)
         return values, tokens
@@ -92,21 +88,16 @@ class Chooser:
         if self.native is not None:
             self.samplers = self.native.Samplers([(SAMPLING.index(name), float(value)) for name, value in samplers])
 
-    def takes(self, log_probs: Tensor) -> bool:
-        """Whether the kernels can run it on these log-probabilities."""
-        return (
-            self.native is not None
-            and log_probs.is_cpu
-            and log_probs.dtype in (torch.float32, torch.float64)
-            and log_probs.is_contiguous()
-        )
-
-    def choose(self, log_probs: Tensor, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def choose(self, log_probs: Tensor, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """A token for each row of (N, V), where `uniform` (N,) float64 in [0, 1) falls among the weights.
 
-        Returns, (N,) each, the tokens, their log-probabilities, and whether there was anything to draw from.
+        Returns, (N,) each, the tokens, their log-probabilities, and whether there was anything to draw from; None where
+        the kernel cannot run, or rows are not contiguous.
         """
-        assert self.native is not None
+        if self.native is None or not log_probs.is_contiguous():
+            return None
+        if unsupported_reason("choose", log_probs) is not None:
+            return None
         rows, vocab = log_probs.shape
         single = log_probs.dtype is torch.float32
         tokens, found = np.empty(rows, np.int64), np.empty(rows, np.bool_)

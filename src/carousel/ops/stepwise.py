@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..cells.spec import Cell, Weights
-from .backend import load
-from .layer import KERNELS, addresses, empty_from_pool, kernel_of, row_sizes
+from .backend import empty_from_pool, load
+from .layer import KERNELS, addresses, kernel_of, row_sizes
 
 
 class Stepwise:
