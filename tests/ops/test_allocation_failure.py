@@ -13,10 +13,10 @@ from helpers.harness import CELLS, Case
 from torch import Tensor
 
 from carousel.cells.spec import Weights
+from carousel.ops import dropout
 from carousel.ops.attention import AdditiveAttentionStep, Sequences, attend
 from carousel.ops.backend import load
 from carousel.ops.cross_entropy import linear_cross_entropy
-from carousel.ops import dropout
 from carousel.ops.norm import total_norm
 from carousel.ops.prediction import Chooser, Predictor
 from carousel.ops.stepwise import Stepwise
