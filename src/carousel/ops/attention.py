@@ -3,13 +3,12 @@ and key is never in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .backend import empty_from_pool, load, unsupported_reason
+from .backend import empty_from_pool, gradients_by_reference, load, unsupported_reason
 
 
 class Sequences(NamedTuple):
@@ -135,7 +134,9 @@ class Fused(torch.autograd.Function):
         given, sequences = (query, key, value, v, base), Sequences(num_queries, starts, counts, ctx.most, ctx.each)
         seen = unsupported_reason("attend_backward", d_result, d_weights) is not None
         if torch.is_grad_enabled() or seen:  # differentiated again, or seen by torch
-            return *_differentiable(given, sequences, (d_result, d_weights), ctx.needs_input_grad[:5]), None
+            wanted = ctx.needs_input_grad[:5]
+            found = gradients_by_reference(lambda t: _reference(*t, sequences), given, (d_result, d_weights), wanted)
+            return *found, None
         d_result = torch.zeros_like(result) if d_result is None else d_result.contiguous()
         d_weights = None if d_weights is None else d_weights.contiguous()
         d_query, d_key, d_value, d_base = (
@@ -147,20 +148,6 @@ class Fused(torch.autograd.Function):
             d_key=d_key, d_value=d_value, d_base=d_base, d_v=d_v,
         )  # fmt: skip
         return d_query, d_key, d_value, None if d_v is None else d_v.sum(0), d_base, None
-
-
-def _differentiable(
-    given: tuple[Tensor | None, ...], of: Sequences, grads: tuple[Tensor | None, ...], wanted: Sequence[bool]
-) -> list[Tensor | None]:
-    """The gradients of `given`, those `wanted`, as functions that can be differentiated again: by the reference."""
-    query, key, value, v, base = given
-    assert query is not None and value is not None
-    inputs = [t for t, w in zip(given, wanted, strict=True) if w and t is not None]
-    with torch.enable_grad():
-        pairs = zip(_reference(query, key, value, v, base, of), grads, strict=True)
-        results, known = zip(*(pair for pair in pairs if pair[1] is not None), strict=True)
-        found = iter(torch.autograd.grad(results, inputs, known, create_graph=True, allow_unused=True))
-    return [next(found) if w else None for w in wanted]
 
 
 class AdditiveAttentionStep:

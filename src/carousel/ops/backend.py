@@ -10,8 +10,10 @@ import importlib
 import math
 import os
 import platform
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -219,6 +221,28 @@ def _knows_operators(kind: type) -> bool:
 
 
 _disabled, _default = torch._C._disabled_torch_function_impl, Tensor.__torch_function__.__func__
+
+
+def gradients_by_reference(
+    run: Callable[[Sequence[Any]], Sequence[Tensor]],
+    tensors: Sequence[Tensor | None],
+    grads: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of `tensors`, those `wanted`, by torch's own operations, so that they can be differentiated again.
+
+    `run(tensors)` computes the results, `grads` are theirs. Where one of the tensors was computed from another (keys from
+    values, hidden states from a tied weight), its gradient must not flow on into the other's: that is autograd's part. So
+    each is a view here, with no past but itself.
+    """
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        own = [t.view_as(t) if w and t is not None else t for t, w in zip(tensors, wanted, strict=True)]
+        pairs = [(r, g) for r, g in zip(run(own), grads, strict=True) if g is not None and r.requires_grad]
+        inputs = [t for t, w in zip(own, wanted, strict=True) if w and t is not None]
+        results, known = [r for r, _ in pairs], [g for _, g in pairs]
+        found = iter(torch.autograd.grad(results, inputs, known, create_graph=again, allow_unused=True))
+    return [next(found) if w and t is not None else None for t, w in zip(tensors, wanted, strict=True)]
 
 
 def empty_from_pool(like: Tensor, *shape: int) -> Tensor:

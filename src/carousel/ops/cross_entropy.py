@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
-from .backend import empty_from_pool, load, unsupported_reason, use_operator
+from .backend import empty_from_pool, gradients_by_reference, load, unsupported_reason, use_operator
 from .layer import Grads
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -184,32 +184,21 @@ class Fused(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, targets = ctx.saved_tensors
         how, wanted = ctx.how, ctx.needs_input_grad[:3]
-        reason = unsupported_reason("linear_cross_entropy_backward", grad)
-        if torch.is_grad_enabled() or (reason is not None and how.reduction == "none"):
-            with torch.enable_grad():  # to be differentiated again, or seen by torch
-                return *_differentiable((hidden, weight, bias), targets, how, grad, wanted), None, None
+        seen = unsupported_reason("linear_cross_entropy_backward", grad) is not None
+        if torch.is_grad_enabled() or seen:  # differentiated again, or seen by torch
+            found = gradients_by_reference(
+                lambda t: [_reference(*t, targets, how)], (hidden, weight, bias), [grad], wanted
+            )
+            return *found, None, None
         if how.reduction == "none":
             return *run(hidden, weight, bias, targets, how, wanted, grad.contiguous())[1], None, None
         # handed out once: whoever has them may do as they like with them. A second time through a kept graph is rare
         found, ctx.found = ctx.found, None
         if found is None:
             found = run(hidden, weight, bias, targets, how, wanted)[1]
-        if reason is not None:
-            found = [None if g is None else g * grad for g in found]
-        elif grad.item() != 1:
+        if grad.item() != 1:
             found = [None if g is None else g.mul_(grad) for g in found]
         return *found, None, None
-
-
-def _differentiable(
-    tensors: tuple[Tensor, Tensor, Tensor | None], targets: Tensor, how: How, grad: Tensor, wanted: Sequence[bool]
-) -> Grads:
-    """The gradients as functions that can be differentiated again."""
-    hidden, weight, bias = tensors
-    loss = _reference(hidden, weight, bias, targets, how)
-    inputs = [t for t, w in zip(tensors, wanted, strict=True) if w and t is not None]
-    found = iter(torch.autograd.grad(loss, inputs, grad, create_graph=True))
-    return [next(found) if w else None for w in wanted]
 
 
 # ------------------------------------------------------------------------------------------------ torch operators

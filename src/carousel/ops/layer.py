@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from ..cells.spec import Cell, State, Weights
-from .backend import empty_from_pool, load, unsupported_reason, use_operator
+from .backend import empty_from_pool, gradients_by_reference, load, unsupported_reason, use_operator
 
 Grads = list[Tensor | None]
 
@@ -330,7 +330,7 @@ class Fused(torch.autograd.Function):
         *tensors, output, values, held = ctx.saved_tensors
         wanted = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled() and ctx.call.reference is not None:
-            return None, *_differentiable(ctx.call, tensors, grads[:-2], wanted)
+            return None, *gradients_by_reference(ctx.call.reference, tensors, grads[:-2], wanted)
         if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in grads):
             raise RuntimeError("fused_layer: a gradient of a gradient needs `reference`, which was not given")
         reason = unsupported_reason("layer_backward", *grads[:-2])
@@ -363,22 +363,7 @@ def _seen_backward(
         return [g if w else None for g, w in zip(_gaps(found, present), wanted, strict=True)]
     if call.reference is None:
         raise RuntimeError(f"fused_layer: {reason}; that needs `reference`, which was not given")
-    with torch.enable_grad():
-        return _differentiable(call, tensors, grads, wanted)
-
-
-def _differentiable(
-    call: Call, tensors: Sequence[Tensor | None], grads: Sequence[Tensor | None], wanted: Sequence[bool]
-) -> Grads:
-    """The gradients as functions that can be differentiated again: by the reference path."""
-    assert call.reference is not None
-    results = call.reference(tensors)
-    pairs = [(r, g) for r, g in zip(results, grads, strict=False) if g is not None and r.requires_grad]
-    inputs = [t for t, w in zip(tensors, wanted, strict=True) if w and t is not None]
-    found = iter(
-        torch.autograd.grad([r for r, _ in pairs], inputs, [g for _, g in pairs], create_graph=True, allow_unused=True)
-    )
-    return [next(found) if w and t is not None else None for t, w in zip(tensors, wanted, strict=True)]
+    return gradients_by_reference(call.reference, tensors, grads, wanted)
 
 
 # ------------------------------------------------------------------------------------------------ torch operators
