@@ -135,7 +135,7 @@ class Fused(torch.autograd.Function):
         seen = unsupported_reason("attend_backward", d_result, d_weights) is not None
         if torch.is_grad_enabled() or seen:  # differentiated again, or seen by torch
             wanted = ctx.needs_input_grad[:5]
-            found = gradients_by_reference(lambda t: _reference(*t, sequences), given, (d_result, d_weights), wanted)
+            found = gradients_by_reference(lambda t: _reference(*t, sequences), given, (d_result, d_weights), wanted)  # type: ignore[call-arg]
             return *found, None
         d_result = torch.zeros_like(result) if d_result is None else d_result.contiguous()
         d_weights = None if d_weights is None else d_weights.contiguous()

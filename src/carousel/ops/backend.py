@@ -214,26 +214,26 @@ def _knows_operators(kind: type) -> bool:
     """
     if kind.__module__.startswith("torch.distributed"):
         return False
-    functions = kind.__torch_function__
+    functions = kind.__torch_function__  # type: ignore[attr-defined]
     own_functions = functions is not _disabled and getattr(functions, "__func__", None) is not _default
-    own_operators = kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
+    own_operators = kind.__torch_dispatch__ is not Tensor.__torch_dispatch__  # type: ignore[attr-defined]
     return not (own_functions and own_operators)
 
 
-_disabled, _default = torch._C._disabled_torch_function_impl, Tensor.__torch_function__.__func__
+_disabled, _default = torch._C._disabled_torch_function_impl, Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
 
 
 def gradients_by_reference(
-    run: Callable[[Sequence[Any]], Sequence[Tensor]],
+    run: Callable[[Any], Sequence[Tensor]],
     tensors: Sequence[Tensor | None],
     grads: Sequence[Tensor | None],
     wanted: Sequence[bool],
 ) -> list[Tensor | None]:
     """The gradients of `tensors`, those `wanted`, by torch's own operations, so that they can be differentiated again.
 
-    `run(tensors)` computes the results, `grads` are theirs. Where one of the tensors was computed from another (keys from
-    values, hidden states from a tied weight), its gradient must not flow on into the other's: that is autograd's part. So
-    each is a view here, with no past but itself.
+    `run(tensors)` computes the results, `grads` are theirs. Where one of the tensors was computed from another (keys
+    from values, hidden states from a tied weight), its gradient must not continue into the other's: that is autograd's
+    part. So each is a view here, with no history but itself.
     """
     again = torch.is_grad_enabled()
     with torch.enable_grad():
