@@ -9,6 +9,7 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import attention, cells, data, decoding, functional, lab, layers, metrics, pictures
+    from .api import check, evaluate, load, train
     from .cells import Cell
     from .errors import CarouselError
     from .layers import (
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         Trace,
     )
     from .ops.cross_entropy import linear_cross_entropy
-    from .training import load
 
 __all__ = [
     "GRU",
@@ -43,8 +43,10 @@ __all__ = [
     "Trace",
     "attention",
     "cells",
+    "check",
     "data",
     "decoding",
+    "evaluate",
     "functional",
     "lab",
     "layers",
@@ -52,12 +54,16 @@ __all__ = [
     "load",
     "metrics",
     "pictures",
+    "train",
 ]
 _HOMES = {
     "CarouselError": "errors",
     "Cell": "cells",
     "linear_cross_entropy": "ops.cross_entropy",
-    "load": "training",
+    "check": "api",
+    "evaluate": "api",
+    "load": "api",
+    "train": "api",
 }  # of the names that are not in layers
 
 

@@ -8,8 +8,9 @@ from helpers.stub import Stub, StubSettings, register, sgd
 from helpers.tiny import Killed, fit, kill_at
 from safetensors.torch import load_file
 
+from carousel import load
 from carousel.errors import SettingsError
-from carousel.training import Run, load
+from carousel.training import Run
 from carousel.training.journal import read_journal
 
 LR = 0.1

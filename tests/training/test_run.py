@@ -23,7 +23,7 @@ from carousel.training import Run
 def finished(tmp_path_factory):
     """A run with everything, its report too."""
     folder = tmp_path_factory.mktemp("finished")
-    return fit(language(folder, epochs=2), folder / "run", report=True, command=["/bin/carousel", "train", "lm", "a b"])
+    return fit(language(folder, epochs=2), folder / "run", report=True, command=["carousel", "train", "lm", "a b"])
 
 
 def test_what_is_in_it(finished):

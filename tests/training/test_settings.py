@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carousel.errors import SettingsError
-from carousel.models import TASKS, find_task
 from carousel.models.language import LanguageSettings
+from carousel.tasks import find
+from carousel.tasks.registry import BUILT_IN
 from carousel.training.settings import load_yaml
 
 FIELDS = LanguageSettings.model_fields
@@ -262,10 +263,10 @@ def test_what_does_nothing_is_said(given, said):
     assert LanguageSettings(train="t.txt", **given).idle == said
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_what_a_key_needs_is_there(name):
     """Keys that exist, by some of the values that they may have."""
-    settings = find_task(name).Settings
+    settings = find(name).Settings
     for field in settings.model_fields.values():
         for other, values in field.json_schema_extra["needs"].items():
             parts = get_args(settings.model_fields[other].annotation)

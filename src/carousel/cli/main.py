@@ -26,6 +26,10 @@ ORDER = (
 )  # fmt: skip
 
 
+# Commands whose options come from a task, which is known from the arguments only.
+BY_TASK = {"train": train.register_for, "predict": predict.register_for, "eval": use.register_for}
+
+
 class Commands(TyperGroup):
     """The commands in the order in which a user needs them."""
 
@@ -56,8 +60,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; `args` stands in for `sys.argv[1:]`. Nothing asked is help asked."""
     args = sys.argv[1:] if args is None else args
     try:
-        if args[:1] == ["train"]:
-            train.register()  # here, because it must know every task, and help should not wait for that
+        if args and args[0] in BY_TASK:
+            BY_TASK[args[0]](app, args[1:])
         code = app(list(args) or ["--help"], prog_name="carousel", standalone_mode=False)
     except typer.TyperException as error:
         fail(usage(error), error.exit_code)

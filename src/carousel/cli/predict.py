@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from carousel.errors import ArgumentError, DataError
+from carousel.errors import DataError
 
 from .errors import keep_input, warn_cut
 from .pairs import PairCommand
+from .task_options import TaskOption, dashed, for_task, refuse_files
 from .use import JsonOption, RunArgument, lines_of, load
 
 
@@ -21,22 +22,19 @@ def predict(
     run: RunArgument,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Text, an item a line, or a table; without it, standard input."),
+        typer.Argument(metavar="[FILE]", help="Text, one item on each line, or a table; default: standard input."),
     ] = None,
-    n_best: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Also the next best taggings; for tag runs.")
-    ] = None,
-    conll: Annotated[
-        bool,
-        typer.Option("--conll", help="The file has a word a line, as files named .conll and .conllu; for tag runs."),
-    ] = False,
-    draw: Annotated[bool, typer.Option("--draw", help="Each tree as a drawing; for tree runs.")] = False,
+    task: TaskOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here; a name that ends in .jsonl gets JSON.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an item.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each item.")] = False,
+    **options: Any,
 ) -> None:
-    """What a trained model says of raw text: labels or tags, with the model's confidence in them.
+    """What a trained model predicts for raw text: labels or tags, with the model's confidence in them.
+
+    A task may have options of its own: carousel predict RUN --help shows those
+    of the run.
 
     \b
     carousel predict run texts.txt > labels.tsv
@@ -45,30 +43,26 @@ def predict(
     carousel predict run reviews.csv                       # the texts of a table, as in training; labels not needed
     carousel predict run untagged.conll --n-best 3         # a tagger's three best taggings
     carousel predict run trees.txt --draw                  # every node of a tree with its label
+    carousel predict run data.txt --task my_task.py:Sensor # a run of a task of your own
     """
     from carousel.files import replace_text_file
 
-    if conll and data is None:
-        raise typer.BadParameter("words in columns are read from a file; give one", param_hint="--conll")
     keep_input("--out", out, data)
-    tagging = conll or n_best is not None
-    what = "--draw" if not tagging else "--n-best" if n_best is not None else "--conll"
-    if draw and tagging:
-        raise typer.BadParameter(f"{what} is for taggers, which have no trees to draw", param_hint="--draw")
-    model = load(run, "tag" if tagging else "tree" if draw else None, what=what)
-    options = ({} if n_best is None else {"n_best": n_best}) | ({"draw": True} if draw else {})
-    own = conll or (data is not None and data.suffix.lower() in model.own_files)
+    model = load(run, task=task)
+    forced = [dashed(name) for name in options if model.predict_options[name].reads_file]
+    if forced and data is None:
+        raise typer.BadParameter("it is about a file; give one", param_hint=forced[0])
+    own = bool(forced) or (data is not None and data.suffix.lower() in model.predict_extensions)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
     with replace_text_file(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         cut = []
-        for number, found in enumerate(_located(items, data), 1):
-            if found.get("cut"):
+        for number, item in enumerate(_located(items, data), 1):
+            if item.get("cut"):
                 cut.append(number)
-            text = found["drawing"] + "\n" if draw else model.written(found)
-            typer.echo(json.dumps(found, ensure_ascii=False) if as_json else text, file)
+            typer.echo(json.dumps(item, ensure_ascii=False) if as_json else model.format(item, **options), file)
     if cut:
         warn_cut(data, cut, model.settings.max_length, "row" if own else "line")
 
@@ -106,11 +100,12 @@ def check(
     """
     from rich.console import Console
 
-    kind = find_task(data, task)
+    from carousel.tasks import find, find_for
+
+    kind = find(task) if task is not None else find_for(data)
     for name, files in (("DATA", data), ("--dev", dev or [])):
-        if len(files) > kind.files:
-            raise typer.BadParameter(f"{kind.name} reads one file, got {len(files)}", param_hint=name)
-    alone = kind.files == 1
+        refuse_files(kind, len(files), name)
+    alone = kind.num_files == 1
     given = {name: files[0] if files and alone else files or None for name, files in (("train", data), ("dev", dev))}
     found = kind.check(kind.Settings.read({}, pairs=set or [], **given))
     if as_json:
@@ -122,21 +117,11 @@ def check(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def find_task(data: list[Path], task: str | None) -> Any:
-    """The task by its name, or by the files: two are for a translator, one for what its name's ending says."""
-    from carousel import models
-
-    if task is not None:
-        return models.find_task(task)
-    for name in models.TASKS:
-        kind = models.find_task(name)
-        if data[0].suffix.lower() in kind.endings if len(data) == 1 else kind.files == len(data):
-            return kind
-    raise ArgumentError(
-        f"{data[0]}: its name does not say what it is for; choose --task, one of {', '.join(models.TASKS)}"
-    )
-
-
 def register(app: typer.Typer) -> None:
-    app.command()(predict)
+    app.command()(for_task(predict, lambda task: task.predict_options, ()))
     app.command(cls=PairCommand)(check)
+
+
+def register_for(app: typer.Typer, args: Sequence[str]) -> None:
+    """`carousel predict` with the options of the run in `args`."""
+    app.command("predict")(for_task(predict, lambda task: task.predict_options, args))

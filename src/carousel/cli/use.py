@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from carousel.decoding.config import GenerationConfig
-from carousel.errors import RunError
-from carousel.wording import an
 
-from .generation_options import dashed, generation_options, with_seed
+from .generation_options import generation_options, with_seed
+from .task_options import TaskOption, for_task, refuse_command, refuse_files
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
@@ -23,14 +22,17 @@ MOST = 10  # classes in a confusion matrix; with more classes, errors in a list
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
-def load(folder: Path, *tasks: str | None, what: str = "this command") -> Any:
-    """The model in a run directory; if tasks are named, `what` is for those only."""
+def load(folder: Path, command: str | None = None, task: str | None = None) -> Any:
+    """The model in a run directory, which must have `command`, if one is named; `task`: its task as FILE:CLASS."""
+    from carousel.tasks import find
     from carousel.training import Run
 
-    kind, _ = Run(folder).settings()
-    if (named := list(filter(None, tasks))) and kind.name not in named:
-        raise RunError(f"{folder}: {what} is for runs of {' or '.join(named)}; this is one of {kind.name}")
-    return Run(folder).load()
+    if task is not None:
+        find(task)
+    run = Run(folder)
+    if command is not None:
+        refuse_command(folder, command, run.settings()[0])
+    return run.load()
 
 
 def evaluate(
@@ -38,26 +40,24 @@ def evaluate(
     data: Annotated[
         list[Path], typer.Argument(metavar="DATA", help="What to evaluate on; for a translator two files.")
     ],
-    num_beams: Annotated[int | None, typer.Option(min=1, help="Beam size of a translator; default: 5.")] = None,
-    worst: Annotated[int | None, typer.Option(metavar="N", min=0, help="For a translator: sentences to show.")] = None,
+    task: TaskOption = None,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
     """Measure a trained model on a file.
 
     Perplexity of a language model; accuracy, F1 and confusions of a classifier
     or tagger; BLEU and chrF of a translator, with the worst sentences, and in
     JSON the scores of every sentence; errors of forecasts, by rolling origin.
+    A task may have options of its own: carousel eval RUN --help shows them.
 
     \b
     carousel eval run dev.txt
     carousel eval run dev.txt --json | jq .perplexity
     carousel eval run dev.en dev.de --worst 10
     """
-    options = {name: value for name, value in (("num_beams", num_beams), ("worst", worst)) if value is not None}
-    model = load(run, "translate" if options else None, what=" and ".join(map(dashed, options)))
-    if len(data) > model.files:
-        few = "one file" if model.files == 1 else f"{model.files} files, or one with both"
-        raise typer.BadParameter(f"{an(model.name)} model is evaluated on {few}; got {len(data)}", param_hint="DATA")
+    model = load(run, task=task)
+    refuse_files(model, len(data), "DATA")
     result = model.evaluate(*data, **options)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **result}, ensure_ascii=False))
@@ -111,6 +111,7 @@ def score(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line, with every token.")] = False,
     tokens: Annotated[bool, typer.Option("--tokens", help="One token on each line, with its log-probability.")] = False,
+    task: TaskOption = None,
 ) -> None:
     """Log-probability and perplexity of each line by a language model, separated by tabs.
 
@@ -119,7 +120,7 @@ def score(
     echo 床前明月光，疑是地上霜。 | carousel score run --tokens
     carousel score run lines.txt --json | jq .perplexity
     """
-    model = load(run, "lm")
+    model = load(run, "score", task)
     if not as_json:
         typer.echo("line\ttoken\tlog_prob" if tokens else "log_prob\ttokens\tperplexity\tline")
     for number, line in enumerate(model.score(lines_of(data)), 1):
@@ -147,6 +148,7 @@ def generate(
         list[str] | None, typer.Option(metavar="TEXT", help="The beginning of the text; may be repeated.")
     ] = None,
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with one prompt on each line.")] = None,
+    task: TaskOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each text.")] = False,
 ) -> None:
     """Generate text with a language model: sampled, unless --num-beams asks for a search.
@@ -164,7 +166,7 @@ def generate(
     """
     from carousel.models.text_generation import stream_text
 
-    model = load(run, "lm")
+    model = load(run, "generate", task)
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]
     resolved = config.resolve("lm")
     if sys.stdout.isatty() and resolved.num_beams == 1 and not as_json:
@@ -199,6 +201,11 @@ def visible(token: str) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("eval")(evaluate)
+    app.command("eval")(for_task(evaluate, lambda task: task.evaluate_options, ()))
     app.command()(score)
     app.command()(generate)
+
+
+def register_for(app: typer.Typer, args: Sequence[str]) -> None:
+    """`carousel eval` with the options of the run in `args`."""
+    app.command("eval")(for_task(evaluate, lambda task: task.evaluate_options, args))

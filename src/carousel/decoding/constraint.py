@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import importlib.util
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import ArgumentError, CarouselError, did_you_mean
+from ..errors import ArgumentError, CarouselError
+from ..user_code import load_place
 from .stepper import State
 
 NEVER = float("-inf")
@@ -109,22 +107,7 @@ def load_constraint(place: str) -> Constraint:
 
     This runs the file, so it is only for files that the user names.
     """
-    file, colon, name = place.rpartition(":")
-    if not colon or not file.endswith(".py") or not name:
-        raise ArgumentError(f"{place}: a constraint is named FILE.py:CLASS")
-    if not Path(file).is_file():
-        raise FileNotFoundError(errno.ENOENT, "no such file", file)
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ArgumentError(f"{file}: it cannot be imported ({type(error).__name__}: {error})") from error
-    if not hasattr(module, name):
-        hint = did_you_mean(name, vars(module))
-        raise ArgumentError(f"{file}: it defines no {name}{hint and '; ' + hint}")
-    made = getattr(module, name)
+    made = load_place(place, "a constraint")
     if callable(made) and not isinstance(made, Constraint):
         try:
             inspect.signature(made).bind()

@@ -4,7 +4,7 @@ their context, for other tasks."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from .. import cells
 from ..data import END, PAD, START, TextCheck, Vocabulary, check_text
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
+from ..data.memory import write_lines
 from ..data.sentences import ReadSentences, Sentences
 from ..data.wordbook import Wordbook
 from ..masks import length_mask
 from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
+from ..training.modes import in_eval_mode
 from ..wording import counted
 from .characters import CharacterName, CharacterSettings
 from .encoder import SequenceDropout
@@ -107,8 +109,17 @@ class BiLanguageModel(Task):
     """
 
     name = "bilm"
+    help = """Train a two-way language model on text, for vectors of words in their context.
+
+    \b
+    carousel train bilm text.txt --dev dev.txt --out bilm        # a sentence a line, spaces between words
+    carousel train bilm train.conllu --dev dev.conllu --out bilm   # a word a line; its tags are not read
+    carousel train bilm text.txt --characters none --cell gru --out bilm
+
+    Then: carousel eval bilm dev.txt, carousel train tag names.conll --embedder bilm --out run."""
     Settings = BilmSettings
     metric = "perplexity"
+    commands = ("embed",)
     unit = "words"
 
     def __init__(self, settings: BilmSettings, wordbook: Wordbook) -> None:
@@ -200,10 +211,10 @@ class BiLanguageModel(Task):
             return next(self.vectors([sentences]))
         return list(self.vectors(sentences))
 
+    @in_eval_mode
     @torch.no_grad()
     def vectors(self, sentences: Iterable[str | Sequence[str]], batch: int = 64) -> Iterator[np.ndarray]:
         """As `embed`, for sentences that stream past, `batch` at a time."""
-        self.eval()
         waiting = iter(sentences)
         while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, batch)]:
             found = torch.stack(self.contexts(collate(self.wordbook.encode(group))))
@@ -217,6 +228,7 @@ class BiLanguageModel(Task):
         beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
         return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
 
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
         """The perplexity of both directions together and of each; how much was read, and how much of it unknown."""
         store = self.settings.store(self.settings.source(path), self.wordbook)
@@ -257,6 +269,11 @@ class BiLanguageModel(Task):
         many = counted(cut, "sentence is", "sentences are")
         notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
         return network, Data(s.training_batches(store), dev, facts, notes)
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """Sentences, as text with spaces between words or as lists of words."""
+        return write_lines(data, stem.with_suffix(".txt"), lambda one: one if isinstance(one, str) else " ".join(one))
 
     @classmethod
     def check(cls, settings: BilmSettings) -> TextCheck:

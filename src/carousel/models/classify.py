@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..data import Vocabulary
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.labelled import LabelledTexts, count_labels
+from ..data.memory import write_table
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
@@ -24,6 +25,7 @@ from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..training import ColumnName, Data, Loss, Task, key
+from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from ..wording import counted
 from .context import ContextEmbedder, read_words
@@ -89,11 +91,21 @@ class Classifier(Task):
     """
 
     name = "classify"
+    help = """Train a classifier on a table of texts and labels: TSV, CSV or JSONL.
+
+    \b
+    carousel train classify reviews.tsv --dev dev.tsv --out run     # two columns: text, label
+    carousel train classify tweets.csv --text-column tweet --label-column topic --out run
+    carousel train classify log.tsv --text-column 3 --label-column 1 --class-weights balanced --out run
+    carousel train classify reviews.tsv --vectors glove.txt --embedding 300 --lower --out run
+    carousel train classify names.tsv --tokens character --cell gru --pooling last --out run
+
+    Then: carousel eval run dev.tsv, carousel predict run texts.txt."""
     Settings = ClassifySettings
     metric = "accuracy"
     lower_is_better = False
     unit = "texts"
-    endings = own_files = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
+    extensions = predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
     columns = ("label", "confidence", "text")
 
     def __init__(
@@ -152,10 +164,10 @@ class Classifier(Task):
             return next(self.predictions([texts]))
         return Predictions(self.predictions(texts))
 
+    @in_eval_mode
     @torch.no_grad()
     def predictions(self, texts: Iterable[str], batch: int = 256) -> Iterator[Prediction]:
         """As `predict`, for texts that stream past, `batch` at a time. A blank text has no label."""
-        self.eval()
         waiting = iter(texts)
         while group := list(islice(waiting, batch)):
             columns, cut = self.reading(group)
@@ -171,6 +183,7 @@ class Classifier(Task):
         """As `predict_lines`, for the texts of a table, whose labels, if there are any, are not looked at."""
         return self.predict_lines(row.text for row in self.settings.table(path, labelled=False))
 
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; what is taken for what."""
         meter, store = self._measure(path)
@@ -230,6 +243,11 @@ class Classifier(Task):
             )
         facts |= s.set_vectors(network.embedder, vocabulary)
         return network, Data(s.training_batches(store), dev, facts, s.cut_notes(store))
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """(text, label) pairs, or columns."""
+        return write_table(data, stem, ("text", "label"))
 
     @classmethod
     def check(cls, settings: ClassifySettings) -> TableCheck:

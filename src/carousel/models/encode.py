@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..data import Vocabulary
 from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
 from ..data.judged import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judgement
+from ..data.memory import write_table
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import PairTable
@@ -25,6 +26,7 @@ from ..metrics import Confusion, pearson, spearman
 from ..metrics.picture import show_confusion
 from ..report import figure
 from ..training import ColumnName, Data, Loss, Task, key
+from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from .context import ContextEmbedder, read_words
 from .pooling import PoolingName, pooling
@@ -63,11 +65,19 @@ class SentenceEncoder(Task):
     """
 
     name = "encode"
+    help = """Train a sentence encoder on pairs of texts and what is said of them: TSV, CSV or JSONL.
+
+    \b
+    carousel train encode pairs.tsv --dev dev.tsv --label-column relatedness_score --out run
+    carousel train encode snli.tsv --target class --hidden 300 --out run    # entailment: a class
+    carousel train encode pairs.tsv --pooling attention --cell gru --out run
+
+    Then: carousel embed run texts.txt --out vectors.npy, carousel similar run texts.txt --to "a dog runs"."""
     Settings = EncodeSettings
     lower_is_better = False
     unit = "pairs"
-    endings = ()
-    own_files = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
+    commands = ("embed", "similar")
+    predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
     columns = ("label", "first", "second")
 
     def __init__(
@@ -159,10 +169,10 @@ class SentenceEncoder(Task):
         parts = list(self.vectors(texts))
         return np.concatenate(parts) if parts else np.zeros((0, self.settings.encoded), np.float32)
 
+    @in_eval_mode
     @torch.no_grad()
     def vectors(self, texts: Iterable[str], batch: int = 64) -> Iterator[np.ndarray]:
         """As `embed`, for texts that stream past, `batch` at a time. A blank text is the zero vector."""
-        self.eval()
         waiting = iter(texts)
         while group := list(islice(waiting, batch)):
             yield self.encode(collate(self.reading(group)[0])).numpy()
@@ -183,10 +193,10 @@ class SentenceEncoder(Task):
         """What the model says of two texts."""
         return next(self.predictions([(first, second)]))
 
+    @in_eval_mode
     @torch.no_grad()
     def predictions(self, pairs: Iterable[tuple[str, str]], batch: int = 128) -> Iterator[Said]:
         """As `predict`, for pairs that stream past."""
-        self.eval()
         waiting = iter(pairs)
         while group := list(islice(waiting, batch)):
             (first, cut_first), (second, cut_second) = (self.reading([pair[k] for pair in group]) for k in (0, 1))
@@ -209,6 +219,7 @@ class SentenceEncoder(Task):
         rows = self.settings.table(path, labelled=False)
         return (asdict(found) for found in self.predictions((row.first, row.second) for row in rows))
 
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1 and confusions."""
         meter, store = self._measure(path)
@@ -271,6 +282,11 @@ class SentenceEncoder(Task):
         facts |= s.set_vectors(network.embedder, vocabulary)
         train = JudgedBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
         return network, Data(train, dev, facts, s.cut_notes(store))
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """(first text, second text, label or score), or columns."""
+        return write_table(data, stem, ("first", "second", "label"))
 
     @classmethod
     def check(cls, settings: EncodeSettings) -> TableCheck:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import NormalDist
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from ..data.memory import write_series
 from ..data.series import Gaps, Grid, Series, read_series, series_of
 from ..data.series_check import SeriesCheck, check_series
 from ..data.series_fill import Filling
@@ -23,6 +24,7 @@ from ..data.windows import WindowBatch, WindowBatches
 from ..errors import ArgumentError, DataError, SettingsError
 from ..files import write_json
 from ..training import ColumnName, Data, Loss, Settings, Task, key
+from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from ..wording import counted
 from .encoder import CellName, encoder
@@ -93,11 +95,18 @@ class Forecaster(Task):
     """
 
     name = "forecast"
+    help = """Train a forecaster on a series in CSV: a time and some numbers in every row.
+
+    \b
+    carousel train forecast flights.csv --horizon 12 --out run       # the last fifth is held out
+    carousel train forecast load.csv --columns OT --season 24 --horizon 24 --out run
+    carousel train forecast sales.csv --logarithm --decoding autoregressive --out run
+
+    Then: carousel eval run flights.csv, carousel predict run flights.csv."""
     Settings = ForecastSettings
     metric = "mase"
     unit = "values"
-    endings = ()
-    own_files = (".csv", ".tsv", ".txt")
+    predict_extensions = (".csv", ".tsv", ".txt")
     columns = ("time", "variable", "forecast", "low", "high")
 
     def __init__(self, settings: ForecastSettings, frame: Frame) -> None:
@@ -238,6 +247,7 @@ class Forecaster(Task):
 
     # ---------------------------------------------------------------- use
 
+    @in_eval_mode
     def predict(self, data: str | Path | Series | Any, start: str | None = None) -> Forecast:
         """The steps that follow the end of a series.
 
@@ -256,12 +266,13 @@ class Forecaster(Task):
         )
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        endings = f"{', '.join(self.own_files[:-1])} or {self.own_files[-1]}"
+        endings = f"{', '.join(self.predict_extensions[:-1])} or {self.predict_extensions[-1]}"
         raise ArgumentError(f"a forecast model reads a whole series; give it as a file whose name ends in {endings}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         return iter(self.predict(path).rows())
 
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Rolling origin: from every row after the training ends, the steps ahead against what came.
 
@@ -315,6 +326,11 @@ class Forecaster(Task):
             dev = WindowBatches(cut, origins, network.compared, s.horizon, windows=128, shuffle=False)
             facts["held out"] = f"{counted(len(series) - rows, 'row')} after {last}"
         return network, Data(train, dev, facts, [f"{s.train}: {_columns(series)}", *series.notes])
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """An array (T,) or (T, V), columns, or a DataFrame or Series with its times."""
+        return write_series(data, stem)
 
     @classmethod
     def check(cls, settings: ForecastSettings) -> SeriesCheck:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, overload
@@ -13,14 +13,16 @@ from torch import Tensor, nn
 
 from ..data import END, PAD, START, TextBatch, TextCheck, Vocabulary, check_text
 from ..data.batches import Batches
+from ..data.memory import write_lines
 from ..decoding import GenerationConfig
 from ..layers import RecurrentStepper
 from ..ops.cross_entropy import linear_cross_entropy
 from ..training import Data, Loss, Task, key
+from ..training.modes import each_evaluating, in_eval_mode
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import TextSettings
-from .text_generation import Generation, each_evaluating, generate, prepare, stream_text
+from .text_generation import Generation, generate, prepare, stream_text
 
 WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 
@@ -58,9 +60,20 @@ class LanguageModel(Task):
     """
 
     name = "lm"
+    help = """Train a language model on a text file; afterwards it can be evaluated and can write.
+
+    \b
+    carousel train lm poems.txt --dev dev.txt --out run    # each line is one item
+    carousel train lm play.txt --layout running --out run  # one stream of characters
+    carousel train lm ptb.txt --layout sentences --tokens word --layers 2 --out run
+    carousel train lm --out run --resume                   # go on after a stop
+    carousel train lm --config run/config.yaml --seed 1 --out again
+
+    Then: carousel eval run dev.txt, carousel generate run."""
     Settings = LanguageSettings
     metric = "perplexity"
-    endings = (".txt",)
+    commands = ("generate", "score")
+    extensions = (".txt",)
 
     def __init__(self, settings: LanguageSettings, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -188,6 +201,7 @@ class LanguageModel(Task):
         """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
         return each_evaluating(self, stream_text(self, prompt, prepare(config, options, "lm")))
 
+    @in_eval_mode
     @torch.no_grad()
     def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
         """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
@@ -235,6 +249,13 @@ class LanguageModel(Task):
         return cls(settings, vocabulary), Data(train, dev, facts)
 
     @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """Texts; with the layout `running` they may have line breaks in them."""
+        return write_lines(
+            data, stem.with_suffix(".txt"), lambda text: text, settings.get("layout", "lines") == "running"
+        )
+
+    @classmethod
     def check(cls, settings: LanguageSettings) -> TextCheck:
         """What is in the files that `settings` name, before training on them."""
         s = settings
@@ -245,6 +266,7 @@ class LanguageModel(Task):
         """All of a text file, in batches for evaluation."""
         return self.settings.reading_batches(self.settings.store(Path(path), self.vocabulary))
 
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
         """Perplexity with and without `[END]`, and bits for each character of the file, newlines counted."""
         meter, batches = self.meter(), self.open(path)

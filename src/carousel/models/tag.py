@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..crf import CRF, Best
 from ..data.conll import Conll, check_column
 from ..data.examples import NO_LABEL, ExampleBatch, ExampleStore, collate, keep_examples
+from ..data.memory import write_sentences
 from ..data.tag_check import TagCheck, check_tags
 from ..data.tagged import Lexicon, SchemeName, TagCounts, TaggedSentences, complaints
 from ..data.tags import convert, legal, type_of
@@ -23,7 +24,8 @@ from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..metrics.spans import SpanScore
 from ..ops.cross_entropy import linear_cross_entropy
-from ..training import ColumnName, Data, Loss, Task, key
+from ..training import ColumnName, Data, Loss, Option, Task, key
+from ..training.modes import in_eval_mode
 from .characters import CharacterSettings
 from .context import ContextEmbedder
 from .encoder import SequenceDropout
@@ -94,12 +96,28 @@ class Tagger(Task):
     """
 
     name = "tag"
+    help = """Train a tagger on sentences in columns, one word a line: parts of speech, names, chunks.
+
+    \b
+    carousel train tag train.conllu --dev dev.conllu --column upos --out run
+    carousel train tag names.conll --dev dev.conll --out run         # the last column has the tags
+    carousel train tag chunks.txt --column 3 --output crf --train-scheme iob2 --out run
+    carousel train tag train.conllu --characters cnn --cell gru --layers 2 --out run
+
+    Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
+    Then: carousel eval run dev.conllu, carousel predict run sentences.txt."""
     Settings = TagSettings
     metric = "accuracy"  # or span_f1, if tags are parts of spans
     lower_is_better = False
     unit = "words"
-    endings = (".conll", ".conllu", ".bio", ".iob")
-    own_files = (".conll", ".conllu")
+    extensions = (".conll", ".conllu", ".bio", ".iob")
+    predict_extensions = (".conll", ".conllu")
+    predict_options = {
+        "n_best": Option(int, "Also the next best taggings.", "N", 1),
+        "conll": Option(
+            bool, "The file has one word on each line, as files named .conll and .conllu.", reads_file=True
+        ),
+    }
 
     def __init__(self, settings: TagSettings, lexicon: Lexicon, context: ContextEmbedder | None = None) -> None:
         super().__init__()
@@ -171,10 +189,10 @@ class Tagger(Task):
             return next(self.predictions([sentences], n_best))
         return TaggedList(self.predictions(sentences, n_best))
 
+    @in_eval_mode
     @torch.no_grad()
     def predictions(self, sentences: Iterable[str | Sequence[str]], n_best: int = 1) -> Iterator[Tagged]:
         """As `predict`, for sentences that stream past; an empty one has no tags."""
-        self.eval()
         waiting = iter(sentences)
         while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, 1024)]:
             found: list[Any] = [None] * len(group)
@@ -210,20 +228,21 @@ class Tagger(Task):
         tags = [self.lexicon.tags[k] for k in numbers]
         return tags if self.lexicon.written is None else convert(tags, self.lexicon.written)
 
-    def predict_lines(self, lines: Iterable[str], n_best: int = 1) -> Iterator[dict[str, Any]]:
+    def predict_lines(self, lines: Iterable[str], *, n_best: int = 1) -> Iterator[dict[str, Any]]:
         return (found.as_dict() for found in self.predictions(lines, n_best))
 
-    def predict_file(self, path: str | Path, n_best: int = 1) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: str | Path, *, n_best: int = 1, conll: bool = True) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for a file in columns, whose tags, if there are any, are not looked at."""
         words = (sentence.words for sentence in self.settings.source(path, tagged=False))
         return (found.as_dict() for found in self.predictions(words, n_best))
 
-    def written(self, found: dict[str, Any]) -> str:
+    def format(self, found: dict[str, Any], **options: Any) -> str:
         """CoNLL columns with tabs between: word, tag, confidence, and the tags of the next best taggings."""
         others = [other["tags"] for other in found.get("n_best", [])[1:]]
         columns = zip(found["words"], found["tags"], map(str, found["confidences"]), *others, strict=True)
         return "".join("\t".join(cells) + "\n" for cells in columns)
 
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; confusions.
 
@@ -303,6 +322,11 @@ class Tagger(Task):
         counts = TagCounts(source, s.scheme)
         words = s.make_vocabulary(f"{s.read_text(word)} " * n for word, n in counts.words.items())
         return Lexicon.of(counts, words, s.train_scheme, s.lower), counts
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """Sentences, each a list of (word, tag); or columns of lists of words and of tags."""
+        return write_sentences(data, stem)
 
     @classmethod
     def check(cls, settings: TagSettings) -> TagCheck:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-
-from torch import nn
 
 from .. import pictures
 from ..data import END, PAD, START, UNK, Vocabulary, read_lines
@@ -33,15 +30,10 @@ from ..decoding import (
     stream,
 )
 from ..errors import DataError
+from ..training.modes import Modules, evaluating
 from ..wording import counted
 
 T = TypeVar("T")
-
-
-class Modules(Protocol):
-    """An `nn.Module`, as far as its mode is concerned."""
-
-    def modules(self) -> Iterator[nn.Module]: ...
 
 
 class TextModel(Modules, Protocol):
@@ -287,30 +279,6 @@ def token_texts(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
         text = vocabulary.token(i) if i <= UNK else vocabulary.decode([i])
         texts.append(vocabulary.token(i) if "\ufffd" in text else text)
     return texts
-
-
-@contextmanager
-def evaluating(*models: Modules) -> Iterator[None]:
-    """The models in eval mode; afterwards all their modules are in the mode they were in."""
-    modes = [(module, module.training) for model in models for module in model.modules()]
-    for module, _ in modes:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
-def each_evaluating(model: Modules, pieces: Iterator[T]) -> Iterator[T]:
-    """`pieces`, each computed with the model in eval mode; in between it is in the mode it was in."""
-    end = object()
-    while True:
-        with evaluating(model):
-            piece = next(pieces, end)
-        if piece is end:
-            return
-        yield piece  # type: ignore[misc]
 
 
 def read_rhymes(path: str | Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, overload
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..attention import AttentionName, Real, make_attention
 from ..data import UNK, Vocabulary
 from ..data.examples import ExampleStore, keep_examples
+from ..data.memory import write_pairs
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
 from ..decoding import GenerationConfig
@@ -22,12 +23,13 @@ from ..errors import ArgumentError
 from ..metrics import bleu, chrf
 from ..ops.cross_entropy import linear_cross_entropy
 from ..ops.prediction import Predictor
-from ..training import Data, Loss, Settings, Task, key
+from ..training import Data, Loss, Option, Settings, Task, key
+from ..training.modes import each_evaluating, in_eval_mode
 from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
 from .text import default_cache
-from .text_generation import each_evaluating, prepare
+from .text_generation import prepare
 from .translation import WINDOW, Translation, check_ensemble, perplexity, search_batch, stream_translation, translate
 from .translation_page import show_translations
 
@@ -178,10 +180,24 @@ class Translator(Task):
     """
 
     name = "translate"
+    help = """Train a translator on a text and its translation: two files of as many lines, or a TSV of pairs.
+
+    \b
+    carousel train translate train.en train.de --dev dev.en dev.de --out run
+    carousel train translate pairs.tsv --dev dev.tsv --shared --vocabulary-size 10000 --out run
+    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run  # the other way
+    carousel train translate train.en train.de --attention dot --cell gru --input-feeding --out run
+
+    Then: carousel translate run texts.txt, carousel eval run dev.en dev.de."""
     Settings = TranslateSettings
     metric = "bleu"
     lower_is_better = False
-    files = 2
+    num_files = 2
+    commands = ("translate",)
+    evaluate_options = {
+        "num_beams": Option(int, "Beam size; default: 5.", "N", 1),
+        "worst": Option(int, "How many of the worst sentences to show; default: 5.", "N", 0),
+    }
 
     def __init__(self, settings: TranslateSettings, source: Vocabulary, target: Vocabulary) -> None:
         super().__init__()
@@ -340,6 +356,7 @@ class Translator(Task):
         """The text of `translate(line, …)` in pieces, each as soon as it is certain; a beam search is, at its end."""
         return each_evaluating(self, stream_translation(self, line, prepare(config, options, "translate")))
 
+    @in_eval_mode
     def evaluate(
         self, *files: str | Path, worst: int = 5, config: GenerationConfig | None = None, **options: Any
     ) -> dict[str, Any]:
@@ -400,6 +417,11 @@ class Translator(Task):
                 f"of training ({long:,} of {long + len(store):,})"
             )
         return cls(settings, source, target), Data(train, dev, facts, notes)
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:
+        """(source, target) pairs, or two columns."""
+        return write_pairs(data, stem, (".source", ".target"))
 
     @classmethod
     def check(cls, settings: TranslateSettings) -> PairCheck:

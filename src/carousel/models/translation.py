@@ -28,8 +28,9 @@ from ..decoding import (
     stream,
 )
 from ..errors import ArgumentError
+from ..training.modes import evaluating
 from ..wording import counted
-from .text_generation import Generation, SearchTree, constraints_of, encode_known, evaluating, prefix_of, token_texts
+from .text_generation import Generation, SearchTree, constraints_of, encode_known, prefix_of, token_texts
 
 if TYPE_CHECKING:
     from .decoder import Writer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,12 +25,14 @@ from ..data.labelled_trees import (
     collate_trees,
     encode_trees,
 )
+from ..data.memory import write_lines
 from ..data.tree_check import TreeCheck, check_trees
 from ..errors import SettingsError
 from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
-from ..training import Data, Loss, Task, key
+from ..training import Data, Loss, Option, Task, key
+from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from ..trees import ChildSumTreeLSTM, NaryTreeLSTM, RecursiveNet, TreeLayer
 from .words import VectorSettings
@@ -75,13 +77,23 @@ class TreeModel(Task):
     """
 
     name = "tree"
+    help = """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
+
+    \b
+    carousel train tree train.txt --dev dev.txt --out run          # (3 (2 The) (4 (3 actors) (4 shine)))
+    carousel train tree train.txt --classes "negative=0,1;positive=3,4" --out run
+    carousel train tree train.txt --composition recursive --train-on root --out run
+    carousel train tree train.conllu --composition child-sum --out run
+
+    Then: carousel eval run dev.txt, carousel predict run trees.txt."""
     Settings = TreeSettings
     metric = "accuracy"
     lower_is_better = False
     unit = "nodes"
-    endings = (".ptb", ".mrg", ".trees", ".tree")
-    own_files = (".conllu",)
+    extensions = (".ptb", ".mrg", ".trees", ".tree")
+    predict_extensions = (".conllu",)
     columns = ("label", "confidence", "tree")
+    predict_options = {"draw": Option(bool, "Each tree as a drawing.")}
 
     def __init__(
         self, settings: TreeSettings, vocabulary: Vocabulary, classes: Classes, known: list[str], children: int
@@ -133,10 +145,10 @@ class TreeModel(Task):
             return next(self.predictions([Tree.parse(trees) if isinstance(trees, str) else trees]))
         return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in trees))
 
+    @in_eval_mode
     @torch.no_grad()
     def predictions(self, trees: Iterable[Tree], batch: int = 128, path: Path | None = None) -> Iterator[LabelledTree]:
         """As `predict`, for trees that stream past, `batch` at a time."""
-        self.eval()
         waiting = iter(trees)
         most = None if self.settings.composition == "child-sum" else self.children_at_most
         while group := list(islice(waiting, batch)):
@@ -147,14 +159,18 @@ class TreeModel(Task):
             for tree, rows in zip(group, probabilities.split(made.lengths.tolist()), strict=True):
                 yield LabelledTree(tree, self.classes.names, rows)
 
-    def predict_lines(self, lines: Iterable[str], draw: bool = False) -> Iterator[dict[str, Any]]:
+    def predict_lines(self, lines: Iterable[str], *, draw: bool = False) -> Iterator[dict[str, Any]]:
         trees = read_brackets(enumerate(lines, 1), None)
         return (found.as_dict(draw) for found in self.predictions(trees))
 
-    def predict_file(self, path: Path, draw: bool = False) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: Path, *, draw: bool = False) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for a file of brackets or of CoNLL-U."""
         return (found.as_dict(draw) for found in self.predictions(Trees(path), path=path))
 
+    def format(self, found: dict[str, Any], *, draw: bool = False, **options: Any) -> str:
+        return found["drawing"] + "\n" if draw else super().format(found)
+
+    @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy at the roots and at all nodes; precision, recall and F1 of each class of a root."""
         meter, store = self._measure(path)
@@ -215,6 +231,11 @@ class TreeModel(Task):
             facts["dev trees"] = f"{s.dev}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
         facts |= s.set_vectors(network.embedder, vocabulary)
         return network, Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, facts)
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """Trees in brackets, as text or as `Tree`."""
+        return write_lines(data, stem.with_suffix(".txt"), str)
 
     @classmethod
     def check(cls, settings: TreeSettings) -> TreeCheck:

@@ -1,7 +1,7 @@
 """Training: settings, the engine, checkpoints, the run directory and its report."""
 
-from .run import Run, load
+from .run import Run
 from .settings import ColumnName, Settings, key
-from .task import Data, Loss, Meter, Task
+from .task import Data, Loss, Meter, Option, Task
 
-__all__ = ["ColumnName", "Data", "Loss", "Meter", "Run", "Settings", "Task", "key", "load"]
+__all__ = ["ColumnName", "Data", "Loss", "Meter", "Option", "Run", "Settings", "Task", "key"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,12 @@ from typing import Any
 import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from ..errors import RunError, SettingsError
+from ..errors import ArgumentError, RunError, SettingsError
 from ..files import remove_parts, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
 from .checkpoints import Checkpoints, step_of
+from .isolation import own_random_numbers
 from .journal import Journal
 from .keeper import Keeper
 from .module import Diverged, Module
@@ -34,35 +34,54 @@ MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and i
 
 def train(
     task: type[Task],
-    settings: Settings,
-    out: str | Path,
+    settings: Settings | Mapping[str, Any],
+    out: str | Path | Run,
     *,
     force: bool = False,
     resume: bool = False,
     quiet: bool = False,
     report: bool = True,
     command: Sequence[str] = (),
+    places: Mapping[str, str] | None = None,
 ) -> Run:
-    """Train `task` as `settings` say and keep everything in the run directory `out`.
+    """Train `task` with `settings` and write everything into the run directory `out`.
 
-    `resume` goes on where a run in `out` was stopped, at whatever moment; the end is the same as if it had not been.
-    `force` begins anew in its place; `report` writes report.html. Raises `Interrupted` when the run was asked to stop
-    (Ctrl-C), after saving.
+    `resume` continues the run in `out` from its last checkpoint, with the same result as if it had not stopped; then
+    `settings` are those given again, which must be the run's own except for a few. `force` starts over in its place;
+    `report` writes report.html; `command` is the command line, for the report; `places` say where settings were given,
+    for messages. Raises `Interrupted` when the run was asked to stop (Ctrl-C), after saving. Random numbers, threads,
+    signal handlers and log levels of the process are afterwards as before.
     """
-    run, bar = Run(out), Bar(quiet)
-    if not resume:
-        run.check_free(force)
-    with threads(settings.threads):
-        lightning.seed_everything(settings.seed, verbose=False)
+    run, bar = out if isinstance(out, Run) else Run(out), Bar(quiet)
+    check_place(run, resume=resume, force=force)
+    if resume:
+        given = settings.model_dump(exclude_unset=True) if isinstance(settings, Settings) else settings
+        settings = resumed_settings(run, task, given, places)
+    elif not isinstance(settings, Settings):
+        settings = task.Settings.check(settings, places or {})
+    if resume and run.finished(settings.epochs):
+        bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
+        return run
+    with threads(settings.threads), own_random_numbers(settings.seed), warnings.catch_warnings():
         network, data = task.prepare(settings)
         _check_dev(settings, data)
         if not resume:
             run.begin()
         write_text(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
-        result = _fit(run, network, data, bar, command or sys.argv)
+        result = _fit(run, network, data, bar, command)
         if report:
             write_report(run, run.load(), data.facts, result)
     return run
+
+
+def check_place(run: Run, *, resume: bool, force: bool) -> None:
+    """Raise unless a run may begin in this directory or, with `resume`, be continued."""
+    if resume and force:
+        raise ArgumentError("resume and force: a run is continued or started over; choose one of them")
+    if not resume:
+        run.check_free(force)
+    elif not run.exists:
+        raise RunError(f"{run.folder}: no run to go on with; leave --resume away to begin one")
 
 
 def resumed_settings(
@@ -151,7 +170,7 @@ def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) 
         "parameters": network.size,
         "seed": settings.seed,
         "minutes": round(minutes, 2),
-        "command": shlex.join(["carousel", *command[1:]]),
+        "command": shlex.join(command or ["carousel", "train", network.name, "--config", str(run.config)]),
     }
     write_json(run.result_file, result, indent=2)
     return result

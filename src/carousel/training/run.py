@@ -7,6 +7,7 @@ metrics.csv          what was measured, also as tensorboard/
 checkpoints/         to go on from
 result.json          where it ended
 report.html
+data/                what it was trained on, if that was given in memory
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any, TypeVar
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
-from ..errors import RunError, SettingsError
+from ..errors import RunError, SettingsError, did_you_mean
+from ..tasks import find, names
 from .settings import Settings, load_yaml
 from .task import Task
 
@@ -46,10 +48,14 @@ class Run:
         self.checkpoints = self.folder / "checkpoints"
         self.result_file = self.folder / "result.json"
         self.report = self.folder / "report.html"
+        self.data = self.folder / "data"
+        self.has_data = False  # whether the data of a new run is there already
 
     @property
     def exists(self) -> bool:
-        return self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir()))
+        if not self.folder.is_dir():
+            return self.folder.exists()
+        return any(not self.has_data or path != self.data for path in self.folder.iterdir())
 
     def check_free(self, force: bool) -> None:
         """Raise unless a new run may begin here."""
@@ -63,10 +69,14 @@ class Run:
             raise RunError(f"{self.folder}: a run is here already; go on with --resume, or begin anew with --force")
 
     def begin(self) -> None:
-        """Make the directory; a run that is there goes."""
+        """Make the directory in the place of a run, if there is one; data for the run may be in it already."""
         if self.exists:
-            shutil.rmtree(self.folder)
+            self.remove()
         self.folder.mkdir(parents=True, exist_ok=True)
+
+    def remove(self) -> None:
+        """Delete the directory with everything in it."""
+        shutil.rmtree(self.folder)
 
     @property
     def _is_run(self) -> bool:
@@ -86,8 +96,6 @@ class Run:
 
     def settings(self) -> tuple[type[Task], Settings]:
         """The task and the settings in config.yaml."""
-        from ..models import find_task
-
         if not self.folder.is_dir():
             what = "a file, not a run" if self.folder.exists() else "no such run"
             raise RunError(f"{self.folder}: {what}; give a directory that carousel train made")
@@ -98,8 +106,22 @@ class Run:
         found, _ = load_yaml(self.config)
         if "task" not in found:
             raise SettingsError(f"{self.config}: task: missing; give the name of one")
-        task = find_task(str(found["task"]))
+        task = self._task(found["task"])
         return task, task.Settings.read({}, file=self.config)
+
+    def _task(self, name: Any) -> type[Task]:
+        if not isinstance(name, str) or name not in names():
+            if (hint := did_you_mean(str(name), names())) or not isinstance(name, str):
+                raise SettingsError(f"{self.config}: task: there is no {name!r}; {hint}")
+            raise RunError(
+                f"{self.folder}: a run of the task {name!r}, which is not known here; give --task FILE.py:CLASS, "
+                "or import its module first"
+            )
+        return find(name)
+
+    def finished(self, epochs: int) -> bool:
+        """Whether so many epochs have been trained to the end."""
+        return self.result is not None and self.result["epochs"] >= epochs
 
     def load(self) -> Task:
         """The network with the weights of the best epoch, ready for use."""
@@ -121,8 +143,3 @@ class Run:
         """What the weights' file says of itself: the epoch and its dev metric."""
         with safe_open(self.weights, "pt") as file:
             return json.loads((file.metadata() or {}).get("carousel", "{}"))
-
-
-def load(folder: str | Path) -> Any:
-    """The trained model in a run directory: `carousel.load("run").generate("明月")`."""
-    return Run(folder).load()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from torch import Tensor, nn
 
 from ..errors import ArgumentError
+from ..tasks import register
 from ..wording import an
 from .settings import Settings, group_of
 
@@ -56,25 +57,52 @@ class Data:
     notes: list[str] = field(default_factory=list)
 
 
+class Option(NamedTuple):
+    """An option that a command has for the runs of one task: a keyword of `predict_lines`, `predict_file`, `format`,
+    or of `evaluate`; the command line writes it with dashes."""
+
+    kind: type  # bool: a flag
+    help: str
+    metavar: str | None = None
+    minimum: int | None = None
+    reads_file: bool = False  # a flag of `predict`: the file is one for `predict_file`, whatever its name
+
+
 class Task(nn.Module, ABC):
     """A network that the engine can train, keep and load again.
 
-    A subclass says its `name`, its `Settings`, and the `metric` by which the best epoch is chosen.
+    A subclass has a `name`, `Settings`, and the `metric` by which the best epoch is chosen. With its name it registers
+    itself: `carousel train NAME`, `carousel.train(NAME, …)` and `carousel.load` know it then. Everything that commands
+    need to know of a task is declared here.
     """
 
     name: ClassVar[str]
+    help: ClassVar[str] = ""  # of `carousel train NAME`: a line on what is trained, then examples
     Settings: ClassVar[type[Settings]]
     metric: ClassVar[str]
     lower_is_better: ClassVar[bool] = True
     unit: ClassVar[str] = "tokens"  # what Loss.weight counts
-    endings: ClassVar[tuple[str, ...]] = ()  # of the names of files that are for this task
-    own_files: ClassVar[tuple[str, ...]] = ()  # endings of files that `predict_file` reads; others have an item a line
-    files: ClassVar[int] = 1  # how many files a set of data may be made of: 2 for texts and their translations
-    columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `written` puts in a table, if it is one
+    extensions: ClassVar[tuple[str, ...]] = ()  # of files that are data for this task and no other
+    predict_extensions: ClassVar[tuple[str, ...]] = ()  # of files for `predict_file`; others have one item on each line
+    num_files: ClassVar[int] = 1  # the most files of a set of data: 2 for texts and their translations
+    columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
+    commands: ClassVar[tuple[str, ...]] = ()  # what runs can do besides train, eval, predict and check
+    predict_options: ClassVar[Mapping[str, Option]] = {}
+    evaluate_options: ClassVar[Mapping[str, Option]] = {}
 
     settings: Any
     origin: str = ""  # where it was loaded from, and what it reached there
     progress: float = 0.0  # the share of the training that is done; the engine says it before each batch
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in cls.__dict__:  # part of a task, or a variant of one
+            return
+        fields = cls.Settings.model_fields
+        if "task" not in fields or fields["task"].default != cls.name:
+            line = f'task: Literal["{cls.name}"] = key("{cls.name}", "the task", "data")'
+            raise ArgumentError(f"{cls.__qualname__}: its Settings do not name the task; add the line {line}")
+        register(cls)
 
     @classmethod
     @abstractmethod
@@ -110,18 +138,23 @@ class Task(nn.Module, ABC):
     def show(self, page: Any) -> None:
         """Add to the report what this task has to show: samples, pictures."""
 
-    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """What the model says of each line of raw text, in JSON's terms; blank lines have their place too."""
+    def predict_lines(self, lines: Iterable[str], **options: Any) -> Iterator[dict[str, Any]]:
+        """A prediction for each line of raw text, in JSON's terms; blank lines have their place too."""
         raise ArgumentError(f"{an(self.name)} model does not predict; it has other commands (see carousel --help)")
 
-    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: Path, **options: Any) -> Iterator[dict[str, Any]]:
         """The same for a file of the task's own kind."""
         raise ArgumentError(f"{an(self.name)} model reads plain text, an item a line; {path} is not that")
 
-    def written(self, found: dict[str, Any]) -> str:
-        """One item of `predict_lines` as text: the `columns` of it with tabs between, or as the task likes."""
-        told = [found[name] for name in self.columns]
-        return "\t".join("" if part is None else str(part).replace("\t", " ") for part in told)
+    def format(self, found: dict[str, Any], **options: Any) -> str:
+        """One item of `predict_lines` as text: its `columns` with tabs between, or in the task's own form."""
+        parts = [found[name] for name in self.columns]
+        return "\t".join("" if part is None else str(part).replace("\t", " ") for part in parts)
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:
+        """Write data in memory to files: `stem` with an extension. `settings` are those given with it."""
+        raise ArgumentError(f"{cls.name}: data is given in files, not as {type(data).__name__}")
 
     @classmethod
     def check(cls, settings: Any) -> Any:

@@ -1,0 +1,190 @@
+"""The calls `carousel.train`, `load`, `evaluate`, `check`: what commands do, with the same names, defaults and errors.
+
+Data is files, or in memory: lists, tuples, arrays, a DataFrame, a `datasets` object, any iterable, in the natural form
+of the task. Data in memory is written into the run directory, so that the run can be resumed and repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from .errors import ArgumentError, RunError
+from .tasks import find, find_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .models.bilm import BiLanguageModel
+    from .models.classify import Classifier
+    from .models.encode import SentenceEncoder
+    from .models.forecast import Forecaster
+    from .models.language import LanguageModel
+    from .models.tag import Tagger
+    from .models.translate import Translator
+    from .models.tree import TreeModel
+    from .training import Run, Task
+
+    AnyTask = TypeVar("AnyTask", bound=Task)
+
+
+def train(
+    task: str | type[Task],
+    train: Any = None,
+    *,
+    dev: Any = None,
+    out: str | Path,
+    resume: bool = False,
+    force: bool = False,
+    quiet: bool = False,
+    report: bool = True,
+    **settings: Any,
+) -> Any:
+    """Train a model, as `carousel train` does, and return it.
+
+    `task` is a name, a class, or FILE.py:CLASS; `train` and `dev` are files or data in memory; `out` is the run
+    directory, which keeps everything. `settings` are the options of `carousel train TASK --help`. `resume` continues
+    the run in `out`, for which neither data nor settings need be given again; `force` starts over in its place.
+
+    >>> import tempfile, carousel
+    >>> reviews = [("a fine film", "good"), ("dull", "bad")] * 4
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = carousel.train("classify", reviews, out=folder + "/run", hidden=4, epochs=1, quiet=True)
+    >>> model.predict("a fine film").label in ("bad", "good")
+    True
+    """
+    from .training import Run, engine
+
+    kind, run = find(task), Run(out)
+    given = {"train": train, "dev": dev}
+    held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
+    values = {**{name: data for name, data in given.items() if data is not None and name not in held}, **settings}
+    with _written(kind, run, held, values, resume=resume, force=force) as files:
+        engine.train(kind, {**values, **files}, run, resume=resume, force=force, quiet=quiet, report=report)
+    return load(out)
+
+
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["lm"]) -> LanguageModel: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["bilm"]) -> BiLanguageModel: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["classify"]) -> Classifier: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["tag"]) -> Tagger: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["encode"]) -> SentenceEncoder: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["tree"]) -> TreeModel: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["forecast"]) -> Forecaster: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["translate"]) -> Translator: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: type[AnyTask]) -> AnyTask: ...
+@overload
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | None = None) -> Any: ...
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | type[Any] | None = None) -> Any:
+    """The trained model in a run directory: `carousel.load("run").generate("明月")`.
+
+    `tasks` are classes of tasks of your own, so that runs of them are known; a class that has been imported is known
+    anyway. `task`, a name, a class or FILE.py:CLASS, is what the run must be of; then type checkers know the model too.
+    """
+    from .training import Run
+    from .training.isolation import own_random_numbers
+
+    for one in tasks:
+        find(one)
+    wanted = None if task is None else find(task)
+    directory = Run(run)
+    kind = directory.settings()[0]
+    if wanted is not None and kind is not wanted:
+        raise RunError(f"{run}: a run of {kind.name}, not of {wanted.name}")
+    with own_random_numbers():  # a network draws its first weights before it gets those of the run
+        return directory.load()
+
+
+def evaluate(model: str | Path | Task, *data: Any, **options: Any) -> dict[str, Any]:
+    """The measures of a model, or of the one in a run directory, on data: what `carousel eval --json` prints.
+
+    `data` is one file, several where the task has several, or data in memory; `options` are those of `carousel eval`.
+    """
+    network: Any = load(model) if isinstance(model, str | Path) else model
+    if not data:
+        raise ArgumentError("data: missing; give a file, or data in memory")
+    given = data[0] if len(data) == 1 else data
+    with TemporaryDirectory() as folder:
+        if not _are_files(type(network), given):
+            given = network.write_data(given, Path(folder) / "data", network.settings.model_dump())
+        files = [given] if isinstance(given, str | Path) else list(given)
+        if len(files) > network.num_files:
+            raise ArgumentError(f"data: a {network.name} model reads {network.num_files} files; got {len(files)}")
+        return network.evaluate(*files, **options)
+
+
+def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, **settings: Any) -> Any:
+    """What is in data before training on it: counts, lengths, labels, unknown tokens, duplicates; `print` shows it.
+
+    Without `task`, files are recognised by their names. The result has `warnings` and `as_dict()`.
+    """
+    if task is None:
+        files = [data] if isinstance(data, str | Path) else list(data)
+        if not all(isinstance(file, str | Path) for file in files):
+            raise ArgumentError("task: missing; data in memory does not tell which task it is for")
+        kind = find_for(files)
+    else:
+        kind = find(task)
+    with TemporaryDirectory() as folder:
+        values = dict(settings)
+        for name, given in (("train", data), ("dev", dev)):
+            if given is not None and not _are_files(kind, given):
+                given = kind.write_data(given, Path(folder) / name, values)
+            if given is not None:
+                values[name] = given
+        return kind.check(kind.Settings.check(values, {}))
+
+
+def _are_files(task: type[Any], data: Any) -> bool:
+    """Whether `data` names files: a path, or for a task on several files a list of as many paths."""
+    if isinstance(data, str | Path):
+        return True
+    several = isinstance(data, tuple | list) and 0 < len(data) <= task.num_files and task.num_files > 1
+    return several and all(isinstance(file, str | Path) for file in data)
+
+
+@contextmanager
+def _written(
+    task: type[Task], run: Run, held: dict[str, Any], values: dict[str, Any], *, resume: bool, force: bool
+) -> Iterator[dict[str, Any]]:
+    """The files in the run directory that data in memory is written to; if the run does not begin, it is removed."""
+    from .training import engine
+
+    if not held:  # the usual case: files stay where they are
+        yield {}
+        return
+    engine.check_place(run, resume=resume, force=force)
+    if resume:
+        with TemporaryDirectory() as folder:
+            yield {name: _same(task, run, name, data, values, Path(folder)) for name, data in held.items()}
+        return
+    run.begin()
+    run.has_data = True
+    try:
+        yield {name: task.write_data(data, run.data / name, values) for name, data in held.items()}
+    finally:
+        if not run.metrics.exists():
+            run.remove()
+
+
+def _same(task: type[Task], run: Run, name: str, data: Any, values: dict[str, Any], folder: Path) -> Any:
+    """The files of data that is given again when a run is resumed, which must be what it was."""
+    given = task.write_data(data, folder / name, values)
+    made = [given] if isinstance(given, Path) else given
+    own = [run.data / file.relative_to(folder) for file in made]
+    for file, before in zip(made, own, strict=True):
+        if not before.exists() or before.read_bytes() != file.read_bytes():
+            raise RunError(f"{before}: the data given for {name} is not that of the run; leave it away, or restore it")
+    return own[0] if isinstance(given, Path) else tuple(own)

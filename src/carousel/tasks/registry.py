@@ -1,0 +1,107 @@
+"""Which tasks there are. A task is imported when it is first needed, so that one task does not wait for the others.
+
+A task is known by its `name`: one of this package; one that an installed package declares in the entry point group
+`carousel.tasks`; or a class that has been defined in this process, since every subclass of `Task` with a name
+registers itself. `FILE.py:CLASS` names a task in a file of the user's. A run directory never runs code by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArgumentError, did_you_mean
+from ..user_code import is_place, load_place
+
+GROUP = "carousel.tasks"
+_PLACES = {
+    "lm": "carousel.models.language:LanguageModel",
+    "bilm": "carousel.models.bilm:BiLanguageModel",
+    "classify": "carousel.models.classify:Classifier",
+    "tag": "carousel.models.tag:Tagger",
+    "encode": "carousel.models.encode:SentenceEncoder",
+    "tree": "carousel.models.tree:TreeModel",
+    "forecast": "carousel.models.forecast:Forecaster",
+    "translate": "carousel.models.translate:Translator",
+}
+BUILT_IN = {name: EntryPoint(name, place, GROUP) for name, place in _PLACES.items()}  # declared as others' tasks are
+_registered: dict[str, type[Any]] = {}
+
+
+def register(task: type[Any]) -> None:
+    """Let `task` be found by its name; another class of the same name is an error.
+
+    The same class defined again, as in a notebook's cell that is run twice, replaces the former.
+    """
+    place = f"{task.__module__}:{task.__qualname__}"
+    own = _PLACES.get(task.name, place)
+    before = _registered.get(task.name)
+    if own == place and before is not None and _origin(before) != _origin(task):
+        own = f"{before.__module__}:{before.__qualname__}"
+    if own != place:
+        raise ArgumentError(f"{place}: there is a task {task.name!r} already ({own}); give this one another name")
+    _registered[task.name] = task
+
+
+def find(task: str | type[Any]) -> type[Any]:
+    """The class of a task, given by name, as FILE.py:CLASS, or as the class itself."""
+    if isinstance(task, type):
+        return _checked(task)
+    if is_place(task):
+        return _checked(load_place(task, "a task"), task)
+    if task not in _registered:
+        declared = BUILT_IN.get(task) or _installed().get(task)
+        if declared is not None:
+            declared.load()
+    if task not in _registered:
+        hint = did_you_mean(task, names()) or f"tasks are {', '.join(names())}; or give FILE.py:CLASS"
+        raise ArgumentError(f"task: there is no {task!r}; {hint}")
+    return _registered[task]
+
+
+def names() -> list[str]:
+    """The names of all tasks, those of this package first."""
+    return list(dict.fromkeys([*BUILT_IN, *_installed(), *_registered]))
+
+
+def find_for(files: Sequence[str | Path]) -> type[Any]:
+    """The task that files are data for, by their number and the extension of the first."""
+    for name in names():
+        task = find(name)
+        if Path(files[0]).suffix.lower() in task.extensions if len(files) == 1 else task.num_files == len(files):
+            return task
+    raise ArgumentError(f"{files[0]}: its name does not say what it is for; choose --task, one of {', '.join(names())}")
+
+
+def having(command: str) -> Iterable[str]:
+    """The names of the tasks whose runs have this command."""
+    return (name for name in names() if command in find(name).commands)
+
+
+@functools.cache
+def _installed() -> dict[str, EntryPoint]:
+    """Tasks that installed packages declare, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _checked(task: Any, place: str | None = None) -> type[Any]:
+    """`task` if it is a class that is found by its name."""
+    place = place or getattr(task, "__qualname__", repr(task))
+    name = getattr(task, "name", None)
+    if not isinstance(task, type) or not isinstance(name, str) or not hasattr(task, "prepare"):
+        raise ArgumentError(f"{place}: not a task; give a subclass of carousel.training.Task that has a name")
+    if name in BUILT_IN and name not in _registered:
+        BUILT_IN[name].load()
+    if _registered.get(name) is not task:
+        raise ArgumentError(f"{place}: its name {name!r} is that of another class; give it a name of its own")
+    return task
+
+
+def _origin(task: type[Any]) -> tuple[str, str]:
+    """Where a class is defined: the file, or the module if there is none, and the name in it."""
+    file = getattr(sys.modules.get(task.__module__), "__file__", None)
+    return (str(Path(file).resolve()) if file else task.__module__, task.__qualname__)

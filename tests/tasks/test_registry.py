@@ -1,0 +1,94 @@
+"""Which tasks there are, and how they are found."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from carousel.errors import ArgumentError
+from carousel.models.classify import Classifier, ClassifySettings
+from carousel.tasks import find, find_for, names, registry
+from carousel.training import Settings, Task
+
+
+def test_our_tasks_have_the_names_they_are_listed_by():
+    for name in registry.BUILT_IN:
+        task = find(name)
+        assert task.name == name
+        assert task.Settings.model_fields["task"].default == name
+        assert task.help.splitlines()[0].startswith("Train ")
+    assert names()[:8] == list(registry.BUILT_IN)
+
+
+def test_one_task_does_not_import_the_others():
+    code = (
+        "import sys; from carousel.tasks import find; find('tree'); print('carousel.models.translate' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_the_registry_alone_does_not_import_torch():
+    code = "import sys; import carousel.tasks; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ArgumentError, match="there is a task 'classify' already"):
+        type("Other", (Classifier,), {"name": "classify", "__module__": __name__})
+
+
+def test_a_subclass_without_a_name_is_no_task_of_its_own():
+    own = type("Own", (Classifier,), {})
+    with pytest.raises(ArgumentError, match="its name 'classify' is that of another class"):
+        find(own)
+
+
+def test_settings_must_name_the_task():
+    with pytest.raises(ArgumentError, match="Nameless: its Settings do not name the task; add the line task: Literal"):
+        type("Nameless", (Task,), {"name": "nameless", "Settings": Settings})
+    with pytest.raises(ArgumentError, match="do not name the task"):
+        type("Wrong", (Classifier,), {"name": "wrong", "Settings": ClassifySettings})
+
+
+def test_unknown():
+    with pytest.raises(ArgumentError, match=r"there is no 'clasify'; did you mean classify\?"):
+        find("clasify")
+    with pytest.raises(ArgumentError, match="not a task; give a subclass"):
+        find(int)
+    with pytest.raises(FileNotFoundError):
+        find("nothing.py:Sensor")
+
+
+def test_an_installed_package_declares_one(tmp_path, monkeypatch):
+    (tmp_path / "sensors_of_others.py").write_text(
+        "from typing import Literal\nfrom carousel.models.tree import TreeModel, TreeSettings\n"
+        "from carousel.training import key\n\n\n"
+        "class TheirSettings(TreeSettings):\n    task: Literal['theirs'] = key('theirs', 'the task', 'data')\n\n\n"
+        "class Theirs(TreeModel):\n    name = 'theirs'\n    Settings = TheirSettings\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("theirs", "sensors_of_others:Theirs", "carousel.tasks")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "carousel.tasks" else [])
+    registry._installed.cache_clear()
+    try:
+        assert "theirs" in names()
+        assert "sensors_of_others" not in sys.modules
+        assert find("theirs").__module__ == "sensors_of_others"
+    finally:
+        registry._registered.pop("theirs", None)
+        registry._installed.cache_clear()
+        monkeypatch.undo()
+        registry._installed.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "files, name", [(["a.conllu"], "tag"), (["a.csv"], "classify"), (["a.en", "a.de"], "translate"), (["a.txt"], "lm")]
+)
+def test_by_the_files(files, name):
+    assert find_for(files).name == name
+
+
+def test_files_that_tell_nothing():
+    with pytest.raises(ArgumentError, match="its name does not say what it is for; choose --task, one of lm, "):
+        find_for(["a.dat"])

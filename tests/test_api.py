@@ -1,0 +1,243 @@
+"""`carousel.train`, `load`, `evaluate`, `check`: every task from data in memory; the process is as before."""
+
+import logging
+import os
+import random
+import signal
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import carousel
+from carousel.errors import ArgumentError, CarouselError, RunError, SettingsError
+from carousel.files import write_text
+
+SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False}
+TINY = {**SMALL, "hidden": 4, "embedding": 4}
+TEXTS = ["a fine film", "a dull film", "what a fine day", "dull , dull"]
+LABELS = ["good", "bad", "good", "bad"]
+PAIRS = [("a cat", "a dog", 1.0), ("a fine film", "a film", 4.5), ("dull", "day", 2.0)]
+SENTENCES = [[("Ada", "B-PER"), ("sat", "O")], [("Bob", "B-PER"), ("Lee", "I-PER"), ("ran", "O")]]
+TREES = ["(1 (0 a) (1 film))", "(0 (0 dull) (1 day))"]
+SERIES = [[10 + np.sin(t / 2), 5 + np.cos(t / 2)] for t in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    return tmp_path
+
+
+CASES = {
+    "lm": (TEXTS, TINY, "lines"),
+    "bilm": ([text.split() for text in TEXTS], {**TINY, "min_frequency": 1}, "lines"),
+    "classify": (list(zip(TEXTS, LABELS, strict=True)), TINY, "table"),
+    "tag": (SENTENCES, {**TINY, "min_frequency": 1}, "conll"),
+    "encode": (PAIRS, TINY, "table"),
+    "tree": (TREES, TINY, "lines"),
+    "translate": ([(text, text[::-1]) for text in TEXTS], {**TINY, "tokens": "character"}, "two files"),
+    "forecast": (np.array(SERIES), {**SMALL, "hidden": 4, "horizon": 2, "context": 6}, "csv"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_task_from_memory_and_from_the_same_files(name, place):
+    data, settings, _ = CASES[name]
+    dev = None if name == "forecast" else data
+    model = carousel.train(name, data, dev=dev, out="memory", **settings)
+    assert model.name == name
+    assert not model.training
+    files = sorted((place / "memory" / "data").glob("train.*"))
+    again = [files[0]] if len(files) == 1 else files
+    assert type(carousel.load("memory")) is type(model)
+    other = carousel.train(type(model), again if len(again) > 1 else again[0],
+                           dev=None if dev is None else again if len(again) > 1 else again[0], out="files",
+                           **settings)  # fmt: skip
+    ours, theirs = model.state_dict(), other.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    measured = carousel.evaluate(model, data)
+    assert measured == carousel.evaluate("files", *again)
+    told = {key: value for key, value in settings.items() if key not in ("quiet", "report")}
+    assert carousel.check(data, task=name, **told).as_dict()
+
+
+class Frame:
+    """What is used of a DataFrame."""
+
+    def __init__(self, **columns):
+        self.columns = list(columns)
+        self.rows = list(zip(*columns.values(), strict=True))
+
+    def itertuples(self, index, name):
+        assert (index, name) == (False, None)
+        return iter(self.rows)
+
+
+class Classes:
+    """A ClassLabel of the library `datasets`."""
+
+    def int2str(self, value):
+        return ["bad", "good"][value]
+
+
+class Dataset:
+    """What is used of a `datasets.Dataset`."""
+
+    column_names = ["text", "label"]
+    features = {"label": Classes()}
+
+    def __iter__(self):
+        return (
+            {"text": text, "label": int(label == "good")} for text, label in zip(TEXTS, LABELS, strict=True)
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        list(zip(TEXTS, LABELS, strict=True)),
+        ((text, label) for text, label in zip(TEXTS, LABELS, strict=True)),
+        {"text": TEXTS, "label": LABELS},
+        [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)],
+        np.array([TEXTS, LABELS]).T,
+        Frame(text=TEXTS, label=LABELS),
+        Dataset(),
+    ],
+    ids=["tuples", "generator", "columns", "dictionaries", "array", "frame", "datasets"],
+)
+def test_forms_of_data(data, place):
+    model = carousel.train("classify", data, out="run", **TINY)
+    assert model.labels == ["bad", "good"]
+    lines = (place / "run" / "data" / "train.jsonl").read_text().splitlines()
+    assert lines[0] == '{"text": "a fine film", "label": "good"}' and len(lines) == 4
+
+
+def test_resume_needs_neither_data_nor_settings(place):
+    data = CASES["classify"][0]
+    carousel.train("classify", data, out="whole", **{**TINY, "epochs": 3})
+    carousel.train("classify", data, out="run", **{**TINY, "epochs": 2})
+    carousel.train("classify", out="run", resume=True, epochs=3, quiet=True)
+    carousel.train("classify", data, out="run", resume=True, quiet=True)  # the same again: it has finished
+    one, other = (dict(carousel.load(run).state_dict()) for run in ("whole", "run"))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+    with pytest.raises(RunError, match="the data given for train is not that of the run"):
+        carousel.train("classify", data[:3], out="run", resume=True, quiet=True)
+
+
+@pytest.mark.parametrize(
+    "given, kind, said",
+    [
+        ({"resume": True}, RunError, "run: no run to go on with"),
+        ({"resume": True, "force": True}, ArgumentError, "resume and force"),
+        ({"hiden": 4}, SettingsError, "hiden: there is no such key; did you mean hidden?"),
+        ({"hidden": 0}, SettingsError, "hidden: should be greater than or equal to 1, got 0"),
+        ({"train": "nothing.tsv"}, CarouselError, "nothing.tsv: no such file"),
+        ({"train": [("text", "label", "more")]}, ArgumentError, r"item 1 is not of the form \(text, label\)"),
+        ({"train": 7}, ArgumentError, "an iterable of examples, got int"),
+        ({"task": "clasify"}, ArgumentError, "did you mean classify?"),
+        ({"patience": 2}, SettingsError, "patience: 2 goes by the dev set"),
+    ],
+)
+def test_errors_are_those_of_the_command_line(given, kind, said, place):
+    asked = {"task": "classify", "train": CASES["classify"][0], "out": "run", **TINY, **given}
+    with pytest.raises(kind, match=said) as caught:
+        carousel.train(**asked)
+    assert "\n" not in str(caught.value)
+    assert not (place / "run").exists()
+
+
+def test_a_directory_of_others_is_left_alone(place):
+    (place / "run" / "data").mkdir(parents=True)
+    write_text(place / "run" / "data" / "mine.txt", "mine")
+    for force in (False, True):
+        with pytest.raises(RunError, match="run: holds other files"):
+            carousel.train("classify", CASES["classify"][0], out="run", force=force, **TINY)
+    assert (place / "run" / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_settings_of_a_resumed_run_must_be_its_own(place):
+    carousel.train("classify", CASES["classify"][0], out="run", **TINY)
+    with pytest.raises(RunError, match="hidden is 4 there, 5 now"):
+        carousel.train("classify", out="run", resume=True, quiet=True, hidden=5)
+    with pytest.raises(RunError, match="a classify run; resume it with carousel train classify"):
+        carousel.train("lm", out="run", resume=True, quiet=True)
+    with pytest.raises(RunError, match="a run is here already"):
+        carousel.train("classify", CASES["classify"][0], out="run", **TINY)
+
+
+def test_load_says_which_task(place):
+    carousel.train("classify", CASES["classify"][0], out="run", **TINY)
+    assert carousel.load("run", task="classify").labels == ["bad", "good"]
+    with pytest.raises(RunError, match="run: a run of classify, not of lm"):
+        carousel.load("run", task="lm")
+
+
+def process():
+    """What belongs to the program that calls, not to us."""
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": [part.tolist() if hasattr(part, "tolist") else part for part in np.random.get_state()],
+        "random": random.getstate(),
+        "signals": {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)},
+        "threads": torch.get_num_threads(),
+        "argv": list(sys.argv),
+        "environment": dict(os.environ),
+        "levels": {name: logging.getLogger(name).level for name in (None, "lightning.pytorch", "lightning")},
+        "filters": list(warnings.filters),
+        "gradients": torch.is_grad_enabled(),
+        "directory": os.getcwd(),
+    }
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_of_the_process_is_changed(place, fails, monkeypatch):
+    import lightning.pytorch  # noqa: F401, that its import is not counted
+
+    monkeypatch.setattr(sys, "argv", ["host", "--secret"])
+    data = CASES["lm"][0]
+    carousel.load  # noqa: B018
+    before = process()
+    if fails:
+        with pytest.raises(CarouselError):
+            carousel.train(
+                "lm", data, out="run", **{**TINY, "threads": 2, "lr": 1e30, "optimizer": "sgd", "clip": 0, "epochs": 4}
+            )
+        assert process() == before
+        return
+    model = carousel.train("lm", data, dev=data, out="run", **{**TINY, "threads": 2, "report": True})
+    assert process() == before
+    carousel.load("run")
+    carousel.evaluate(model, data)
+    model.generate("a", seed=1)
+    assert process() == before
+    assert "secret" not in (place / "run" / "result.json").read_text()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_model_keeps_its_mode(name, place):
+    data, settings, _ = CASES[name]
+    model = carousel.train(name, data, out="run", **settings)
+    first = {
+        "lm": lambda: model.generate("a", seed=1), "bilm": lambda: model.embed("a film"),
+        "classify": lambda: model.predict("a film"), "tag": lambda: model.predict("Ada ran"),
+        "encode": lambda: (model.predict("a", "b"), model.embed("a"), model.similar("a", ["b"])),
+        "tree": lambda: model.predict("(_ (_ a) (_ film))"), "translate": lambda: model.translate("a film"),
+        "forecast": lambda: model.predict(next((place / "run" / "data").iterdir())),
+    }[name]  # fmt: skip
+    quiet = first(), carousel.evaluate(model, data)
+    model.train()
+    again = first(), carousel.evaluate(model, data)  # as in eval mode: no dropout
+    assert model.training and all(module.training for module in model.modules())
+    assert repr(quiet[0]) == repr(again[0])
+    assert quiet[1] == again[1]
+
+
+def test_the_names_are_discoverable():
+    for name in ("train", "load", "evaluate", "check"):
+        assert name in carousel.__all__ and name in dir(carousel)
+        assert getattr(carousel, name).__doc__
