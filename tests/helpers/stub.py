@@ -52,8 +52,8 @@ class Stub(Task):
         self.weight = nn.Parameter(torch.zeros(3))
 
     @classmethod
-    def prepare(cls, settings):
-        return cls(settings), Data(Numbers(list(cls.targets)), Numbers([0.0]) if cls.metrics else None)
+    def prepare(cls, settings, network=None):
+        return network or cls(settings), Data(Numbers(list(cls.targets)), Numbers([0.0]) if cls.metrics else None)
 
     @classmethod
     def restore(cls, settings, folder):

@@ -20,6 +20,7 @@ from carousel.models.context import ContextEmbedder, ScalarMix
 from carousel.models.encode import EncodeSettings, SentenceEncoder
 from carousel.models.tag import Tagger, TagSettings
 from carousel.training import engine
+from carousel.training.module import Module
 
 NAMES, OTHER = ["Ada", "Alan", "Grace"], ["saw", "the", "moon", "slowly", "near"]
 SMALL = {"embedding": 5, "hidden": 5, "batch_size": 8, "epochs": 2, "lr": 0.02, "min_frequency": 1}
@@ -164,6 +165,34 @@ def test_a_frozen_bilm_has_no_dropout_inside(settings):
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings("tag", embedder_tuned=True, word_dropout=0.2, average=0.9)
     goes_on(Tagger, noisy, index=2)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("tuned", [False, True])
+def test_a_run_is_resumed_without_the_embedders_run(settings, folder, tmp_path, task, tuned, monkeypatch):
+    """The same weights as without a stop, though the embedder's run has gone."""
+    given = settings(task, embedder=tmp_path / "copy", embedder_tuned=tuned, epochs=3, checkpoint_minutes=0)
+
+    def train(name, **how):
+        return engine.train(TASKS[task][0], given, tmp_path / name, quiet=True, report=False, **how)
+
+    class Killed(BaseException):
+        pass
+
+    def dying(self, batch, number, step=Module.training_step):
+        if (self.current_epoch, number) == (1, 1):
+            raise Killed
+        return step(self, batch, number)
+
+    shutil.copytree(folder / "bilm", tmp_path / "copy")
+    whole = train("whole")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Module, "training_step", dying)
+        train("stopped")
+    shutil.rmtree(tmp_path / "copy")
+    resumed = train("stopped", resume=True)
+    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+    assert resumed.metrics.read_text() == whole.metrics.read_text()
 
 
 # ---------------------------------------------------------------- use

@@ -61,9 +61,9 @@ class Sensor(Task):
         self.drop = nn.Dropout(0.1)
 
     @classmethod
-    def prepare(cls, settings):
+    def prepare(cls, settings, network=None):
         dev = None if settings.dev is None else Sequences(settings.dev)
-        return cls(settings), Data(Sequences(settings.train, settings.seed), dev)
+        return network or cls(settings), Data(Sequences(settings.train, settings.seed), dev)
 
     @classmethod
     def restore(cls, settings, folder):

@@ -239,6 +239,30 @@ def test_other_data_is_refused(tmp_path):
     fit(settings, tmp_path / "run", resume=True)
 
 
+def test_another_dev_set_is_refused(tmp_path):
+    settings = language(tmp_path, checkpoint_minutes=0)
+    whole = outcome(fit(settings, tmp_path / "whole"))
+    killed(settings, tmp_path / "run", ("batch", 1, 2))
+    text = settings.dev.read_text("utf-8")
+    settings.dev.write_text(text.replace("a", "b"), "utf-8")
+    with pytest.raises(RunError, match="dev: the data is not what the run began with; restore it"):
+        fit(settings, tmp_path / "run", resume=True)
+    settings.dev.write_text(text, "utf-8")
+    assert outcome(fit(settings, tmp_path / "run", resume=True)) == whole
+
+
+def test_the_vocabulary_is_not_learned_again(tmp_path, monkeypatch):
+    settings = language(tmp_path, checkpoint_minutes=0)
+    whole = outcome(fit(settings, tmp_path / "whole"))
+    killed(settings, tmp_path / "run", ("batch", 1, 2))
+
+    def learn(*args, **options):
+        raise AssertionError("a vocabulary is learned")
+
+    monkeypatch.setattr("carousel.data.Vocabulary.train", learn)
+    assert outcome(fit(settings, tmp_path / "run", resume=True)) == whole
+
+
 # ---------------------------------------------------------------- real processes
 
 

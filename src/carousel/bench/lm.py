@@ -134,7 +134,7 @@ class _Timed(LanguageModel):
     begun: ClassVar[list[float]] = []
 
     @classmethod
-    def prepare(cls, settings: Any) -> Any:
+    def prepare(cls, settings: Any, network: Any = None) -> Any:
         model = cls(settings, make_model(SIZES["poems"]).vocabulary)
         return model, Data(_Repeated(make_batch(SIZES["poems"]), 24), None)
 

@@ -52,7 +52,7 @@ def _items(data: Any) -> Iterable[Any]:
 
 def _spelling(feature: Any) -> Callable[[Any], Any]:
     """How a value of a feature of `datasets` is written: classes by their names, also those in a list."""
-    own = getattr(feature, "feature", None) or (feature[0] if isinstance(feature, list) and feature else None)
+    own: Any = getattr(feature, "feature", None) or (feature[0] if isinstance(feature, list) and feature else None)
     if hasattr(feature, "int2str"):
         return lambda value: feature.int2str(int(value)) if isinstance(value, int) else value
     if hasattr(own, "int2str"):

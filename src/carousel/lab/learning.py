@@ -63,8 +63,8 @@ class Corpus:
 
         class Model(LanguageModel):
             @classmethod
-            def prepare(cls, settings: LanguageSettings) -> tuple[Self, Data]:
-                model, data = super().prepare(settings)
+            def prepare(cls, settings: LanguageSettings, network: Self | None = None) -> tuple[Self, Data]:
+                model, data = super().prepare(settings, network)
                 with torch.no_grad():
                     start(model)
                 made.append(model)

@@ -248,10 +248,10 @@ class BiLanguageModel(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: BilmSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: BilmSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         source, dev_source = s.source(s.train), None if s.dev is None else s.source(s.dev)  # a missing file first
-        book = s.wordbook(source)
+        book = s.wordbook(source) if network is None else network.wordbook
         store = s.store(source, book, s.max_length)
         facts = {
             "training text": f"{s.train}: {len(store):,} sentences, {store.tokens:,} words",
@@ -263,8 +263,9 @@ class BiLanguageModel(Task):
             dev = s.reading_batches(held_out)
             rate = held_out.unknown / held_out.tokens
             facts["dev text"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
-        network = cls(settings, book)
-        facts |= s.set_vectors(network.embedder, book.words)
+        if network is None:
+            network = cls(settings, book)
+            facts |= s.set_vectors(network.embedder, book.words)
         cut = store.facts["cut"]
         many = counted(cut, "sentence is", "sentences are")
         notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []

@@ -20,7 +20,7 @@ from ..data.memory import write_table
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
-from ..errors import SettingsError
+from ..errors import RunError, SettingsError
 from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
@@ -216,16 +216,20 @@ class Classifier(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: ClassifySettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: ClassifySettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         tables, dev_table = s.training_tables, None if s.dev is None else s.table(s.dev)  # a missing file is said first
         count = count_labels(tables[0])
         labels = sorted(count)
         weights = s.weights(count)
-        texts = (s.read_text(row.text) for table in tables for row in table)
-        vocabulary = s.make_vocabulary(texts, s.tokens)
-        context = ContextEmbedder.find(s)
-        network = cls(settings, vocabulary, labels, weights, context)
+        learned = network is None
+        if network is None:
+            texts = (s.read_text(row.text) for table in tables for row in table)
+            vocabulary = s.make_vocabulary(texts, s.tokens)
+            network = cls(settings, vocabulary, labels, weights, ContextEmbedder.find(s))
+        elif labels != network.labels:
+            raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
+        network.weights, vocabulary, context = weights, network.vocabulary, network.context
         store = s.store(tables, network.reading, labels)
         facts = {
             "training texts": _describe(s.train, store),
@@ -241,7 +245,8 @@ class Classifier(Task):
             facts["dev texts"] = (
                 f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
             )
-        facts |= s.set_vectors(network.embedder, vocabulary)
+        if learned:
+            facts |= s.set_vectors(network.embedder, vocabulary)
         return network, Data(s.training_batches(store), dev, facts, s.cut_notes(store))
 
     @classmethod

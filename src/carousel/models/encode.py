@@ -253,13 +253,16 @@ class SentenceEncoder(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: EncodeSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: EncodeSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         table, dev_table = s.table(s.train), None if s.dev is None else s.table(s.dev)  # a missing file is said first
-        judgement = Judgement.of(table, s.target)
-        texts = (s.read_text(text) for row in table for text in (row.first, row.second))
-        vocabulary = s.make_vocabulary(texts, s.tokens)
-        network = cls(settings, vocabulary, judgement, ContextEmbedder.find(s))
+        learned = network is None
+        if network is None:
+            judgement = Judgement.of(table, s.target)
+            texts = (s.read_text(text) for row in table for text in (row.first, row.second))
+            vocabulary = s.make_vocabulary(texts, s.tokens)
+            network = cls(settings, vocabulary, judgement, ContextEmbedder.find(s))
+        vocabulary, judgement = network.vocabulary, network.judgement
         store = s.keep(table, network.reading, judgement)
         said = (
             f"scores from {judgement.least:g} to {judgement.most:g}"
@@ -279,7 +282,8 @@ class SentenceEncoder(Task):
             dev = JudgedBatches(held_out, tokens=16_384, sequences=256, shuffle=False)
             rate = held_out.unknown / held_out.tokens
             facts["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
-        facts |= s.set_vectors(network.embedder, vocabulary)
+        if learned:
+            facts |= s.set_vectors(network.embedder, vocabulary)
         train = JudgedBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
         return network, Data(train, dev, facts, s.cut_notes(store))
 

@@ -304,11 +304,11 @@ class Forecaster(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: ForecastSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: ForecastSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         series, rows = _whole(s)
-        frame = Frame.of(s, series, rows)
-        network = cls(settings, frame)
+        network = network or cls(settings, Frame.of(s, series, rows))
+        frame = network.frame
         cut = frame.rows(series, s.missing, stepwise=not network.direct)
         reach = network.reach
         train = WindowBatches(cut, np.arange(reach, rows - s.horizon + 1), reach, s.horizon, windows=s.batch_size,

@@ -228,12 +228,12 @@ class LanguageModel(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: LanguageSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: LanguageSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         s.source(s.train)  # before the vocabulary: a missing file is said first
         if s.dev is not None:
             s.source(s.dev)
-        vocabulary = s.make_vocabulary()
+        vocabulary = s.make_vocabulary() if network is None else network.vocabulary
         store = s.store(s.train, vocabulary)
         train = s.training_batches(store)
         facts = {
@@ -246,7 +246,7 @@ class LanguageModel(Task):
             dev = s.reading_batches(held_out)
             rate = held_out.unknown / len(held_out.tokens)
             facts["dev text"] = f"{s.dev}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
-        return cls(settings, vocabulary), Data(train, dev, facts)
+        return network or cls(settings, vocabulary), Data(train, dev, facts)
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:

@@ -290,13 +290,17 @@ class Tagger(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: TagSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: TagSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         source, dev_source = s.source(s.train), None if s.dev is None else s.source(s.dev)  # a missing file first
-        context = ContextEmbedder.find(s)
-        lexicon, counts = cls._lexicon(s, source)
-        if context is not None:
-            lexicon.context = context.wordbook
+        learned = network is None
+        if network is None:
+            context = ContextEmbedder.find(s)
+            lexicon, counts = cls._lexicon(s, source)
+            if context is not None:
+                lexicon.context = context.wordbook
+        else:
+            context, lexicon, counts = network.context, network.lexicon, TagCounts(source, s.scheme)
         store = s.store(source, lexicon, s.max_length)
         facts = {
             "training sentences": f"{s.train}: {counts.sentences:,} sentences, {store.tokens:,} words",
@@ -313,8 +317,9 @@ class Tagger(Task):
             unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
             facts["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
             notes += complaints(dev_source.path, held_out.facts, lexicon.written)
-        network = cls(settings, lexicon, context)
-        facts |= s.set_vectors(network.embedder, lexicon.words)
+        network = network or cls(settings, lexicon, context)
+        if learned:
+            facts |= s.set_vectors(network.embedder, lexicon.words)
         return network, Data(s.training_batches(store), dev, facts, notes)
 
     @classmethod

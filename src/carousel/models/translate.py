@@ -392,11 +392,14 @@ class Translator(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: TranslateSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: TranslateSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         pairs, dev_pairs = s.pairs(s.train), None if s.dev is None else s.pairs(s.dev)  # a missing file is said first
         held_out = [] if dev_pairs is None else list(dev_pairs)
-        source, target = s.make_vocabularies(pairs)
+        if network is None:
+            source, target = s.make_vocabularies(pairs)
+        else:
+            source, target = network.source_vocabulary, network.target_vocabulary
         store = s.store(pairs, source, target, s.max_length)
         train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
         facts = {
@@ -416,7 +419,7 @@ class Translator(Task):
                 f"{pairs.paths[0]}:{line}: {max(counts):,} tokens are more than max_length; such pairs are left out "
                 f"of training ({long:,} of {long + len(store):,})"
             )
-        return cls(settings, source, target), Data(train, dev, facts, notes)
+        return network or cls(settings, source, target), Data(train, dev, facts, notes)
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:

@@ -205,13 +205,18 @@ class TreeModel(Task):
     # ---------------------------------------------------------------- data
 
     @classmethod
-    def prepare(cls, settings: TreeSettings) -> tuple[Self, Data]:
+    def prepare(cls, settings: TreeSettings, network: Self | None = None) -> tuple[Self, Data]:
         s = settings
         source, dev_source = Trees(s.train), None if s.dev is None else Trees(s.dev)  # a missing file is said first
-        counts, classes, vocabulary = _learn(s, source)
-        children = s.children or max(1, counts.most_children)
-        known = sorted(counts.labels)
-        network = cls(settings, vocabulary, classes, known, children)
+        learned = network is None
+        if network is None:
+            counts, classes, vocabulary = _learn(s, source)
+            children = s.children or max(1, counts.most_children)
+            known = sorted(counts.labels)
+            network = cls(settings, vocabulary, classes, known, children)
+        else:
+            counts, classes, vocabulary = TreeCounts(source), network.classes, network.vocabulary
+            children, known = network.children_at_most, network.known
         store = _store(s, source, vocabulary, classes, known, children)
         total = sum(counts.words.values())
         facts = {
@@ -229,7 +234,8 @@ class TreeModel(Task):
             held_out = _store(s, dev_source, vocabulary, classes, known, children)
             dev = TreeBatches(held_out, trees=128, shuffle=False)
             facts["dev trees"] = f"{s.dev}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
-        facts |= s.set_vectors(network.embedder, vocabulary)
+        if learned:
+            facts |= s.set_vectors(network.embedder, vocabulary)
         return network, Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, facts)
 
     @classmethod

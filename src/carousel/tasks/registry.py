@@ -96,7 +96,7 @@ def _checked(task: Any, place: str | None = None) -> type[Any]:
         raise ArgumentError(f"{place}: not a task; give a subclass of carousel.training.Task that has a name")
     if name in BUILT_IN and name not in _registered:
         BUILT_IN[name].load()
-    if _registered.get(name) is not task:
+    if _registered.get(name) != task:
         raise ArgumentError(f"{place}: its name {name!r} is that of another class; give it a name of its own")
     return task
 

@@ -63,12 +63,14 @@ def train(
         bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
         return run
     with threads(settings.threads), own_random_numbers(settings.seed), warnings.catch_warnings():
-        network, data = task.prepare(settings)
+        start = Checkpoints(run.checkpoints).latest(lambda line: bar.say(line, "yellow")) if resume else None
+        known = None if start is None else task.restore(settings, run.folder)
+        network, data = task.prepare(settings, known)
         _check_dev(settings, data)
         if not resume:
             run.begin()
         write_text(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
-        result = _fit(run, network, data, bar, command)
+        result = _fit(run, network, data, bar, command, start)
         if report:
             write_report(run, run.load(), data.facts, result)
     return run
@@ -113,12 +115,11 @@ def _check_dev(settings: Settings, data: Data) -> None:
             raise SettingsError(f"{name}: {getattr(settings, name)} goes by the dev set, and there is none; give dev")
 
 
-def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str]) -> dict[str, Any]:
+def _fit(run: Run, network: Task, data: Data, bar: Bar, command: Sequence[str], start: Path | None) -> dict[str, Any]:
     settings = network.settings
     checkpoints = Checkpoints(run.checkpoints)
     remove_parts(run.folder)
-    start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
-    module = Module(network, data.train)
+    module = Module(network, data.train, data.dev)
     metrics = [f"dev_{name}" for name in network.meter().result()] if data.dev is not None else []
     journal = Journal(run.metrics, ["lr", "loss", "gradient", *metrics])
     keeper = Keeper(run.folder, journal, bar)

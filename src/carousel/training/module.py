@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
 
-from ..errors import CarouselError
+from ..errors import CarouselError, RunError
 from .optimizers import clip_norm, make_optimizer, make_schedule
 from .task import Batches, Task
 
@@ -34,10 +36,11 @@ class Module(LightningModule):
     the task carries from batch to batch, the sums for the next line of the log, and the averaged weights.
     """
 
-    def __init__(self, task: Task, batches: Batches) -> None:
+    def __init__(self, task: Task, batches: Batches, dev: Batches | None = None) -> None:
         super().__init__()
         self.task = task
         self.batches = batches  # of the training data
+        self.dev_mark = None if dev is None else _mark(dev)
         self.settings = task.settings
         self.last = Seen(0.0, 0)
         self.steps = 0  # that the whole training has
@@ -143,11 +146,14 @@ class Module(LightningModule):
             "gradient": self.gradient,
             "average": self.average,
             "found": self.found,
+            "dev": self.dev_mark,
             "plateau": self.schedule.state_dict() if self.settings.schedule == "plateau" else None,
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = checkpoint["module"]
+        if own.get("dev", self.dev_mark) != self.dev_mark:
+            raise RunError("dev: the data is not what the run began with; restore it, or start over with --force")
         self._random = own["random"]
         self.task.carried = own["carried"]
         self.sums, self.gradient = list(own["sums"]), own["gradient"]
@@ -165,3 +171,9 @@ class Module(LightningModule):
         self.batches.load_state_dict(self._place)  # nothing has been read yet
         if self._plateau is not None:
             self.schedule.load_state_dict(self._plateau)
+
+
+def _mark(batches: Batches) -> str:
+    """What tells data apart: a digest of the state of batches of which none has been read."""
+    state = json.dumps(batches.state_dict(), sort_keys=True, default=str)
+    return hashlib.sha256(state.encode()).hexdigest()

@@ -106,8 +106,12 @@ class Task(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def prepare(cls, settings: Any) -> tuple[Self, Data]:
-        """Read the data that `settings` names and make a fresh network for it; parameters from torch's generator."""
+    def prepare(cls, settings: Any, network: Self | None = None) -> tuple[Self, Data]:
+        """Read the data that `settings` name and make a new network for it; parameters from torch's generator.
+
+        `network` is that of a run that is resumed, as `restore` gives it: it is used, with its vocabularies and labels
+        for the data, and nothing is learned again from the training file.
+        """
 
     @classmethod
     @abstractmethod
@@ -138,11 +142,11 @@ class Task(nn.Module, ABC):
     def show(self, page: Any) -> None:
         """Add to the report what this task has to show: samples, pictures."""
 
-    def predict_lines(self, lines: Iterable[str], **options: Any) -> Iterator[dict[str, Any]]:
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """A prediction for each line of raw text, in JSON's terms; blank lines have their place too."""
         raise ArgumentError(f"{an(self.name)} model does not predict; it has other commands (see carousel --help)")
 
-    def predict_file(self, path: Path, **options: Any) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         """The same for a file of the task's own kind."""
         raise ArgumentError(f"{an(self.name)} model reads plain text, an item a line; {path} is not that")
 
