@@ -66,6 +66,29 @@ def test_every_task_from_memory_and_from_the_same_files(name, place):
     assert carousel.check(data, task=name, **told).as_dict()
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_parts_measured_apart_and_merged_are_the_whole(name, place):
+    data, settings, _ = CASES[name]
+    model = carousel.train(name, data, dev=None if name == "forecast" else data, out="run", **settings)
+    if name == "forecast":
+        halves = [[batch] for batch in model.prepare(model.settings, model)[1].train][:2]
+    else:
+        halves = []
+        for number, part in enumerate((data[:1], data[1:])):
+            files = model.write_data(part, place / f"part{number}", {})
+            halves.append(list(model.prepare(model.settings.model_copy(update={"dev": files}), model)[1].dev))
+    model.eval()
+    whole, *parts = (model.meter() for _ in range(3))
+    for part, batches in zip(parts, halves, strict=True):
+        for batch in batches:
+            part.add(batch)
+            whole.add(batch)
+    assert parts[0].result() != whole.result() != parts[1].result()
+    parts[0].merge(parts[1])
+    assert parts[0].result() == pytest.approx(whole.result(), nan_ok=True)
+    assert model.metric in whole.result()
+
+
 class Frame:
     """What is used of a DataFrame."""
 

@@ -80,6 +80,9 @@ class Luck:
         self.seen = float(self.task.weight[0].detach())
         self.task.epochs = getattr(self.task, "epochs", 0) + 1
 
+    def merge(self, other):
+        self.seen = other.seen
+
     def result(self):
         epochs = getattr(self.task, "epochs", 0)
         return {"luck": self.task.metrics[epochs - 1] if epochs else 0.0, "weight": self.seen}

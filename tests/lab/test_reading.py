@@ -77,6 +77,37 @@ def test_a_tagger_s_words_come_with_their_letters(tagger):
     torch.testing.assert_close(found.x[:, 0], seen[0][:, 0])
 
 
+def test_layer_input_is_what_the_layers_are_called_with(tmp_path, monkeypatch):
+    """For every task with recurrent layers, against what a hook sees while the model is evaluated."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    texts = ["a fine film", "dull", "what a day", "a b c d e f"]
+    small = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "embedding": 4}
+    tagged = [[(word, "ND"[len(word) > 2]) for word in text.split()] for text in texts]
+    both = [(text, text[::-1]) for text in texts]
+    series = {**small, "horizon": 2, "context": 6, "holdout": 0.4}
+    cases = {
+        "lm": (texts, small), "bilm": (texts, {**small, "min_frequency": 1}),
+        "classify": ([(text, str(len(text) % 2)) for text in texts], small),
+        "encode": ([(*pair, float(k)) for k, pair in enumerate(both)], small),
+        "tag": (tagged, {**small, "min_frequency": 1}),
+        "translate": (both, {**small, "tokens": "character"}),
+        "forecast": ([math.sin(t / 2) for t in range(60)], {k: v for k, v in series.items() if k != "embedding"}),
+    }  # fmt: skip
+    for name, (data, settings) in cases.items():
+        model = carousel.train(name, data, out=tmp_path / name, **settings)
+        files = sorted((tmp_path / name / "data").glob("train.*"))
+        found = read(model, files)
+        seen = []
+        hook = found.layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))  # noqa: B023
+        for batch in model.batches(*files):
+            model.meter().add(batch)
+        hook.remove()
+        assert model.get_submodule(found.name) is found.layer
+        torch.testing.assert_close(seen[0][:, : found.x.shape[1]], found.x, msg=name)
+        assert found.x.shape[:2] == (int(found.lengths.max()), len(found.lengths)), name
+        assert not found.tokens or [len(row) for row in found.tokens] == found.lengths.tolist(), name
+
+
 def test_what_cannot_be_read_is_said(lm, tmp_path):
     model = lm(dev=None)
     with pytest.raises(ValueError, match=r"gone.txt: no such file, .*; give it with --data"):

@@ -109,5 +109,9 @@ class Error:
         self.total += float((self.model(batch[:-1]) - batch[1:]).square().sum())
         self.count += len(batch) - 1
 
+    def merge(self, other):
+        self.total += other.total
+        self.count += other.count
+
     def result(self):
         return {"error": self.total / max(1, self.count)}

@@ -336,3 +336,9 @@ class Vocabulary:
 
 def _restore(text: str) -> Vocabulary:
     return Vocabulary(Tokenizer.from_str(text))
+
+
+def texts_of(vocabulary: Vocabulary, ids: Any, lengths: Any) -> tuple[tuple[str, ...], ...]:
+    """The tokens of each sequence, by their ids (T, B) and lengths (B,)."""
+    columns = zip(ids.T.tolist(), lengths.tolist(), strict=True)
+    return tuple(tuple(vocabulary.token(k) for k in column[:length]) for column, length in columns)

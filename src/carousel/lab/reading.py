@@ -1,7 +1,6 @@
 """The recurrent layers of a model of one's own, and what they read: one way for every lab that takes `--run`.
 
-The model is let loose on a file, as `carousel eval` would, and stopped when its layers are first called: by then the
-file is read, cut into tokens and turned into vectors, whatever the task.
+A task gives the batches of a file and what its layers read of a batch: `Task.batches`, `Task.layer_input`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +46,6 @@ class Reading:
         return alone.double(), self.x[: int(self.lengths[longest]), longest : longest + 1].double()
 
 
-class _Enough(Exception):
-    """The layers have been called."""
-
-
 def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None) -> Reading:
     """What the layers of `model` read of the file `data`: of the longest sequences in it.
 
@@ -59,9 +53,10 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     that is no task of this package reads random numbers.
     """
     from ..training import Task
+    from ..training.modes import evaluating
 
-    name, layer = _layers(model)
     if not isinstance(model, Task):
+        name, layer = _layers(model)
         if data is not None:
             raise ArgumentError(f"data: only a model of a run can read a file; this is {an(type(model).__name__)}")
         x = torch.randn(STEPS, 1, layer.input_size)
@@ -71,32 +66,17 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     missing = [file for file in files if not Path(file).is_file()]
     if missing:
         raise DataError(missing[0], None, "no such file, and the model must read something", "give it with --data")
-    seen: list[tuple[Tensor, Any]] = []
-    ids: list[Tensor] = []
-
-    def called(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        seen.append((args[0], options.get("lengths")))
-        raise _Enough
-
-    hooks = [layer.register_forward_pre_hook(called, with_kwargs=True)]
-    hooks += [m.register_forward_pre_hook(lambda _, args: ids.append(args[0])) for m in _embedders(model)]
-    try:
-        with torch.no_grad():
-            model.eval().evaluate(*files)  # type: ignore[operator]
-    except _Enough:
-        pass
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not seen:
-        raise DataError(files[0], None, "the model's layers were not called", "give a file with text in it")
-    x, lengths = seen[0]
-    x = x[:, :TEXTS].detach()
-    count = torch.full((x.shape[1],), len(x)) if lengths is None else torch.as_tensor(lengths)[:TEXTS].cpu()
-    tokens = next((found[:, :TEXTS] for found in reversed(ids) if found.shape == seen[0][0].shape[:2]), None)
+    with torch.no_grad(), evaluating(model):
+        batch = next(iter(model.batches(*files)), None)
+        if batch is None:
+            raise ArgumentError(f"{files[0]}: there is nothing to read in it; give a file with text")
+        found = model.layer_input(batch)
+    assert isinstance(found.layer, Recurrent)
+    lengths = found.lengths[:TEXTS].cpu()
     named = " and ".join(str(file) for file in files)
-    which = f"the {len(count)} longest sequences" if len(count) > 1 else "the longest sequence"
-    return Reading(name, layer, x, count, f"{which} of {named}", _words(model, tokens, count))
+    which = f"the {len(lengths)} longest sequences" if len(lengths) > 1 else "the longest sequence"
+    x, tokens = found.x[:, :TEXTS].detach(), found.tokens[:TEXTS]
+    return Reading(found.name, found.layer, x, lengths, f"{which} of {named}", tokens)
 
 
 def _layers(model: nn.Module) -> tuple[str, Recurrent]:
@@ -106,20 +86,3 @@ def _layers(model: nn.Module) -> tuple[str, Recurrent]:
         raise ArgumentError("the model has no recurrent layer")
     name = next((name for name in ("layers", "encoder") if name in found), next(iter(found)))
     return name, found[name]
-
-
-def _embedders(model: nn.Module) -> list[nn.Module]:
-    from ..models.embedder import Embedder
-
-    return [module for module in model.modules() if isinstance(module, Embedder)]
-
-
-def _words(model: Any, ids: Tensor | None, lengths: Tensor) -> tuple[tuple[str, ...], ...]:
-    """Tokens by their ids (T, B)."""
-    lexicon = getattr(model, "lexicon", None)
-    known = getattr(model, "vocabulary", None) or getattr(model, "source_vocabulary", None)
-    vocabulary = known if lexicon is None else lexicon.words
-    if ids is None or vocabulary is None:
-        return ()
-    columns = zip(ids.T.tolist(), lengths.tolist(), strict=True)
-    return tuple(tuple(vocabulary.token(int(k)) for k in column[:length]) for column, length in columns)

@@ -28,6 +28,10 @@ class Confusion:
         size = len(self.labels)
         self.counts += torch.bincount(gold * size + predicted, minlength=size * size).view(size, size)
 
+    def merge(self, other: Confusion) -> None:
+        """Add what another, of the same classes, has counted."""
+        self.counts += other.counts
+
     def merged(self, names: Sequence[str]) -> Confusion:
         """The same with class k called `names[k]`; those of one name are one class.
 

@@ -33,6 +33,11 @@ class SpanScore:
         for count, found in ((self.there, there), (self.said, said), (self.right, there & said)):
             count.update(span.type for span in found)
 
+    def merge(self, other: SpanScore) -> None:
+        """Add what another has counted."""
+        for own, more in ((self.there, other.there), (self.said, other.said), (self.right, other.right)):
+            own.update(more)
+
     def types(self) -> dict[str, dict[str, float]]:
         """Precision, recall and F1 for each type, and how many spans of it there are."""
         return {type: self._of([type]) for type in sorted(self.there.keys() | self.said.keys())}

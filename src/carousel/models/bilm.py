@@ -16,13 +16,14 @@ from torch import Tensor, nn
 
 from .. import cells
 from ..data import END, PAD, START, TextCheck, Vocabulary, check_text
-from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
+from ..data.examples import ExampleBatch, ExampleBatches, ExampleStore, collate, keep_examples
 from ..data.memory import write_lines
 from ..data.sentences import ReadSentences, Sentences
+from ..data.vocabulary import texts_of
 from ..data.wordbook import Wordbook
 from ..masks import length_mask
 from ..ops.cross_entropy import linear_cross_entropy
-from ..training import Data, Loss, Task, key
+from ..training import Data, LayerInput, Loss, Task, key
 from ..training.modes import in_eval_mode
 from ..wording import counted
 from .characters import CharacterName, CharacterSettings
@@ -145,7 +146,8 @@ class BiLanguageModel(Task):
         """(V, E)."""
         return self.embedder.embedder.weight if self.settings.tied else self.output
 
-    def read(self, batch: ExampleBatch) -> Read:
+    def words(self, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
+        """The words between their marks, (T + 2, B), and a vector for each, (T + 2, B, E)."""
         marked = mark(batch.tokens, batch.lengths)
         x = self.embedder(marked)
         if self.shapes is not None and self.spelled is not None and len(batch.tokens):
@@ -153,6 +155,20 @@ class BiLanguageModel(Task):
             mask = torch.zeros_like(marked, dtype=torch.bool)
             mask[1:-1] = batch.mask
             x = x + self.spelled(self.shapes(batch.characters, batch.spelling, mask))
+        return marked, x
+
+    def batches(self, path: str | Path) -> ExampleBatches:
+        return self.settings.reading_batches(self.settings.store(self.settings.source(path), self.wordbook))
+
+    def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        """Of the lowest layer from left to right."""
+        marked, x = self.words(batch)
+        steps = batch.lengths + 1
+        tokens = texts_of(self.wordbook.words, marked[:-1], steps)
+        return LayerInput("forward_layers.layers.0", self.forward_layers.layers[0], self.drop(x)[:-1], steps, tokens)
+
+    def read(self, batch: ExampleBatch) -> Read:
+        marked, x = self.words(batch)
         dropped = self.drop(x)
         steps = batch.lengths + 1  # either of the marks is read, the other only predicted
         ahead = self.forward_layers(dropped[:-1], steps)
@@ -231,10 +247,10 @@ class BiLanguageModel(Task):
     @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
         """The perplexity of both directions together and of each; how much was read, and how much of it unknown."""
-        store = self.settings.store(self.settings.source(path), self.wordbook)
-        meter = self.meter()
-        for batch in self.settings.reading_batches(store):
+        batches, meter = self.batches(path), self.meter()
+        for batch in batches:
             meter.add(batch)
+        store = batches.store
         return {**meter.result(), "sentences": len(store), "words": store.tokens, "unknown": store.unknown}
 
     def show(self, page: Any) -> None:
@@ -305,6 +321,10 @@ class BothPerplexities:
         found = self.model.losses(batch).sum((1, 2), dtype=torch.float64)
         self.totals = [total + more for total, more in zip(self.totals, found.tolist(), strict=True)]
         self.count += int(batch.lengths.sum()) + len(batch.lengths)
+
+    def merge(self, other: BothPerplexities) -> None:
+        self.totals = [own + more for own, more in zip(self.totals, other.totals, strict=True)]
+        self.count += other.count
 
     def result(self) -> dict[str, float]:
         forward, backward = (total / max(1, self.count) for total in self.totals)

@@ -14,17 +14,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data import Vocabulary
-from ..data.examples import ExampleBatch, ExampleStore, collate, keep_examples
+from ..data.examples import ExampleBatch, ExampleBatches, ExampleStore, collate, keep_examples
 from ..data.labelled import LabelledTexts, count_labels
 from ..data.memory import write_table
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import Table
+from ..data.vocabulary import texts_of
 from ..errors import RunError, SettingsError
 from ..files import write_json
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
-from ..training import ColumnName, Data, Loss, Task, key
+from ..training import ColumnName, Data, LayerInput, Loss, Task, key
 from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from ..wording import counted
@@ -197,12 +198,21 @@ class Classifier(Task):
             "confusion": meter.confusion.table(),
         }
 
-    def _measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
+    def batches(self, path: str | Path) -> ExampleBatches:
         store = self.settings.store([self.settings.table(path)], self.reading, self.labels)
-        meter = self.meter()
-        for batch in self.settings.reading_batches(store):
+        return self.settings.reading_batches(store)
+
+    def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        x = read_words(self.embedder, self.context, batch)
+        return LayerInput(
+            "layers", self.layers, x, batch.lengths, texts_of(self.vocabulary, batch.tokens, batch.lengths)
+        )
+
+    def _measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
+        batches, meter = self.batches(path), self.meter()
+        for batch in batches:
             meter.add(batch)
-        return meter, store
+        return meter, batches.store
 
     def show(self, page: Any) -> None:
         if self.context is not None:
@@ -330,6 +340,10 @@ class Accuracy:
         assert batch.labels is not None
         self.total += float(F.cross_entropy(scores, batch.labels, reduction="sum"))
         self.confusion.add(batch.labels, scores.argmax(1))
+
+    def merge(self, other: Accuracy) -> None:
+        self.confusion.merge(other.confusion)
+        self.total += other.total
 
     def result(self) -> dict[str, float]:
         found = self.confusion

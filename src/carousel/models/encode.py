@@ -20,12 +20,13 @@ from ..data.memory import write_table
 from ..data.reading import Reading
 from ..data.table_check import TableCheck, check_tables
 from ..data.tables import PairTable
+from ..data.vocabulary import texts_of
 from ..errors import DataError
 from ..files import write_json
 from ..metrics import Confusion, pearson, spearman
 from ..metrics.picture import show_confusion
 from ..report import figure
-from ..training import ColumnName, Data, Loss, Task, key
+from ..training import ColumnName, Data, LayerInput, Loss, Task, key
 from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from .context import ContextEmbedder, read_words
@@ -228,12 +229,22 @@ class SentenceEncoder(Task):
             found |= {"classes": meter.confusion.classes(), "confusion": meter.confusion.table()}
         return found
 
-    def _measure(self, path: str | Path) -> tuple[Judged, ExampleStore]:
+    def batches(self, path: str | Path) -> JudgedBatches:
         store = self.settings.keep(self.settings.table(path), self.reading, self.judgement)
-        meter = self.meter()
-        for batch in JudgedBatches(store, tokens=16_384, sequences=256, shuffle=False):
+        return JudgedBatches(store, tokens=16_384, sequences=256, shuffle=False)
+
+    def layer_input(self, batch: JudgedBatch) -> LayerInput:
+        """Of the first texts of the pairs."""
+        first = batch.first
+        tokens = texts_of(self.vocabulary, first.tokens, first.lengths)
+        x = read_words(self.embedder, self.context, first)
+        return LayerInput("layers", self.layers, x, first.lengths, tokens)
+
+    def _measure(self, path: str | Path) -> tuple[Judged, ExampleStore]:
+        batches, meter = self.batches(path), self.meter()
+        for batch in batches:
             meter.add(batch)
-        return meter, store
+        return meter, batches.store
 
     def show(self, page: Any) -> None:
         if self.context is not None:
@@ -355,6 +366,13 @@ class Judged:
         else:
             self.confusion.add(batch.labels.long(), scores.argmax(1))
             self.total += float(F.cross_entropy(scores, batch.labels.long(), reduction="sum"))
+
+    def merge(self, other: Judged) -> None:
+        self.confusion.merge(other.confusion)
+        self.gold += other.gold
+        self.said += other.said
+        self.total += other.total
+        self.count += other.count
 
     def result(self) -> dict[str, float]:
         if not self.model.judgement.is_score:

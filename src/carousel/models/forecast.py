@@ -23,14 +23,14 @@ from ..data.series_times import time_words
 from ..data.windows import WindowBatch, WindowBatches
 from ..errors import ArgumentError, DataError, SettingsError
 from ..files import write_json
-from ..training import ColumnName, Data, Loss, Settings, Task, key
+from ..training import ColumnName, Data, LayerInput, Loss, Settings, Task, key
 from ..training.modes import in_eval_mode
 from ..training.run import read_kept
 from ..wording import counted
 from .encoder import CellName, encoder
 from .forecast_errors import Errors, measure
 from .forecast_page import show_forecasts
-from .forecasting import Forecast, roll
+from .forecasting import Forecast, find_origins, roll
 from .frame import Frame
 
 PATHS = 200  # drawn for the interval of an autoregressive forecast
@@ -237,6 +237,18 @@ class Forecaster(Task):
             there = torch.cat((batch.known, batch.there))[self.lag + 1 :]
         count = int(there.sum())
         return Loss((self.pinball(bounds, truth) * there).sum() / max(1, count), max(1, count))
+
+    def batches(self, path: str | Path) -> WindowBatches:
+        series = self._fitting(path)
+        rows = self.frame.rows(series, self.settings.missing, stepwise=not self.direct)
+        origins = find_origins(self, series)
+        return WindowBatches(rows, origins, self.compared, self.settings.horizon, windows=128, shuffle=False)
+
+    def layer_input(self, batch: WindowBatch) -> LayerInput:
+        batch = batch.reading(self.reach)
+        centre = batch.past[-1 if self.direct else 0]
+        x = self.features(batch.past, batch.known, batch.phase, centre)
+        return LayerInput("layers", self.layers, x, torch.full((x.shape[1],), len(x)))
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -67,6 +67,10 @@ class Errors:
     def naive_mase(self) -> float:
         return self._mase(self.naive)
 
+    def merge(self, other: Errors) -> None:
+        for name in ("absolute", "squared", "between", "naive", "counted", "pinball", "origins"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def result(self) -> dict[str, float]:
         count = max(1.0, float(self.counted.sum()))
         return {

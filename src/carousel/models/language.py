@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from ..data import END, PAD, START, TextBatch, TextCheck, Vocabulary, check_text
 from ..data.batches import Batches
 from ..data.memory import write_lines
+from ..data.vocabulary import texts_of
 from ..decoding import GenerationConfig
 from ..layers import RecurrentStepper
 from ..ops.cross_entropy import linear_cross_entropy
-from ..training import Data, Loss, Task, key
+from ..training import Data, LayerInput, Loss, Task, key
 from ..training.modes import each_evaluating, in_eval_mode
 from .embedder import Embedder
 from .encoder import CellName, SequenceDropout, encoder
@@ -142,6 +143,13 @@ class LanguageModel(Task):
         )
         return Loss(mean, batch.tokens)
 
+    def layer_input(self, batch: TextBatch) -> LayerInput:
+        """Of a long text the first steps."""
+        inputs = batch.inputs[:WINDOW]
+        lengths = batch.lengths.clamp(max=len(inputs))
+        x = self.drop_input(self.embedder(inputs))
+        return LayerInput("layers", self.layers, x, lengths, texts_of(self.vocabulary, inputs, lengths))
+
     @property
     def facts(self) -> dict[str, Any]:
         return {"tokens": self.vocabulary}
@@ -262,14 +270,13 @@ class LanguageModel(Task):
         dev = None if s.dev is None else s.source(s.dev)
         return check_text(s.source(s.train), dev, s.make_vocabulary())
 
-    def open(self, path: str | Path) -> Batches:
-        """All of a text file, in batches for evaluation."""
+    def batches(self, path: str | Path) -> Batches:
         return self.settings.reading_batches(self.settings.store(Path(path), self.vocabulary))
 
     @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
         """Perplexity with and without `[END]`, and bits for each character of the file, newlines counted."""
-        meter, batches = self.meter(), self.open(path)
+        meter, batches = self.meter(), self.batches(path)
         for batch in batches:
             meter.add(batch)
         pieces = self.settings.source(Path(path)).pieces()
@@ -322,6 +329,12 @@ class Perplexity:
         end = batch.targets == END
         self.ends -= float(found[end].sum(dtype=torch.float64))
         self.end_count += int(end.sum())
+
+    def merge(self, other: Perplexity) -> None:
+        self.total += other.total
+        self.count += other.count
+        self.ends += other.ends
+        self.end_count += other.end_count
 
     def result(self) -> dict[str, float]:
         every = self.total / max(1.0, self.count)

@@ -15,16 +15,17 @@ from torch import Tensor, nn
 
 from ..crf import CRF, Best
 from ..data.conll import Conll, check_column
-from ..data.examples import NO_LABEL, ExampleBatch, ExampleStore, collate, keep_examples
+from ..data.examples import NO_LABEL, ExampleBatch, ExampleBatches, ExampleStore, collate, keep_examples
 from ..data.memory import write_sentences
 from ..data.tag_check import TagCheck, check_tags
 from ..data.tagged import Lexicon, SchemeName, TagCounts, TaggedSentences, complaints
 from ..data.tags import convert, legal, type_of
+from ..data.vocabulary import texts_of
 from ..metrics import Confusion
 from ..metrics.picture import show_confusion
 from ..metrics.spans import SpanScore
 from ..ops.cross_entropy import linear_cross_entropy
-from ..training import ColumnName, Data, Loss, Option, Task, key
+from ..training import ColumnName, Data, LayerInput, Loss, Option, Task, key
 from ..training.modes import in_eval_mode
 from .characters import CharacterSettings
 from .context import ContextEmbedder
@@ -140,8 +141,8 @@ class Tagger(Task):
 
     # ---------------------------------------------------------------- the network
 
-    def read(self, batch: ExampleBatch) -> Tensor:
-        """What the output layer sees, (T, B, directions · hidden)."""
+    def inputs(self, batch: ExampleBatch) -> Tensor:
+        """What the layers read, (T, B, features)."""
         x = self.embedder(batch.tokens)
         if self.shapes is not None:
             assert batch.characters is not None and batch.spelling is not None
@@ -149,7 +150,11 @@ class Tagger(Task):
             x = torch.cat((x, self.drop_shapes(shapes)), 2)
         if self.context is not None:
             x = torch.cat((x, self.context(batch.context)), 2)
-        y, _ = self.layers(x, lengths=batch.lengths)
+        return x
+
+    def read(self, batch: ExampleBatch) -> Tensor:
+        """What the output layer sees, (T, B, directions · hidden)."""
+        y, _ = self.layers(self.inputs(batch), lengths=batch.lengths)
         return self.drop(y)
 
     def emissions(self, batch: ExampleBatch) -> Tensor:
@@ -262,10 +267,17 @@ class Tagger(Task):
             found |= {"illegal": store.facts["illegal"], "spans": {**meter.spans.types(), "all": meter.spans.overall()}}
         return {**found, "confusion": meter.kinds.table()}
 
+    def batches(self, path: str | Path) -> ExampleBatches:
+        return self.settings.reading_batches(self.settings.store(self.settings.source(path), self.lexicon))
+
+    def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        tokens = texts_of(self.lexicon.words, batch.tokens, batch.lengths)
+        return LayerInput("layers", self.layers, self.inputs(batch), batch.lengths, tokens)
+
     def _measure(self, path: str | Path) -> tuple[TagMeter, ExampleStore]:
-        store = self.settings.store(self.settings.source(path), self.lexicon)
-        meter = self.meter()
-        for batch in self.settings.reading_batches(store):
+        batches, meter = self.batches(path), self.meter()
+        store = batches.store
+        for batch in batches:
             rows = [store["unseen"][int(row)] for row in batch.rows]
             meter.add(batch, torch.from_numpy(np.concatenate(rows).astype(bool)))
         return meter, store
@@ -394,6 +406,13 @@ class TagMeter:
         if self.model.lexicon.scheme is None:
             return self.confusion
         return self.confusion.merged([type_of(tag) for tag in self.confusion.labels])
+
+    def merge(self, other: TagMeter) -> None:
+        self.confusion.merge(other.confusion)
+        self.spans.merge(other.spans)
+        self.total += other.total
+        self.unseen += other.unseen
+        self.unseen_right += other.unseen_right
 
     def result(self) -> dict[str, float]:
         found = {"accuracy": self.confusion.accuracy, "loss": self.total / max(1, self.confusion.total)}

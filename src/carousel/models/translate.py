@@ -18,12 +18,13 @@ from ..data.examples import ExampleStore, keep_examples
 from ..data.memory import write_pairs
 from ..data.pair_check import PairCheck, check_pairs
 from ..data.pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
+from ..data.vocabulary import texts_of
 from ..decoding import GenerationConfig
 from ..errors import ArgumentError
 from ..metrics import bleu, chrf
 from ..ops.cross_entropy import linear_cross_entropy
 from ..ops.prediction import Predictor
-from ..training import Data, Loss, Option, Settings, Task, key
+from ..training import Data, LayerInput, Loss, Option, Settings, Task, key
 from ..training.modes import each_evaluating, in_eval_mode
 from .decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from .embedder import Embedder
@@ -282,6 +283,17 @@ class Translator(Task):
         mean = linear_cross_entropy(vectors, self.output_weight, targets, self.bias, label_smoothing=smooth)
         return Loss(mean, batch.tokens)
 
+    def batches(self, *files: str | Path) -> DevBatches:
+        pairs = self.settings.pairs(files)
+        store = self.settings.store(pairs, self.source_vocabulary, self.target_vocabulary, None)
+        return DevBatches(store, list(pairs))
+
+    def layer_input(self, batch: PairBatch) -> LayerInput:
+        """Of the encoder."""
+        lengths = batch.source_lengths
+        tokens = texts_of(self.source_vocabulary, batch.source, lengths)
+        return LayerInput("encoder", self.encoder, self.drop(self.source_embedder(batch.source)), lengths, tokens)
+
     @property
     def facts(self) -> dict[str, Any]:
         return {"source": self.source_vocabulary, "target": self.target_vocabulary}
@@ -483,6 +495,12 @@ class DevBleu:
         found = search_batch([model], sources, self.config)
         self.said += [model.target_vocabulary.decode(best.tokens) for [best, *_] in found]
         self.references += batch.references
+
+    def merge(self, other: DevBleu) -> None:
+        self.said += other.said
+        self.references += other.references
+        self.total += other.total
+        self.count += other.count
 
     def result(self) -> dict[str, float]:
         score = 0.0

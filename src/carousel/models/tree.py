@@ -333,6 +333,11 @@ class NodeAccuracy:
         at = batch.roots
         self.total += float(F.cross_entropy(scores[at], batch.labels[at], ignore_index=NO_LABEL, reduction="sum"))
 
+    def merge(self, other: NodeAccuracy) -> None:
+        self.roots.merge(other.roots)
+        self.nodes.merge(other.nodes)
+        self.total += other.total
+
     def result(self) -> dict[str, float]:
         return {
             "accuracy": self.roots.accuracy,

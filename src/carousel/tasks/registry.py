@@ -90,6 +90,7 @@ def _installed() -> dict[str, EntryPoint]:
 
 def _checked(task: Any, place: str | None = None) -> type[Any]:
     """`task` if it is a class that is found by its name."""
+    cls: type[Any] = task
     place = place or getattr(task, "__qualname__", repr(task))
     name = getattr(task, "name", None)
     if not isinstance(task, type) or not isinstance(name, str) or not hasattr(task, "prepare"):
@@ -98,7 +99,7 @@ def _checked(task: Any, place: str | None = None) -> type[Any]:
         BUILT_IN[name].load()
     if _registered.get(name) != task:
         raise ArgumentError(f"{place}: its name {name!r} is that of another class; give it a name of its own")
-    return task
+    return cls
 
 
 def _origin(task: type[Any]) -> tuple[str, str]:

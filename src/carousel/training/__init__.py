@@ -2,6 +2,6 @@
 
 from .run import Run
 from .settings import ColumnName, Settings, key
-from .task import Data, Loss, Meter, Option, Task
+from .task import Data, LayerInput, Loss, Meter, Option, Task
 
-__all__ = ["ColumnName", "Data", "Loss", "Meter", "Option", "Run", "Settings", "Task", "key"]
+__all__ = ["ColumnName", "Data", "LayerInput", "Loss", "Meter", "Option", "Run", "Settings", "Task", "key"]

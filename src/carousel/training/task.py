@@ -40,9 +40,11 @@ class Batches(Protocol):
 
 
 class Meter(Protocol):
-    """Adds up batches, then says what they come to."""
+    """Adds up batches; `result` is the measures of all of them. Parts of a data set can be merged."""
 
     def add(self, batch: Any) -> None: ...
+
+    def merge(self, other: Any) -> None: ...
 
     def result(self) -> dict[str, float]: ...
 
@@ -55,6 +57,16 @@ class Data:
     dev: Batches | None
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+class LayerInput(NamedTuple):
+    """What the recurrent layers of a model read of a batch."""
+
+    name: str  # of the layers in the model
+    layer: nn.Module
+    x: Tensor  # (T, B, I)
+    lengths: Tensor  # (B,)
+    tokens: tuple[tuple[str, ...], ...] = ()  # of each sequence, step by step, if it is text
 
 
 class Option(NamedTuple):
@@ -129,6 +141,14 @@ class Task(nn.Module, ABC):
     def meter(self) -> Meter:
         """A new meter; its results include `metric`."""
 
+    def batches(self, *files: Any) -> Iterable[Any]:
+        """A set of data in batches as `evaluate` reads them, in an order that does not change."""
+        raise ArgumentError(f"{an(self.name)} model does not give the batches of a file")
+
+    def layer_input(self, batch: Any) -> LayerInput:
+        """The layers that read a batch first, and what they read of it; with dropout in training mode."""
+        raise ArgumentError(f"{an(self.name)} model has no recurrent layer that reads step by step")
+
     @property
     def carried(self) -> dict[str, Tensor]:
         """What goes from one training batch to the next besides parameters; part of every checkpoint."""
@@ -141,6 +161,10 @@ class Task(nn.Module, ABC):
 
     def show(self, page: Any) -> None:
         """Add to the report what this task has to show: samples, pictures."""
+
+    def evaluate(self, *files: Any, **options: Any) -> dict[str, Any]:
+        """The measures of the model on a set of data, in JSON's terms: numbers, and tables by row and column."""
+        raise ArgumentError(f"{an(self.name)} model has no evaluation")
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """A prediction for each line of raw text, in JSON's terms; blank lines have their place too."""
