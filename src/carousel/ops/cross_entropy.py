@@ -187,7 +187,7 @@ class Fused(torch.autograd.Function):
         seen = unsupported_reason("linear_cross_entropy_backward", grad) is not None
         if torch.is_grad_enabled() or seen:  # differentiated again, or seen by torch
             found = gradients_by_reference(
-                lambda t: [_reference(*t, targets, how)],
+                lambda t: [_reference(*t, targets, how)],  # type: ignore[call-arg]
                 (hidden, weight, bias),
                 [grad],
                 wanted,  # type: ignore[call-arg]
