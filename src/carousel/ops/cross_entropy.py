@@ -190,7 +190,7 @@ class Fused(torch.autograd.Function):
                 lambda t: [_reference(*t, targets, how)],  # type: ignore[call-arg]
                 (hidden, weight, bias),
                 [grad],
-                wanted,  # type: ignore[call-arg]
+                wanted,
             )
             return *found, None, None
         if how.reduction == "none":
