@@ -52,8 +52,8 @@ def folder(tmp_path_factory):
     ):
         prepare = task.prepare
 
-        def biased(settings, prepare=prepare):
-            model, batches = prepare(settings)
+        def biased(settings, known=None, prepare=prepare):
+            model, batches = prepare(settings, known)
             vocabulary = model.vocabulary if hasattr(model, "vocabulary") else model.target_vocabulary
             with torch.no_grad():
                 model.bias[[k for k, token in enumerate(vocabulary.tokens) if token in "cC"]] = 3.0

@@ -242,7 +242,7 @@ def test_a_name_is_taken_once(unregistered):
 
 
 def test_an_unknown_name_has_a_suggestion():
-    with pytest.raises(ValueError, match="unknown cell 'pephole': did you mean 'peephole'"):
+    with pytest.raises(ValueError, match="unknown cell 'pephole': did you mean peephole"):
         carousel.layers.named("pephole")
 
 

@@ -19,11 +19,11 @@ def diverging(value, at, where):
     def loss(self, batch):
         from carousel.training import Loss
 
-        self.batches = getattr(self, "batches", 0) + 1
+        self.count = getattr(self, "count", 0) + 1
         mean = (self.weight - batch).square().sum() / 2
-        if self.batches == at and where == "loss":
+        if self.count == at and where == "loss":
             mean = mean * value
-        if self.batches == at and where == "gradient":
+        if self.count == at and where == "gradient":
             mean.register_hook(lambda gradient: gradient * value)
         return Loss(mean, 1)
 

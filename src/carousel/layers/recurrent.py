@@ -82,7 +82,7 @@ class Recurrent(nn.Module):
         learn_initial_state: bool = False,
         **unknown: Any,
     ) -> None:
-        nn.Module.__init__(self)  # not torch's recurrent layers', of which some of ours are instances too
+        super().__init__()
         arguments.check_known(type(self), unknown)
         if not isinstance(cell, Cell) or type(cell) is Cell:
             raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")

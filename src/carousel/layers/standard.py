@@ -30,10 +30,9 @@ def _option(name: str, default: Any, kind: Any = inspect.Parameter.KEYWORD_ONLY)
 
 
 class TorchTwin(Recurrent):
-    """A layer that torch has too, and an instance of torch's class: programs that ask for `nn.LSTM` accept ours.
+    """A layer that torch has too: the same parameters, so that weights go both ways, and the methods of `nn.RNNBase`.
 
-    Parameters and their names are torch's, so weights go both ways. What `nn.RNNBase` keeps beside the parameters
-    (`_flat_weights` and its kin) is made from them when it is asked for.
+    What `nn.RNNBase` keeps beside the parameters (`_flat_weights` and its kin) is made from them when it is asked for.
     """
 
     twin: ClassVar[type[nn.RNNBase]]
@@ -111,9 +110,11 @@ class TorchTwin(Recurrent):
     def _update_flat_weights(self) -> None:
         """Nothing to do: see `_flat_weights`."""
 
-    # nn.RNNBase keeps `_flat_weights` up to date in these; a module's own are enough here
-    __setattr__ = nn.Module.__setattr__
-    _apply = nn.Module._apply
+    check_input = nn.RNNBase.check_input
+    check_hidden_size = nn.RNNBase.check_hidden_size
+    check_forward_args: Any = nn.RNNBase.check_forward_args
+    get_expected_hidden_size = nn.RNNBase.get_expected_hidden_size
+    permute_hidden: Any = nn.RNNBase.permute_hidden
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -127,7 +128,7 @@ def _with_weights_of(source: nn.Module, target: M) -> M:
     return target.train(source.training)
 
 
-class RNN(TorchTwin, TorchRNN):  # type: ignore[misc, override]
+class RNN(TorchTwin):
     """Elman layer, `h = φ(W x + U h₋ + b)` with φ = `nonlinearity`: "tanh", "relu" or "sigmoid".
 
     Drop-in for `torch.nn.RNN`; arguments and shapes as :class:`Recurrent`, with `nonlinearity` fourth as in torch.
@@ -152,7 +153,7 @@ class RNN(TorchTwin, TorchRNN):  # type: ignore[misc, override]
         return self.cell.nonlinearity
 
 
-class LSTM(TorchTwin, TorchLSTM):  # type: ignore[misc, override]
+class LSTM(TorchTwin):
     """Long short-term memory, gates i f g o. Drop-in for `torch.nn.LSTM`; arguments and shapes as :class:`Recurrent`.
 
     >>> lstm = carousel.LSTM(10, 20)
@@ -162,13 +163,16 @@ class LSTM(TorchTwin, TorchLSTM):  # type: ignore[misc, override]
     cell_class = cells.LSTM
     twin = TorchLSTM
     options = (*TorchTwin.options, "proj_size")
+    check_forward_args = TorchLSTM.check_forward_args
+    get_expected_cell_size = TorchLSTM.get_expected_cell_size
+    permute_hidden = TorchLSTM.permute_hidden
     __signature__ = _signature()
 
     def __init__(self, *args: Any, **options: Any) -> None:
         Recurrent.__init__(self, cells.LSTM(), *args, **options)
 
 
-class GRU(TorchTwin, TorchGRU):  # type: ignore[misc, override]
+class GRU(TorchTwin):
     """Gated recurrent unit, gates r z n, reset after the product. Drop-in for `torch.nn.GRU`; as :class:`Recurrent`."""
 
     cell_class = cells.GRU
