@@ -144,7 +144,7 @@ def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):
     _, out, _ = command("predict", trained, "--json", "--draw", given=b"(_ (_ not) (_ good))\n")
     assert len(json.loads(out)["drawing"].splitlines()) == 3
     code, _, err = command("predict", trained, "--draw", "--n-best", 2, given=b"(_ good)\n")
-    assert (code, "--draw: --n-best is for taggers" in err) == (2, True)
+    assert (code, "--n-best is for runs of tag; this is one of tree" in err) == (1, True)
 
 
 def test_check(command, woods):
