@@ -63,14 +63,15 @@ def dashed(name: str) -> str:
 
 def _task_of(args: Sequence[str]) -> Any:
     """The task of the run among a command's arguments; None if there is none, which the command then reports."""
-    from carousel.tasks import find
-    from carousel.training import Run
-
     for arg, value in zip(args, [*args[1:], ""], strict=False):
         if arg == "--task" or arg.startswith("--task="):
+            from carousel.tasks import find
+
             return find(arg.partition("=")[2] or value)
     for arg in args:
         if (Path(arg) / "config.yaml").is_file():
+            from carousel.training import Run  # late: help does not wait for torch
+
             try:
                 return Run(arg).settings()[0]
             except (CarouselError, OSError):
