@@ -36,6 +36,30 @@ def pytest_collection_modifyitems(items):
             item.add_marker("native")
 
 
+@pytest.fixture
+def reached(request):
+    """`reached(what, value, above=…)` or `below=…`: asserts what a model has learned; the summary lists the margins."""
+
+    def check(what, value, *, above=None, below=None):
+        bound = above if below is None else below
+        request.node.user_properties.append(
+            ("margin", f"{what} {value:.4g}, must be {'>' if below is None else '<'} {bound:g}")
+        )
+        assert value > bound if below is None else value < bound, what
+
+    return check
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """What learning tests reached beside what they require, if they were chosen (`pytest -m learning`)."""
+    if "learning" not in config.option.markexpr:
+        return
+    for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
+        for name, text in report.user_properties if report.when == "call" else ():
+            if name == "margin":
+                terminalreporter.write_line(f"{report.nodeid}: {text}")
+
+
 @pytest.fixture(autouse=True)
 def seed():
     """The same random numbers for every test; and no test may leave gradients off."""

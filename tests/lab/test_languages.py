@@ -106,12 +106,14 @@ def test_the_counting_unit_of_a_machine_whose_counter_is_known():
 
 
 @pytest.mark.learning
-def test_a_network_learns_and_the_same_seed_gives_the_same_numbers():
+def test_a_network_learns_and_the_same_seed_gives_the_same_numbers(reached):
     s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, rates=(0.05,))
     (taught,) = lab.languages(["anbn"], ["lstm"], s).outcomes
     (fresh,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1)).outcomes
-    assert taught.losses[0] < 0.1 < 0.5 < fresh.losses[0]
-    assert taught.share(1, 6) > 0.8 > fresh.share(1, 6)
+    reached("loss", taught.losses[0], below=0.1)
+    reached("loss before", fresh.losses[0], above=0.5)
+    reached("share", taught.share(1, 6), above=0.8)
+    reached("share before", fresh.share(1, 6), below=0.8)
     (both,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, rates=(0.05, 0.01))).outcomes
     assert both.losses[0] == fresh.losses[0] != both.losses[1]
 

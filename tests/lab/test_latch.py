@@ -117,12 +117,12 @@ def test_accuracy_at_every_length_is_that_of_each_length_alone():
 
 
 @pytest.mark.learning
-def test_an_lstm_learns_a_short_task_and_stops_when_it_has():
+def test_an_lstm_learns_a_short_task_and_stops_when_it_has(reached):
     outcome = latch.train("lstm", Setting(relevant=5, irrelevant=10, longest=15, updates=150, rate=0.02, solved=5))
     assert outcome.solved
     assert outcome.curve[-5:] == [1.0] * 5
-    assert len(outcome.curve) < 150
-    assert outcome.where_trained > 0.95
+    reached("updates", len(outcome.curve), below=150)
+    reached("accuracy", outcome.where_trained, above=0.95)
 
 
 def test_training_repeats_itself_and_leaves_the_random_numbers_alone():

@@ -250,7 +250,7 @@ def test_a_state_is_carried_through_running_text(make):
 @pytest.mark.learning
 @pytest.mark.parametrize("layout", ["lines", "running"])
 @pytest.mark.parametrize("cell", registry())
-def test_every_cell_learns(make, cell, layout):
+def test_every_cell_learns(make, cell, layout, reached):
     """A text in which each character follows from the last, with every kind of noise. Guessing gives a perplexity of 8,
     the frequencies of the characters one of 4, and to know the last character one of 1, but for a line's end."""
     make.path.write_text("abcdabcdabcd\n" * 12, "utf-8")
@@ -266,7 +266,8 @@ def test_every_cell_learns(make, cell, layout):
             model.loss(batch).mean.backward()
             assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
             optimizer.step()
-    assert model.eval().evaluate(make.path)["perplexity"] < 2 < 4 < before
+    reached("perplexity", model.eval().evaluate(make.path)["perplexity"], below=2)
+    reached("perplexity before", before, above=4)
     assert model.generate(max_length=20, seed=1).text is not None
 
 

@@ -305,9 +305,10 @@ def test_scores_are_the_model_s_own(trained):
 
 
 @pytest.mark.learning
-def test_it_has_learnt(trained, pairs):
+def test_it_has_learnt(trained, pairs, reached):
     found = trained.evaluate(pairs / "dev.tsv")
-    assert found["bleu"] > 80 and found["exact"] > 0.8
+    reached("BLEU", found["bleu"], above=80)
+    reached("exact", found["exact"], above=0.8)
     made = trained.translate("a b c d")
     assert made.text == "D C B A"
     assert (made.source_tokens, made.tokens) == (list("abcd"), [*"DCBA", "[END]"])
