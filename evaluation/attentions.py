@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 
 import carousel
-from carousel.attention import Attention
-from carousel.models.translate import TranslateSettings, Translator
+from carousel.networks.attention import Attention
 from carousel.report import replacing
+from carousel.tasks.translate.model import TranslateSettings, Translator
 from carousel.training import Run, engine
 
 

@@ -16,8 +16,8 @@ import warnings
 import numpy as np
 
 import carousel
-from carousel.data.series_fill import fill_missing
-from carousel.models.forecasting import find_origins
+from carousel.data.sources.filling import fill_missing
+from carousel.tasks.forecast.rolling import find_origins
 
 
 def autoregression(train: np.ndarray, past: np.ndarray, horizon: int) -> np.ndarray:

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-WORDS = "sun moon river stone cloud bird night rain wind leaf snow hill".split()
+WORDS = ["sun", "moon", "river", "stone", "cloud", "bird", "night", "rain", "wind", "leaf", "snow", "hill"]
 CALL = "from carousel.cli.main import main; main()"
 COMMON = ["--epochs", "2", "--threads", "1", "--seed", "3"]
 COMMANDS = {
     "lm": "lm text.txt --dev dev.txt --hidden 16 --embedding 8",
-    "lm-words": "lm text.txt --dev dev.txt --tokens word --layout running --cell gru --bptt 7 --batch-size 4 --hidden 16",
+    "lm-words": "lm text.txt --dev dev.txt --tokens word --layout running --cell gru --bptt 7 --batch-size 4"
+    " --hidden 16",
     "lm-bpe": "lm text.txt --dev dev.txt --tokens bpe --vocabulary-size 270 --cell peephole --hidden 16",
     "bilm": "bilm text.txt --dev dev.txt --hidden 16 --embedding 16",
     "classify": "classify labels.tsv --dev labels.tsv --hidden 16",
@@ -66,7 +67,9 @@ def main() -> None:
         for name, options in COMMANDS.items():
             command = ["-c", CALL, "train", *options.split(), "--out", f"runs/{name}", *COMMON, "--quiet"]
             environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-            subprocess.run([sys.executable, *command], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [sys.executable, *command], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL
+            )
             weights = load_file(folder / "runs" / name / "model.safetensors")
             total = hashlib.sha256()
             for key in sorted(weights):

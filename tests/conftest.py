@@ -37,6 +37,18 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
+def text_file(tmp_path):
+    """Write text to a file and return its path."""
+
+    def write(text, name="text.txt"):
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
 def reached(request):
     """`reached(what, value, above=…)` or `below=…`: asserts what a model has learned; the summary lists the margins."""
 

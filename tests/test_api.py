@@ -78,7 +78,7 @@ def test_parts_measured_apart_and_merged_are_the_whole(name, place):
             files = model.write_data(part, place / f"part{number}", {})
             halves.append(list(model.prepare(model.settings.model_copy(update={"dev": files}), model)[1].dev))
     model.eval()
-    whole, *parts = (model.meter() for _ in range(3))
+    whole, *parts = (model.metric() for _ in range(3))
     for part, batches in zip(parts, halves, strict=True):
         for batch in batches:
             part.add(batch)
@@ -86,7 +86,7 @@ def test_parts_measured_apart_and_merged_are_the_whole(name, place):
     assert parts[0].result() != whole.result() != parts[1].result()
     parts[0].merge(parts[1])
     assert parts[0].result() == pytest.approx(whole.result(), nan_ok=True)
-    assert model.metric in whole.result()
+    assert model.network.metric().best in whole.result()
 
 
 class Frame:

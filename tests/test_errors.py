@@ -17,7 +17,7 @@ from carousel.errors import (
     check_counts,
     did_you_mean,
 )
-from carousel.training.keeper import Interrupted
+from carousel.training.checkpoint_callback import Interrupted
 from carousel.training.module import Diverged
 
 VALUES = [ArgumentError, SettingsError, RunError, DataError, ConstraintError, Diverged]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from . import attention, cells, data, decoding, functional, lab, layers, metrics, pictures
+    from . import cells, data, decoding, functional, lab, layers, metrics, networks, pictures
     from .api import check, evaluate, load, train
     from .cells import Cell
     from .errors import CarouselError
@@ -41,7 +41,6 @@ __all__ = [
     "Recurrent",
     "ResetBeforeGRU",
     "Trace",
-    "attention",
     "cells",
     "check",
     "data",
@@ -53,6 +52,7 @@ __all__ = [
     "linear_cross_entropy",
     "load",
     "metrics",
+    "networks",
     "pictures",
     "train",
 ]
@@ -69,7 +69,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
-    if name in ("attention", "cells", "data", "decoding", "functional", "lab", "layers", "metrics", "pictures"):
+    if name in ("cells", "data", "decoding", "functional", "lab", "layers", "metrics", "networks", "pictures"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'layers')}"), name)

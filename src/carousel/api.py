@@ -18,15 +18,16 @@ from .tasks import find, find_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .models.bilm import BiLanguageModel
-    from .models.classify import Classifier
-    from .models.encode import SentenceEncoder
-    from .models.forecast import Forecaster
-    from .models.language import LanguageModel
-    from .models.tag import Tagger
-    from .models.translate import Translator
-    from .models.tree import TreeModel
-    from .training import Run, Task
+    from .tasks.base import Model, Task
+    from .tasks.bilm.model import BiLanguageModel
+    from .tasks.classify.model import Classifier
+    from .tasks.encode.model import SentenceEncoder
+    from .tasks.forecast.model import Forecaster
+    from .tasks.lm.model import LanguageModel
+    from .tasks.tag.model import Tagger
+    from .tasks.translate.model import Translator
+    from .tasks.tree.model import TreeModel
+    from .training import Run
 
     AnyTask = TypeVar("AnyTask", bound=Task)
 
@@ -56,14 +57,14 @@ def train(
     >>> model.predict("a fine film").label in ("bad", "good")
     True
     """
-    from .training import Run, engine
+    from .training import Run, trainer
 
     kind, run = find(task), Run(out)
     given = {"train": train, "dev": dev}
     held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
     values = {**{name: data for name, data in given.items() if data is not None and name not in held}, **settings}
     with _written(kind, run, held, values, resume=resume, force=force) as files:
-        engine.train(kind, {**values, **files}, run, resume=resume, force=force, quiet=quiet, report=report)
+        trainer.train(kind, {**values, **files}, run, resume=resume, force=force, quiet=quiet, report=report)
     return load(out)
 
 
@@ -93,36 +94,37 @@ def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | type[A
     `tasks` are classes of tasks of your own, so that runs of them are known; a class that has been imported is known
     anyway. `task`, a name, a class or FILE.py:CLASS, is what the run must be of; then type checkers know the model too.
     """
+    from .tasks.runs import load_run, task_of
     from .training import Run
     from .training.isolation import own_random_numbers
 
     for one in tasks:
         find(one)
     wanted = None if task is None else find(task)
-    directory = Run(run)
-    kind = directory.settings()[0]
+    kind = task_of(Run(run))
     if wanted is not None and kind is not wanted:
         raise RunError(f"{run}: a run of {kind.name}, not of {wanted.name}")
     with own_random_numbers():  # a network draws its first weights before it gets those of the run
-        return directory.load()
+        return load_run(run)
 
 
-def evaluate(model: str | Path | Task, *data: Any, **options: Any) -> dict[str, Any]:
+def evaluate(model: str | Path | Model[Any, Any], *data: Any, **options: Any) -> dict[str, Any]:
     """The measures of a model, or of the one in a run directory, on data: what `carousel eval --json` prints.
 
     `data` is one file, several where the task has several, or data in memory; `options` are those of `carousel eval`.
     """
-    network: Any = load(model) if isinstance(model, str | Path) else model
+    model = load(model) if isinstance(model, str | Path) else model
+    task = model.task
     if not data:
         raise ArgumentError("data: missing; give a file, or data in memory")
     given = data[0] if len(data) == 1 else data
     with TemporaryDirectory() as folder:
-        if not _are_files(type(network), given):
-            given = network.write_data(given, Path(folder) / "data", network.settings.model_dump())
+        if not _are_files(task, given):
+            given = task.write_data(given, Path(folder) / "data", model.settings.model_dump())
         files = [given] if isinstance(given, str | Path) else list(given)
-        if len(files) > network.num_files:
-            raise ArgumentError(f"data: a {network.name} model reads {network.num_files} files; got {len(files)}")
-        return network.evaluate(*files, **options)
+        if len(files) > task.num_files:
+            raise ArgumentError(f"data: a {task.name} model reads {task.num_files} files; got {len(files)}")
+        return model.evaluate(*files, **options)
 
 
 def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, **settings: Any) -> Any:
@@ -160,12 +162,12 @@ def _written(
     task: type[Task], run: Run, held: dict[str, Any], values: dict[str, Any], *, resume: bool, force: bool
 ) -> Iterator[dict[str, Any]]:
     """The files in the run directory that data in memory is written to; if the run does not begin, it is removed."""
-    from .training import engine
+    from .training import trainer
 
     if not held:  # the usual case: files stay where they are
         yield {}
         return
-    engine.check_place(run, resume=resume, force=force)
+    trainer.check_place(run, resume=resume, force=force)
     if resume:
         with TemporaryDirectory() as folder:
             yield {name: _same(task, run, name, data, values, Path(folder)) for name, data in held.items()}

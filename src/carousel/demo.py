@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from .data.dates import FIRST, FORMS, LAST, WrittenDate, split_dates, write_dates
+from .data.corpora.dates import FIRST, FORMS, LAST, WrittenDate, split_dates, write_dates
 from .files import replace_text_file
 from .report import Page
 
@@ -79,9 +79,10 @@ def run(
 
     `settings` are those of the translator, where they are to be others than the demo's own.
     """
-    from .models.translate import Translator
+    from .tasks.runs import load_run
+    from .tasks.translate.model import Translator
     from .training import Run
-    from .training.engine import train
+    from .training.trainer import train
 
     out = Path(out)
     Run(out / "run").check_free(force=True)  # before anything is written
@@ -96,7 +97,7 @@ def run(
     kept = train(
         Translator, Translator.Settings.read(given), out / "run", force=True, quiet=quiet, command=command.split()
     )
-    model: Any = kept.load()
+    model: Any = load_run(kept.folder)
     right = {language: (0, 0) for language in FORMS}
     wrong = []
     said = model.translate([one.text for one in written["test"]], num_beams=1)
@@ -122,7 +123,7 @@ def program() -> str:
 
 def page(done: Demo, command: str, seed: int) -> Page:
     """The report."""
-    from .models.translation_page import gates_picture
+    from .tasks.translate.report import gates_picture
 
     every = sum(count for _, count in done.right.values())
     made = Page(

@@ -8,8 +8,8 @@ import torch
 from carousel.bench import joey as joeys
 from carousel.bench import translate
 from carousel.cli import main as cli
-from carousel.models.translate import TranslateSettings, Translator
-from carousel.training import engine
+from carousel.tasks.translate.model import TranslateSettings, Translator
+from carousel.training import trainer
 
 SMALL = {**translate.PLAIN, "embedding": 8, "hidden": 6, "decoder_hidden": 12, "dropout": 0.0, "label_smoothing": 0.0}
 
@@ -107,7 +107,7 @@ def trained(tmp_path):
             "lr": 0.02,
         }
         settings = TranslateSettings.read({**files, **small, "cache": tmp_path / "cache", **options})
-        engine.train(Translator, settings, tmp_path / "run", quiet=True, report=False)
+        trainer.train(Translator, settings, tmp_path / "run", quiet=True, report=False)
         return tmp_path / "run"
 
     return train

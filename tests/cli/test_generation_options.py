@@ -11,9 +11,9 @@ import carousel
 from carousel.cli.generation_options import FILES, dashed
 from carousel.cli.main import app, main
 from carousel.decoding.config import NAMES
-from carousel.models.language import LanguageModel, LanguageSettings
-from carousel.models.translate import TranslateSettings, Translator
-from carousel.training.engine import train
+from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.translate.model import TranslateSettings, Translator
+from carousel.training.trainer import train
 
 LETTERS = "abcdef"
 RULE = '''

@@ -85,8 +85,8 @@ def test_what_is_there_survives_a_failure(carousel, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A language model, trained for a moment."""
-    from carousel.models.language import LanguageModel, LanguageSettings
-    from carousel.training.engine import train
+    from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+    from carousel.training.trainer import train
 
     folder = tmp_path_factory.mktemp("lm")
     (folder / "train.txt").write_text("abcabcabc\nbcbcbcabc\ncababcab\n" * 4, "utf-8")

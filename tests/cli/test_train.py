@@ -11,7 +11,8 @@ import yaml
 from safetensors.torch import load_file
 
 from carousel.cli.main import main
-from carousel.models.language import LanguageSettings
+from carousel.tasks.lm.model import LanguageSettings
+from carousel.tasks.runs import settings_of
 from carousel.training import Run
 from carousel.training.module import Module
 
@@ -84,7 +85,7 @@ def test_a_settings_file_and_options(carousel, place):
     (place / "settings.yaml").write_text("train: text.txt\nepochs: 5\nhidden: 4\nlr: 1e-2\ntied: false\n")
     given = ["--config", "settings.yaml", "--set", "hidden=5", "--set", "layers=2", "--layers", 1, "--epochs", 1]
     assert carousel("train", "lm", "--out", "run", "--quiet", "--tied", *given)[0] == 0
-    found = Run("run").settings()[1]
+    found = settings_of(Run("run"))[1]
     assert (found.epochs, found.hidden, found.layers, found.lr, found.tied) == (1, 5, 1, 0.01, True)
     carousel("train", "lm", "--config", "run/config.yaml", "--out", "again", "--quiet")
     assert (place / "run" / "model.safetensors").read_bytes() == (place / "again" / "model.safetensors").read_bytes()

@@ -12,8 +12,8 @@ import pytest
 import carousel as library
 from carousel.cli.main import main
 from carousel.cli.use import show
-from carousel.models.language import LanguageModel, LanguageSettings
-from carousel.training.engine import train
+from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.training.trainer import train
 
 POEMS = [
     "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。",
@@ -199,7 +199,7 @@ def test_on_a_terminal_the_same_text_is_streamed(works, run, monkeypatch):
     args = ["generate", run, "-n", 2, "--prompt", "床", "--prompt", "春", "--seed", 3, "--max-length", 20]
     whole = works(*args)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("carousel.models.language.LanguageModel.generations", None)  # not called
+    monkeypatch.setattr("carousel.tasks.lm.model.LanguageModel.generations", None)  # not called
     assert works(*args) == whole
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from carousel.data import TokenStore
-from carousel.data.ragged import Ragged
+from carousel.data.stores.ragged import Ragged
 
 
 def store_of(rows):

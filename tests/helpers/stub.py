@@ -5,7 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from carousel.training import Data, Loss, Settings, Task, key
+from carousel.tasks.base import CombinedTask
+from carousel.training import Data, Loss, Metric, Settings, key
 
 
 class StubSettings(Settings):
@@ -37,12 +38,12 @@ class Numbers:
         self.next = state["next"]
 
 
-class Stub(Task):
+class Stub(CombinedTask):
     """Three weights that are pulled towards each batch's number: the loss is ½|w − batch|², its gradient w − batch."""
 
     name = "stub"
     Settings = StubSettings
-    metric = "luck"
+    lower_is_better = True
     metrics: tuple = ()  # the dev metric after each epoch
     targets: tuple = (1.0, -1.0, 3.0)
 
@@ -56,24 +57,27 @@ class Stub(Task):
         return network or cls(settings), Data(Numbers(list(cls.targets)), Numbers([0.0]) if cls.metrics else None)
 
     @classmethod
-    def restore(cls, settings, folder):
+    def load_assets(cls, settings, folder):
         return cls(settings)
 
-    def keep(self, folder):
+    def save(self, folder):
         pass
 
     def loss(self, batch: Tensor) -> Loss:
         return Loss((self.weight - batch).square().sum() / 2, 1)
 
-    def meter(self):
+    def metric(self):
         return Luck(self)
 
 
-class Luck:
+class Luck(Metric):
     """The metric of the epoch, and the weight that was evaluated."""
+
+    best = "luck"
 
     def __init__(self, task):
         self.task = task
+        self.lower_is_better = task.lower_is_better
         self.seen = float("nan")
 
     def add(self, batch):

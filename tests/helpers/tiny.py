@@ -2,9 +2,9 @@
 
 import random
 
-from carousel.models.language import LanguageModel, LanguageSettings
-from carousel.training import engine
-from carousel.training.keeper import Keeper
+from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.training import trainer
+from carousel.training.checkpoint_callback import CheckpointCallback
 from carousel.training.module import Module
 
 
@@ -29,7 +29,7 @@ def language(folder, **given):
 
 def fit(settings, out, task=LanguageModel, **options):
     """Train quietly; the run directory."""
-    return engine.train(task, settings, out, quiet=True, **{"report": False, **options})
+    return trainer.train(task, settings, out, quiet=True, **{"report": False, **options})
 
 
 def outcome(run):
@@ -69,10 +69,12 @@ def kill_at(monkeypatch, place, epoch, index=0):
         case "dev":
             guard(Module, "validation_step", in_batch)
         case "kept":
-            guard(Keeper, "_keep_weights", lambda keeper, module, facts: module.current_epoch == epoch, after=True)
+            guard(
+                CheckpointCallback, "_keep_weights", lambda _, module, info: module.current_epoch == epoch, after=True
+            )
         case "unsaved":
-            guard(Keeper, "_save", at_end)
+            guard(CheckpointCallback, "_save", at_end)
         case "saved":
-            guard(Keeper, "_save", at_end, after=True)
+            guard(CheckpointCallback, "_save", at_end, after=True)
         case _:
             raise ValueError(place)

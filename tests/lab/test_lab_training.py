@@ -12,7 +12,7 @@ from carousel.lab.claims import initialisation, optimizers
 from carousel.lab.claims.initialisation import STARTS, different_units
 from carousel.lab.claims.optimizers import OPTIMIZERS, Optimizers, Trained
 from carousel.lab.learning import Curve, corpus
-from carousel.models.language import LanguageModel, LanguageSettings
+from carousel.tasks.lm.model import LanguageModel, LanguageSettings
 
 
 @pytest.fixture

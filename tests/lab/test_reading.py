@@ -9,12 +9,12 @@ import torch
 import carousel
 from carousel import lab
 from carousel.data import Vocabulary
-from carousel.data.tagged import Lexicon
 from carousel.lab.claims import jacobian, vanishing
 from carousel.lab.gate_use import by_token, gate_use
 from carousel.lab.reading import Reading, read
-from carousel.models.language import LanguageModel, LanguageSettings
-from carousel.models.tag import Tagger, TagSettings
+from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.tag.examples import Lexicon
+from carousel.tasks.tag.model import Tagger, TagSettings
 
 LINES = ["abcab", "ba", "cabbagecab", "aaaaaaa", "bcbcbcbc"]
 
@@ -100,7 +100,7 @@ def test_layer_input_is_what_the_layers_are_called_with(tmp_path, monkeypatch):
         seen = []
         hook = found.layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))  # noqa: B023
         for batch in model.batches(*files):
-            model.meter().add(batch)
+            model.metric().add(batch)
         hook.remove()
         assert model.get_submodule(found.name) is found.layer
         torch.testing.assert_close(seen[0][:, : found.x.shape[1]], found.x, msg=name)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import classification_report
 
-from carousel.data.tags import all_tags
+from carousel.data.text.tags import all_tags
 from carousel.metrics.spans import SpanScore
 
 tag = st.sampled_from(all_tags(["PER", "LOC", "ORG"], "iob2"))

@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 import carousel
-from carousel import attention
 from carousel import functional as F
+from carousel.networks import attention
 from carousel.ops import backend
 from carousel.ops.backend import has_values, unsupported_reason, use_operator
 from carousel.ops.prediction import Chooser, Predictor

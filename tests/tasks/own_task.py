@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import carousel
-from carousel.training import Data, Loss, Settings, Task, key
+from carousel.tasks.base import Model, Task
+from carousel.training import Data, Loss, Metric, Network, Settings, key
 
 
 class SensorSettings(Settings):
@@ -46,67 +47,44 @@ class Sequences:
         self.epoch, self.next = state["epoch"], state["next"]
 
 
-class Sensor(Task):
-    name = "sensor"
-    help = "Train a sensor, on numbers."
-    Settings = SensorSettings
-    metric = "error"
-    columns = ("next",)
+class Scale:
+    """The mean of the training data, which the network subtracts."""
 
-    def __init__(self, settings):
+    def __init__(self, mean):
+        self.mean = mean
+
+    def save(self, folder):
+        (folder / "scale.txt").write_text(repr(self.mean))
+
+
+class SensorNetwork(Network):
+    def __init__(self, settings, scale):
         super().__init__()
-        self.settings = settings
+        self.settings, self.scale = settings, scale
         self.layer = carousel.GRU(1, settings.hidden)
         self.output = nn.Linear(settings.hidden, 1)
         self.drop = nn.Dropout(0.1)
 
-    @classmethod
-    def prepare(cls, settings, network=None):
-        dev = None if settings.dev is None else Sequences(settings.dev)
-        return network or cls(settings), Data(Sequences(settings.train, settings.seed), dev)
-
-    @classmethod
-    def restore(cls, settings, folder):
-        return cls(settings)
-
-    def keep(self, folder):
-        pass
-
-    @classmethod
-    def write_data(cls, data, stem, settings):
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in data))
-        return stem.with_suffix(".txt")
-
     def forward(self, x):
-        return self.output(self.drop(self.layer(x)[0]))
+        return self.output(self.drop(self.layer(x - self.scale.mean)[0])) + self.scale.mean
 
     def loss(self, batch):
         return Loss((self(batch[:-1]) - batch[1:]).square().mean(), len(batch) - 1)
 
-    def meter(self):
+    def metric(self):
         return Error(self)
 
-    def evaluate(self, path):
-        metric = self.meter()
-        for batch in Sequences(path):
-            metric.add(batch)
-        return metric.result()
 
-    @torch.no_grad()
-    def predict_lines(self, lines):
-        for line in lines:
-            x = torch.tensor([float(cell) for cell in line.split()]).view(-1, 1, 1)
-            yield {"next": round(self(x)[-1].item(), 6)}
+class Error(Metric):
+    best = "error"
+    lower_is_better = True
 
-
-class Error:
-    def __init__(self, model):
-        self.model, self.total, self.count = model, 0.0, 0
+    def __init__(self, network):
+        self.network, self.total, self.count = network, 0.0, 0
 
     @torch.no_grad()
     def add(self, batch):
-        self.total += float((self.model(batch[:-1]) - batch[1:]).square().sum())
+        self.total += float((self.network(batch[:-1]) - batch[1:]).square().sum())
         self.count += len(batch) - 1
 
     def merge(self, other):
@@ -115,3 +93,51 @@ class Error:
 
     def result(self):
         return {"error": self.total / max(1, self.count)}
+
+
+class SensorModel(Model):
+    name = "sensor"
+    columns = ("next",)
+
+    def evaluate(self, path):
+        metric = self.network.metric()
+        for batch in Sequences(path):
+            metric.add(batch)
+        return metric.result()
+
+    @torch.no_grad()
+    def predict_lines(self, lines):
+        for line in lines:
+            x = torch.tensor([float(cell) for cell in line.split()]).view(-1, 1, 1)
+            yield {"next": round(self.network(x)[-1].item(), 6)}
+
+
+class Sensor(Task):
+    name = "sensor"
+    help = "Train a sensor, on numbers."
+    Settings = SensorSettings
+
+    @classmethod
+    def prepare(cls, settings, assets=None):
+        train = Sequences(settings.train, settings.seed)
+        values = [value for row in train.rows for value in row]
+        dev = None if settings.dev is None else Sequences(settings.dev)
+        return assets or Scale(sum(values) / len(values)), Data(train, dev)
+
+    @classmethod
+    def load_assets(cls, settings, folder):
+        return Scale(float((folder / "scale.txt").read_text()))
+
+    @classmethod
+    def make_network(cls, settings, assets):
+        return SensorNetwork(settings, assets)
+
+    @classmethod
+    def make_model(cls, network, assets):
+        return SensorModel(network, assets)
+
+    @classmethod
+    def write_data(cls, data, stem, settings):
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        stem.with_suffix(".txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in data))
+        return stem.with_suffix(".txt")

@@ -60,8 +60,8 @@ def test_killed_and_resumed(place, whole):
     slow = (
         f"import time, sys; sys.path.insert(0, {str(place)!r})\nimport own_task\nfrom carousel.cli.main import main\n"
     )
-    slow += "loss = own_task.Sensor.loss\n"
-    slow += "own_task.Sensor.loss = lambda self, batch: (time.sleep(0.2), loss(self, batch))[1]\n"
+    slow += "loss = own_task.SensorNetwork.loss\n"
+    slow += "own_task.SensorNetwork.loss = lambda self, batch: (time.sleep(0.2), loss(self, batch))[1]\n"
     slow += f"main({[*TRAIN, '--checkpoint-minutes', '0', '--out', 'killed']!r})"
     slow = slow.replace("own_task.py:Sensor", "sensor")
     process = subprocess.Popen([sys.executable, "-c", slow], cwd=place, stderr=subprocess.DEVNULL)
@@ -86,7 +86,7 @@ rows = {NUMBERS!r}
 model = carousel.train(Sensor, rows, dev=rows, out="python", epochs=3, threads=1, quiet=True)
 assert open("python/model.safetensors", "rb").read() == open("whole/model.safetensors", "rb").read()
 again = carousel.load("whole", tasks=[Sensor])
-assert type(again) is Sensor
+assert again.task is Sensor
 assert list(again.predict_lines(["0.1 0.2"])) == list(model.predict_lines(["0.1 0.2"]))
 assert carousel.evaluate("whole", rows) == carousel.evaluate(model, "train.txt")
 """

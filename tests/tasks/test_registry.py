@@ -7,9 +7,10 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from carousel.errors import ArgumentError
-from carousel.models.classify import Classifier, ClassifySettings
 from carousel.tasks import find, find_for, names, registry
-from carousel.training import Settings, Task
+from carousel.tasks.base import Task
+from carousel.tasks.classify.model import Classifier, ClassifySettings
+from carousel.training import Settings
 
 
 def test_our_tasks_have_the_names_they_are_listed_by():
@@ -22,9 +23,7 @@ def test_our_tasks_have_the_names_they_are_listed_by():
 
 
 def test_one_task_does_not_import_the_others():
-    code = (
-        "import sys; from carousel.tasks import find; find('tree'); print('carousel.models.translate' in sys.modules)"
-    )
+    code = "import sys; from carousel.tasks import find; find('tree'); print('carousel.tasks.lm.model' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
@@ -62,7 +61,7 @@ def test_unknown():
 
 def test_an_installed_package_declares_one(tmp_path, monkeypatch):
     (tmp_path / "sensors_of_others.py").write_text(
-        "from typing import Literal\nfrom carousel.models.tree import TreeModel, TreeSettings\n"
+        "from typing import Literal\nfrom carousel.tasks.tree.model import TreeModel, TreeSettings\n"
         "from carousel.training import key\n\n\n"
         "class TheirSettings(TreeSettings):\n    task: Literal['theirs'] = key('theirs', 'the task', 'data')\n\n\n"
         "class Theirs(TreeModel):\n    name = 'theirs'\n    Settings = TheirSettings\n"

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from carousel import load
 from carousel.errors import SettingsError
 from carousel.training import Run
-from carousel.training.journal import read_journal
+from carousel.training.csv_logger import read_metrics
 
 LR = 0.1
 
@@ -46,9 +46,9 @@ def test_the_best_epoch_is_kept(tmp_path, monkeypatch, metrics, lower, best):
     task = register(monkeypatch, metrics=metrics, lower_is_better=lower)
     run = fit(settings(epochs=4), tmp_path / "run", task)
     assert kept(run) == after_epoch(best)
-    assert run.weights_facts() == {"epoch": best, "dev_luck": metrics[best - 1]}
+    assert run.weights_info() == {"epoch": best, "dev_luck": metrics[best - 1]}
     assert (run.result["best_epoch"], run.result["dev_luck"]) == (best, metrics[best - 1])
-    assert [row["dev_luck"] for row in read_journal(run.metrics) if "dev_luck" in row] == list(metrics)
+    assert [row["dev_luck"] for row in read_metrics(run.metrics) if "dev_luck" in row] == list(metrics)
     assert load(run.folder).weight[0].item() == after_epoch(best)
 
 
@@ -103,10 +103,10 @@ def test_the_mean_of_the_weights(tmp_path, monkeypatch):
     for step, weight in enumerate(own):
         decay = min(0.6, (1 + step) / (10 + step))
         mean.append(weight if not mean else decay * mean[-1] + (1 - decay) * weight)
-    seen = [row["dev_weight"] for row in read_journal(run.metrics) if "dev_weight" in row]
+    seen = [row["dev_weight"] for row in read_metrics(run.metrics) if "dev_weight" in row]
     assert seen == pytest.approx(mean[2::3], rel=1e-5)
     assert kept(run) == pytest.approx(mean[-1], rel=1e-6)
-    losses = [row["loss"] for row in read_journal(run.metrics) if "loss" in row]
+    losses = [row["loss"] for row in read_metrics(run.metrics) if "loss" in row]
     before = [0.0, *own[:-1]]
     assert losses == pytest.approx(
         [1.5 * (w - t) ** 2 for w, t in zip(before, Stub.targets * 4, strict=True)], rel=1e-5
@@ -116,7 +116,7 @@ def test_the_mean_of_the_weights(tmp_path, monkeypatch):
 def test_the_mean_of_the_weights_in_the_middle_is_kept_if_it_was_best(tmp_path, monkeypatch):
     task = register(monkeypatch, metrics=(3.0, 1.0, 2.0, 4.0))
     run = fit(settings(epochs=4, average=0.3), tmp_path / "run", task)
-    seen = [row["dev_weight"] for row in read_journal(run.metrics) if "dev_weight" in row]
+    seen = [row["dev_weight"] for row in read_metrics(run.metrics) if "dev_weight" in row]
     assert kept(run) == pytest.approx(seen[1], rel=1e-5)
 
 
@@ -155,4 +155,4 @@ def test_the_state_of_the_world_is_restored(tmp_path, monkeypatch):
 
 def test_the_log_has_the_learning_rate_that_a_step_was_made_with(tmp_path, monkeypatch):
     run = fit(settings(epochs=2, schedule="step", decay=0.5), tmp_path / "run", register(monkeypatch))
-    assert [row["lr"] for row in read_journal(run.metrics) if "lr" in row] == pytest.approx([LR] * 3 + [LR / 2] * 3)
+    assert [row["lr"] for row in read_metrics(run.metrics) if "lr" in row] == pytest.approx([LR] * 3 + [LR / 2] * 3)

@@ -121,15 +121,15 @@ def _full_file(path, mode):
 @pytest.mark.parametrize("first", ["checkpoint", "weights", "log"])
 def test_the_disk_is_full_during_a_run(tmp_path, monkeypatch, first):
     """One line that says what is kept and how to go on; going on when there is room ends as if nothing had been."""
-    from carousel.training.journal import Journal
-    from carousel.training.keeper import Keeper
+    from carousel.training.checkpoint_callback import CheckpointCallback
+    from carousel.training.csv_logger import CSVLogger
 
     settings = language(tmp_path, checkpoint_minutes=0)
     whole = outcome(fit(settings, tmp_path / "whole"))
     owner, name = {
         "checkpoint": (Checkpoints, "save_checkpoint"),
-        "weights": (Keeper, "_keep_weights"),
-        "log": (Journal, "log_metrics"),
+        "weights": (CheckpointCallback, "_keep_weights"),
+        "log": (CSVLogger, "log_metrics"),
     }[first]
     real, calls = getattr(owner, name), []
 
@@ -138,7 +138,7 @@ def test_the_disk_is_full_during_a_run(tmp_path, monkeypatch, first):
         if len(calls) > 2:
             for call in ("fsync", "write"):
                 monkeypatch.setattr(os, call, full)
-            if owner is Journal:
+            if owner is CSVLogger:
                 full()
         return real(self, *args, **kwargs)
 

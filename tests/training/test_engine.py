@@ -10,8 +10,8 @@ from helpers.tiny import fit, language
 from safetensors.torch import load_file
 from torch import nn
 
-from carousel.models.language import LanguageModel
-from carousel.training.journal import read_journal
+from carousel.tasks.lm.model import LanguageModel
+from carousel.training.csv_logger import read_metrics
 
 PLAIN = {"dropout": 0.0, "log_steps": 1, "epochs": 2, "dev": None}
 
@@ -85,7 +85,7 @@ def same_run(tmp_path, make, rates=None, tolerance=1e-5, **given):
     settings = language(tmp_path, **{**PLAIN, **given})
     expected, bare = bare_run(settings, make, rates)
     run = fit(settings, tmp_path / "run")
-    rows = [row for row in read_journal(run.metrics) if "loss" in row]
+    rows = [row for row in read_metrics(run.metrics) if "loss" in row]
     assert [row["step"] for row in rows] == list(range(1, len(expected) + 1))
     assert [row["loss"] for row in rows] == pytest.approx(expected, rel=tolerance)
     assert expected[-1] < expected[0]  # it does learn
@@ -173,14 +173,14 @@ def test_the_gradient_in_the_log_is_its_norm_before_clipping(tmp_path):
     data.train.set_epoch(0)
     bare.loss(next(iter(data.train))).backward()
     norm = float(nn.utils.get_total_norm([p.grad for p in bare.parameters()]))
-    rows = read_journal(fit(settings, tmp_path / "run").metrics)
+    rows = read_metrics(fit(settings, tmp_path / "run").metrics)
     assert rows[0]["gradient"] == pytest.approx(norm, rel=1e-5)
     assert norm > 0.05
 
 
 def test_fewer_lines_of_log_are_the_means_of_more(tmp_path):
-    every = read_journal(fit(language(tmp_path, **PLAIN), tmp_path / "every").metrics)
-    some = read_journal(fit(language(tmp_path, **{**PLAIN, "log_steps": 4}), tmp_path / "some").metrics)
+    every = read_metrics(fit(language(tmp_path, **PLAIN), tmp_path / "every").metrics)
+    some = read_metrics(fit(language(tmp_path, **{**PLAIN, "log_steps": 4}), tmp_path / "some").metrics)
     assert [row["step"] for row in some] == [4, 6, 8, 12]
     lines = language(tmp_path)
     _, data = prepare(lines)
@@ -210,5 +210,5 @@ def test_evaluating_changes_nothing_of_training(tmp_path):
         given = {"layout": layout, "dropout": 0.3, "log_steps": 1, "batch_size": 3}
         with_dev = fit(language(tmp_path, **given), tmp_path / f"with-{layout}")
         without = fit(language(tmp_path, **given, dev=None), tmp_path / f"without-{layout}")
-        losses = [[row["loss"] for row in read_journal(run.metrics) if "loss" in row] for run in (with_dev, without)]
+        losses = [[row["loss"] for row in read_metrics(run.metrics) if "loss" in row] for run in (with_dev, without)]
         assert losses[0] == losses[1]

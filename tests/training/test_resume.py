@@ -10,10 +10,11 @@ import pytest
 from helpers.tiny import Killed, fit, kill_at, language, outcome
 
 from carousel.errors import RunError
-from carousel.models.language import LanguageModel
-from carousel.training import Run, engine
+from carousel.tasks.lm.model import LanguageModel
+from carousel.tasks.runs import load_run, settings_of
+from carousel.training import Run, trainer
 from carousel.training.checkpoints import Checkpoints
-from carousel.training.engine import resumed_settings
+from carousel.training.trainer import resumed_settings
 
 # Everything that draws random numbers, carries a state or remembers something.
 NOISE = {"dropout": 0.3, "recurrent_dropout": 0.2, "weight_drop": 0.2, "embedding_dropout": 0.1}
@@ -142,7 +143,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted, capsys):
     killed(settings, tmp_path / "run", ("batch", 1, 3))
     newest = Checkpoints(tmp_path / "run" / "checkpoints").paths()[-1]
     newest.write_bytes(newest.read_bytes()[:-5])
-    run = engine.train(LanguageModel, settings, tmp_path / "run", resume=True, report=False)
+    run = trainer.train(LanguageModel, settings, tmp_path / "run", resume=True, report=False)
     said = capsys.readouterr().err
     assert f"{newest}: damaged or cut short" in said
     assert "going on from step 8\n" in said
@@ -154,7 +155,7 @@ def test_all_checkpoints_damaged_means_from_the_beginning(tmp_path, uninterrupte
     killed(settings, tmp_path / "run", ("batch", 1, 3))
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.write_bytes(b"")
-    run = engine.train(LanguageModel, settings, tmp_path / "run", resume=True, report=False)
+    run = trainer.train(LanguageModel, settings, tmp_path / "run", resume=True, report=False)
     said = capsys.readouterr().err
     assert "going back to the beginning" in said
     assert outcome(run) == uninterrupted(**NOISE)
@@ -170,19 +171,19 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path, unint
     assert not list((tmp_path / "run").rglob("*.part"))
 
 
-@pytest.mark.parametrize("moment", ["keep", "begin"])
+@pytest.mark.parametrize("moment", ["save", "begin"])
 def test_stopped_before_training_began(tmp_path, uninterrupted, moment):
     """After the settings were written, but before the vocabulary was, or before the log was."""
-    from carousel.training.journal import Journal
+    from carousel.training.csv_logger import CSVLogger
 
     settings = language(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LanguageModel if moment == "keep" else Journal, moment, _die)
+        patch.setattr(LanguageModel if moment == "save" else CSVLogger, moment, _die)
         with pytest.raises(Killed):
             fit(settings, tmp_path / "run")
     run = fit(settings, tmp_path / "run", resume=True)
     assert outcome(run) == uninterrupted()
-    run.load()
+    load_run(run.folder)
 
 
 def _die(*_):
@@ -198,7 +199,7 @@ def test_a_finished_run_gains_epochs(tmp_path, uninterrupted):
     run = fit(longer, tmp_path / "run", resume=True)
     assert outcome(run) == uninterrupted(epochs=5)
     assert run.result["epochs"] == 5
-    assert run.settings()[1].epochs == 5  # config.yaml gives the run that is there
+    assert settings_of(run)[1].epochs == 5  # config.yaml gives the run that is there
 
 
 def test_a_run_that_gained_epochs_and_was_killed_goes_on_to_them(tmp_path, uninterrupted):

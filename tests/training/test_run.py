@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 
 import carousel
 from carousel.errors import DataError, RunError, SettingsError
-from carousel.models.language import LanguageModel
+from carousel.tasks.lm.model import LanguageModel
+from carousel.tasks.runs import load_run, settings_of
 from carousel.training import Run
 
 
@@ -36,7 +37,7 @@ def test_what_is_in_it(finished):
     json.loads((finished.folder / "tokenizer.json").read_text("utf-8"))
     assert (
         load_file(finished.weights).keys()
-        == LanguageModel.restore(finished.settings()[1], finished.folder).state_dict().keys()
+        == LanguageModel.load_assets(settings_of(finished)[1], finished.folder).state_dict().keys()
     )
 
 
@@ -95,7 +96,7 @@ def test_a_loaded_model_is_the_one_that_was_kept(finished):
     torch.testing.assert_close(dict(model.state_dict()), load_file(finished.weights), rtol=0, atol=0)
     found = model.evaluate(model.settings.dev)["perplexity"]
     assert found == pytest.approx(finished.result["dev_perplexity"], rel=1e-9)
-    assert finished.weights_facts()["dev_perplexity"] == finished.result["dev_perplexity"]
+    assert finished.weights_info()["dev_perplexity"] == finished.result["dev_perplexity"]
 
 
 def test_it_can_be_moved(finished, tmp_path):
@@ -138,7 +139,8 @@ def test_there_is_none(tmp_path):
 )
 def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, said):
     with pytest.raises(kind, match=said.replace("[", r"\[")) as caught:
-        broken(finished, tmp_path, name, data).load()
+        broken(finished, tmp_path, name, data)
+        load_run(tmp_path / "run")
     assert "\n" not in str(caught.value)
 
 
@@ -152,7 +154,7 @@ def test_weights_of_another_network(finished, tmp_path):
     run = broken(finished, tmp_path, "report.html", b"")
     save_file({"w": torch.ones(2)}, run.weights)
     with pytest.raises(RunError, match=r"damaged, or not of this config\.yaml") as caught:
-        run.load()
+        load_run(run.folder)
     assert "\n" not in str(caught.value)
 
 

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carousel.errors import SettingsError
-from carousel.models.language import LanguageSettings
 from carousel.tasks import find
+from carousel.tasks.lm.model import LanguageSettings
 from carousel.tasks.registry import BUILT_IN
 from carousel.training.settings import load_yaml
 

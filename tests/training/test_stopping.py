@@ -8,8 +8,8 @@ import torch
 from helpers.stub import StubSettings, register
 from helpers.tiny import fit, language, outcome
 
+from carousel.training.checkpoint_callback import Interrupted
 from carousel.training.checkpoints import Checkpoints, step_of
-from carousel.training.keeper import Interrupted
 from carousel.training.module import Diverged, Module
 
 
@@ -48,7 +48,7 @@ def test_no_longer_a_number(tmp_path, monkeypatch, value, where):
     assert said.endswith(end + "try a lower lr (it is 0.1) or a smaller clip (it is 5)")
     kept = Checkpoints(folder)
     assert [step_of(path) for path in kept.paths()] == [3]
-    assert torch.isfinite(kept.load_checkpoint(kept.latest(pytest.fail))["state_dict"]["task.weight"]).all()
+    assert torch.isfinite(kept.load_checkpoint(kept.latest(pytest.fail))["state_dict"]["network.weight"]).all()
     assert (tmp_path / "run" / "model.safetensors").exists()
     assert not (tmp_path / "run" / "result.json").exists()
 
@@ -160,11 +160,11 @@ def test_a_run_outside_the_main_thread(tmp_path):
 
 
 def test_the_interrupt_is_said(tmp_path, capsys):
-    from carousel.models.language import LanguageModel
-    from carousel.training import engine
+    from carousel.tasks.lm.model import LanguageModel
+    from carousel.training import trainer
 
     with pytest.MonkeyPatch.context() as patch:
         send_at(patch, signal.SIGINT, "batch", 0, 1)
         with pytest.raises(Interrupted):
-            engine.train(LanguageModel, language(tmp_path), tmp_path / "run")
+            trainer.train(LanguageModel, language(tmp_path), tmp_path / "run")
     assert "stopping after this step; press Ctrl-C again to stop without saving\n" in capsys.readouterr().err

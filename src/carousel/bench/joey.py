@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..attention import Additive
 from ..data import END
-from ..data.pairs import PairBatch
 from ..errors import ArgumentError, CarouselError
-from ..models.translate import TranslateSettings, Translator
+from ..networks.attention import Additive
+from ..tasks.translate.model import TranslateSettings, Translator
+from ..tasks.translate.pairs import PairBatch
 
 NETWORK: dict[str, tuple[Any, ...]] = {  # of what our network may have, what its network has
     "cell": ("lstm",), "bidirectional": (True,), "layers": (1,), "decoder_layers": (None, 1), "init": ("bridge",),

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from ..data import TextBatch, Vocabulary
 from ..errors import CarouselError
-from ..models.language import LanguageModel, LanguageSettings
 from ..ops import backend
+from ..tasks.lm.model import LanguageModel, LanguageSettings
 from ..training import Data
 from ..training.optimizers import clip_norm, make_optimizer
 from .claims import measured, print_claims
@@ -145,7 +145,7 @@ class _Timed(LanguageModel):
 
 def engine(rounds: int = 3) -> dict[str, float]:
     """A step of the poem model in the engine, beside the same step in a bare loop."""
-    from ..training.engine import train
+    from ..training.trainer import train
 
     size = SIZES["poems"]
     best = {"engine": float("inf"), "bare": float("inf")}

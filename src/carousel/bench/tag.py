@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..data import Vocabulary
-from ..data.examples import NO_LABEL, Column, ExampleBatch, collate
-from ..data.tagged import Lexicon
-from ..data.tags import Scheme, all_tags
+from ..data.stores.examples import NO_LABEL, Column, ExampleBatch, collate
+from ..data.text.tags import Scheme, all_tags
 from ..errors import CarouselError
-from ..models.tag import Tagger, TagSettings
 from ..ops import backend
+from ..tasks.tag.examples import Lexicon
+from ..tasks.tag.model import Tagger, TagSettings
 from ..training.optimizers import make_optimizer
 from .claims import measured, print_claims
 from .layers import race

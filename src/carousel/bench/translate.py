@@ -22,12 +22,13 @@ import numpy as np
 import torch
 
 from ..data import END, PAD, START, UNK, Vocabulary
-from ..data.examples import Column, ExampleStore, rows_of
-from ..data.pairs import PairBatch, PairBatches, collate_pairs
+from ..data.stores.examples import Column, ExampleStore, rows_of
 from ..decoding import Ban, Beam, Mean, search
 from ..errors import CarouselError, RunError
-from ..models.translate import TranslateSettings, Translator
 from ..ops import backend
+from ..tasks.runs import load_run, settings_of
+from ..tasks.translate.model import TranslateSettings, Translator
+from ..tasks.translate.pairs import PairBatch, PairBatches, collate_pairs
 from ..training.optimizers import clip_norm, make_optimizer
 from ..training.run import Run
 from .claims import measured, print_claims
@@ -173,7 +174,7 @@ def again(batches: PairBatches) -> Iterator[PairBatch]:
 def open_run(folder: Path) -> Translator:
     """The translator of a run, if Joey NMT can be the same."""
     run = Run(folder)
-    task, settings = run.settings()
+    task, settings = settings_of(run)
     if not isinstance(settings, TranslateSettings):
         raise RunError(f"{folder}: a run of train {task.name}; give one of train translate")
     try:
@@ -184,7 +185,7 @@ def open_run(folder: Path) -> Translator:
         raise RunError(f"{folder}: it has no dev text to translate; give a run that was trained with --dev")
     for files in (settings.train, settings.dev):
         settings.pairs(files)  # a missing file is said before the first race
-    model: Any = run.load()
+    model: Translator = load_run(folder)
     return model
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..trees import Forest, NaryTreeLSTM
+from ..networks.trees import Forest, NaryTreeLSTM
 from .claims import measured, print_claims
 from .layers import race
 

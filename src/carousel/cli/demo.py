@@ -34,7 +34,7 @@ def demo(
     echo "Dienstag, den 3. März 1998" | carousel translate demo-dates/run
     """
     from carousel.demo import EXAMPLES, program, run
-    from carousel.training.keeper import Interrupted
+    from carousel.training.checkpoint_callback import Interrupted
 
     command = shlex.join(["carousel", *sys.argv[1:]])
     try:

@@ -23,7 +23,7 @@ def both(args: list[str]) -> list[str]:
     >>> both(["--dev", "d.tsv", "a.tsv"])
     ['--dev', 'd.tsv', 'a.tsv']
     """
-    from carousel.data.pairs import TABLES
+    from carousel.tasks.translate.pairs import TABLES
 
     made: list[str] = []
     first = ""  # the first file of a --dev, if it may have a second

@@ -49,10 +49,10 @@ def predict(
 
     keep_input("--out", out, data)
     model = load(run, task=task)
-    forced = [dashed(name) for name in options if model.predict_options[name].reads_file]
+    forced = [dashed(name) for name in options if model.task.predict_options[name].reads_file]
     if forced and data is None:
         raise typer.BadParameter("it is about a file; give one", param_hint=forced[0])
-    own = bool(forced) or (data is not None and data.suffix.lower() in model.predict_extensions)
+    own = bool(forced) or (data is not None and data.suffix.lower() in model.task.predict_extensions)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
     with replace_text_file(out) if out is not None else nullcontext() as file:

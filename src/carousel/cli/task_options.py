@@ -70,10 +70,11 @@ def _task_of(args: Sequence[str]) -> Any:
             return find(arg.partition("=")[2] or value)
     for arg in args:
         if (Path(arg) / "config.yaml").is_file():
-            from carousel.training import Run  # late: help does not wait for torch
+            from carousel.tasks.runs import task_of  # late: help does not wait for torch
+            from carousel.training import Run
 
             try:
-                return Run(arg).settings()[0]
+                return task_of(Run(arg))
             except (CarouselError, OSError):
                 return None
     return None

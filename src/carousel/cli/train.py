@@ -60,10 +60,10 @@ def _train(
     task: Any, name: str, given: dict[str, Any], out: Path, config: Path | None, set: list[str] | None, resume: bool,
     force: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    from carousel.training.engine import resume_command, train
-    from carousel.training.keeper import Interrupted
+    from carousel.training.checkpoint_callback import Interrupted
     from carousel.training.run import Run
     from carousel.training.settings import gather
+    from carousel.training.trainer import resume_command, train
 
     if resume and force:
         raise typer.BadParameter("choose one of --resume and --force")

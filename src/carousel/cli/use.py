@@ -25,14 +25,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a tabl
 def load(folder: Path, command: str | None = None, task: str | None = None) -> Any:
     """The model in a run directory, which must have `command`, if one is named; `task`: its task as FILE:CLASS."""
     from carousel.tasks import find
+    from carousel.tasks.runs import load_run, task_of
     from carousel.training import Run
 
     if task is not None:
         find(task)
-    run = Run(folder)
     if command is not None:
-        refuse_command(folder, command, run.settings()[0])
-    return run.load()
+        refuse_command(folder, command, task_of(Run(folder)))
+    return load_run(folder)
 
 
 def evaluate(
@@ -57,7 +57,7 @@ def evaluate(
     carousel eval run dev.en dev.de --worst 10
     """
     model = load(run, task=task)
-    refuse_files(model, len(data), "DATA")
+    refuse_files(model.task, len(data), "DATA")
     result = model.evaluate(*data, **options)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **result}, ensure_ascii=False))
@@ -164,7 +164,7 @@ def generate(
     carousel generate run --constraint my.py:Rhyme         # a rule of your own
     carousel generate run --prompts heads.txt --num-beams 5 --json > poems.jsonl
     """
-    from carousel.models.text_generation import stream_text
+    from carousel.tasks.shared.generation import stream_text
 
     model = load(run, "generate", task)
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]
@@ -189,7 +189,7 @@ def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
 
         yield from (text for _, text in read_lines(path)) if blank else Lines(path)
         return
-    from carousel.data.lines import decode
+    from carousel.data.sources.lines import decode
 
     for number, raw in enumerate(sys.stdin.buffer, 1):
         yield decode(raw.rstrip(b"\r\n"), Path("standard input"), number)

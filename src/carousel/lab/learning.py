@@ -14,12 +14,12 @@ from typing import Any, Self
 
 import torch
 
-from ..data.dates import split_dates, write_dates
-from ..models.language import LanguageModel, LanguageSettings
+from ..data.corpora.dates import split_dates, write_dates
+from ..tasks.lm.model import LanguageModel, LanguageSettings
 from ..training import Data, Loss
-from ..training.engine import train
-from ..training.journal import read_journal
+from ..training.csv_logger import read_metrics
 from ..training.module import Diverged
+from ..training.trainer import train
 
 MODEL: dict[str, Any] = {
     "embedding": 16, "hidden": 32, "tied": False, "dropout": 0.0, "batch_size": 64, "epochs": 5, "log_steps": 5,
@@ -84,7 +84,7 @@ class Corpus:
             except Diverged:
                 diverged = True
         watch(made[0])
-        rows = read_journal(folder / "metrics.csv")
+        rows = read_metrics(folder / "metrics.csv")
         logged = [row for row in rows if "loss" in row]
         return made[0], Curve(
             tuple(int(row["step"]) for row in logged), tuple(row["loss"] for row in logged),

@@ -52,10 +52,10 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     Without `data`, that is the file by which a run's best epoch was chosen, or the one that it was trained on. A module
     that is no task of this package reads random numbers.
     """
-    from ..training import Task
+    from ..tasks.base import Model
     from ..training.modes import evaluating
 
-    if not isinstance(model, Task):
+    if not isinstance(model, Model):
         name, layer = _layers(model)
         if data is not None:
             raise ArgumentError(f"data: only a model of a run can read a file; this is {an(type(model).__name__)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..data.tags import spans
+from ..data.text.tags import spans
 from ..errors import ArgumentError
 
 

@@ -19,14 +19,14 @@ from ..user_code import is_place, load_place
 
 GROUP = "carousel.tasks"
 _PLACES = {
-    "lm": "carousel.models.language:LanguageModel",
-    "bilm": "carousel.models.bilm:BiLanguageModel",
-    "classify": "carousel.models.classify:Classifier",
-    "tag": "carousel.models.tag:Tagger",
-    "encode": "carousel.models.encode:SentenceEncoder",
-    "tree": "carousel.models.tree:TreeModel",
-    "forecast": "carousel.models.forecast:Forecaster",
-    "translate": "carousel.models.translate:Translator",
+    "lm": "carousel.tasks.lm.model:LanguageModel",
+    "bilm": "carousel.tasks.bilm.model:BiLanguageModel",
+    "classify": "carousel.tasks.classify.model:Classifier",
+    "tag": "carousel.tasks.tag.model:Tagger",
+    "encode": "carousel.tasks.encode.model:SentenceEncoder",
+    "tree": "carousel.tasks.tree.model:TreeModel",
+    "forecast": "carousel.tasks.forecast.model:Forecaster",
+    "translate": "carousel.tasks.translate.model:Translator",
 }
 BUILT_IN = {name: EntryPoint(name, place, GROUP) for name, place in _PLACES.items()}  # declared as others' tasks are
 _registered: dict[str, type[Any]] = {}
@@ -94,7 +94,7 @@ def _checked(task: Any, place: str | None = None) -> type[Any]:
     place = place or getattr(task, "__qualname__", repr(task))
     name = getattr(task, "name", None)
     if not isinstance(task, type) or not isinstance(name, str) or not hasattr(task, "prepare"):
-        raise ArgumentError(f"{place}: not a task; give a subclass of carousel.training.Task that has a name")
+        raise ArgumentError(f"{place}: not a task; give a subclass of carousel.tasks.base.Task that has a name")
     if name in BUILT_IN and name not in _registered:
         BUILT_IN[name].load()
     if _registered.get(name) != task:

@@ -1,7 +1,7 @@
-"""Training: settings, the engine, checkpoints, the run directory and its report."""
+"""Training: settings, the trainer, checkpoints, the run directory and its report."""
 
+from .network import Data, Loss, Metric, Network
 from .run import Run
 from .settings import ColumnName, Settings, key
-from .task import Data, LayerInput, Loss, Meter, Option, Task
 
-__all__ = ["ColumnName", "Data", "LayerInput", "Loss", "Meter", "Option", "Run", "Settings", "Task", "key"]
+__all__ = ["ColumnName", "Data", "Loss", "Metric", "Network", "Run", "Settings", "key"]

@@ -14,8 +14,8 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from ..errors import CarouselError, RunError
+from .network import Batches, Network
 from .optimizers import clip_norm, make_optimizer, make_schedule
-from .task import Batches, Task
 
 
 class Seen(NamedTuple):
@@ -30,18 +30,20 @@ class Diverged(CarouselError, ValueError):
 
 
 class Module(LightningModule):
-    """Trains `task`; `recent` is the mean loss since the last line of the log, `last` that of the last batch.
+    """Trains `network`; `recent` is the mean loss since the last line of the log, `last` that of the last batch.
 
     Everything that a checkpoint needs beyond Lightning's own is in `on_save_checkpoint`: torch's random numbers, what
-    the task carries from batch to batch, the sums for the next line of the log, and the averaged weights.
+    the network carries from batch to batch, the sums for the next line of the log, and the averaged weights.
     """
 
-    def __init__(self, task: Task, batches: Batches, dev: Batches | None = None) -> None:
+    def __init__(self, network: Network, batches: Batches, dev: Batches | None = None) -> None:
         super().__init__()
-        self.task = task
+        self.network = network
+        metric = network.metric()
+        self.best, self.lower_is_better = metric.best, metric.lower_is_better
         self.batches = batches  # of the training data
         self.dev_mark = None if dev is None else _mark(dev)
-        self.settings = task.settings
+        self.settings = network.settings
         self.last = Seen(0.0, 0)
         self.steps = 0  # that the whole training has
         self.sums = [0.0, 0.0]  # loss times count, and count, since the last line of the log
@@ -54,8 +56,8 @@ class Module(LightningModule):
     # ---------------------------------------------------------------- steps
 
     def training_step(self, batch: Any, index: int) -> Tensor:
-        self.task.progress = self.global_step / max(1, self.steps)
-        loss = self.task.loss(batch)
+        self.network.progress = self.global_step / max(1, self.steps)
+        loss = self.network.loss(batch)
         value = float(loss.mean.detach())
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {self.global_step} (epoch {self.current_epoch + 1})")
@@ -72,19 +74,19 @@ class Module(LightningModule):
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
     ) -> None:
         by_norm = self.settings.clip and self.settings.clip_by == "norm"
-        norm = clip_norm(self.task.parameters(), self.settings.clip if by_norm else math.inf)
+        norm = clip_norm(self.network.parameters(), self.settings.clip if by_norm else math.inf)
         if not math.isfinite(norm):
             where = f"at step {self.global_step} (epoch {self.current_epoch + 1})"
             raise Diverged(f"the gradient is {norm} {where}")
         self.gradient = max(self.gradient, norm)
         if self.settings.clip and not by_norm:
-            torch.nn.utils.clip_grad_value_(self.task.parameters(), self.settings.clip, foreach=True)
+            torch.nn.utils.clip_grad_value_(self.network.parameters(), self.settings.clip, foreach=True)
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         self.lr = self.trainer.optimizers[0].param_groups[0]["lr"]
         super().optimizer_step(*args, **kwargs)
         if self.settings.average:
-            weights = [p.data for p in self.task.parameters()]
+            weights = [p.data for p in self.network.parameters()]
             if self.average is None:
                 self.average = [w.clone() for w in weights]
             else:  # early on a shorter memory, so that the first, untrained weights are soon forgotten
@@ -92,10 +94,10 @@ class Module(LightningModule):
                 torch._foreach_lerp_(self.average, weights, 1 - decay)
 
     def configure_optimizers(self) -> Any:
-        optimizer = make_optimizer(self.settings, self.task.parameters())
+        optimizer = make_optimizer(self.settings, self.network.parameters())
         self.steps = steps = int(self.trainer.estimated_stepping_batches)
         per_epoch = math.ceil(steps / (self.trainer.max_epochs or 1))
-        self.schedule = make_schedule(self.settings, optimizer, steps, per_epoch, self.task.lower_is_better)
+        self.schedule = make_schedule(self.settings, optimizer, steps, per_epoch, self.lower_is_better)
         if self.settings.schedule == "plateau":
             return optimizer  # stepped with the dev metric, below
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": self.schedule, "interval": "step"}}
@@ -104,11 +106,11 @@ class Module(LightningModule):
 
     @contextmanager
     def best_weights(self) -> Iterator[None]:
-        """Let the task have the averaged weights, if there are any, until the block ends."""
+        """Let the network have the averaged weights, if there are any, until the block ends."""
         if self.average is None:
             yield
             return
-        weights = [p.data for p in self.task.parameters()]
+        weights = [p.data for p in self.network.parameters()]
         own = [w.clone() for w in weights]
         torch._foreach_copy_(weights, self.average)
         try:
@@ -117,20 +119,20 @@ class Module(LightningModule):
             torch._foreach_copy_(weights, own)
 
     def on_validation_epoch_start(self) -> None:
-        self._carried = self.task.carried  # the dev set has a state of its own
+        self._carried = self.network.carried  # the dev set has a state of its own
         self._averaged = self.best_weights()
         self._averaged.__enter__()
-        self._meter = self.task.meter()
+        self._metric = self.network.metric()
 
     def validation_step(self, batch: Any, index: int) -> None:
-        self._meter.add(batch)
+        self._metric.add(batch)
 
     def on_validation_epoch_end(self) -> None:
         self._averaged.__exit__(None, None, None)
-        self.task.carried = self._carried
-        self.found = self._meter.result()
+        self.network.carried = self._carried
+        self.found = self._metric.result()
         if self.settings.schedule == "plateau":
-            self.schedule.step(self.found[self.task.metric])  # type: ignore[arg-type]
+            self.schedule.step(self.found[self.best])  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- going on
 
@@ -141,7 +143,7 @@ class Module(LightningModule):
         checkpoint["module"] = {
             "random": torch.get_rng_state(),
             "batches": self.batches.state_dict(),
-            "carried": self.task.carried,
+            "carried": self.network.carried,
             "sums": self.sums,
             "gradient": self.gradient,
             "average": self.average,
@@ -155,7 +157,7 @@ class Module(LightningModule):
         if own.get("dev", self.dev_mark) != self.dev_mark:
             raise RunError("dev: the data is not what the run began with; restore it, or start over with --force")
         self._random = own["random"]
-        self.task.carried = own["carried"]
+        self.network.carried = own["carried"]
         self.sums, self.gradient = list(own["sums"]), own["gradient"]
         self.average, self.found = own["average"], own["found"]
         self._place, self._plateau = own["batches"], own["plateau"]

@@ -56,7 +56,7 @@ class Bar(ProgressBar):
             self.task,
             description=f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}",
             completed=trainer.current_epoch * int(trainer.num_training_batches) + index + 1,
-            says=f"{module.task.describe_loss()(module.recent)}  {rate:,.0f} {module.task.unit}/s",
+            says=f"{module.network.describe_loss()(module.recent)}  {rate:,.0f} {module.network.unit}/s",
         )
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:

@@ -21,10 +21,9 @@ from typing import Any, TypeVar
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
-from ..errors import RunError, SettingsError, did_you_mean
-from ..tasks import find, names
-from .settings import Settings, load_yaml
-from .task import Task
+from ..errors import RunError, SettingsError
+from .network import Network
+from .settings import load_yaml
 
 T = TypeVar("T")
 
@@ -82,10 +81,10 @@ class Run:
     def _is_run(self) -> bool:
         """Whether the directory is ours to replace: many others have a config.yaml, but not with a task's keys."""
         try:
-            self.settings()
+            values = self.config_values()
         except (OSError, ValueError):
             return False
-        return self.metrics.exists()
+        return {"task", "train", "epochs", "seed"} <= set(values) and self.metrics.exists()
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -94,8 +93,8 @@ class Run:
             return None
         return read_kept(self.result_file, lambda kept: {**kept, "epochs": int(kept["epochs"])})
 
-    def settings(self) -> tuple[type[Task], Settings]:
-        """The task and the settings in config.yaml."""
+    def config_values(self) -> dict[str, Any]:
+        """What config.yaml says, checked only as far as that it names a task."""
         if not self.folder.is_dir():
             what = "a file, not a run" if self.folder.exists() else "no such run"
             raise RunError(f"{self.folder}: {what}; give a directory that carousel train made")
@@ -103,43 +102,27 @@ class Run:
             raise RunError(
                 f"{self.folder}: not a run, it has no config.yaml; give a directory that carousel train made"
             )
-        found, _ = load_yaml(self.config)
-        if "task" not in found:
+        values, _ = load_yaml(self.config)
+        if "task" not in values:
             raise SettingsError(f"{self.config}: task: missing; give the name of one")
-        task = self._task(found["task"])
-        return task, task.Settings.read({}, file=self.config)
-
-    def _task(self, name: Any) -> type[Task]:
-        if not isinstance(name, str) or name not in names():
-            if (hint := did_you_mean(str(name), names())) or not isinstance(name, str):
-                raise SettingsError(f"{self.config}: task: there is no {name!r}; {hint}")
-            raise RunError(
-                f"{self.folder}: a run of the task {name!r}, which is not known here; give --task FILE.py:CLASS, "
-                "or import its module first"
-            )
-        return find(name)
+        return values
 
     def finished(self, epochs: int) -> bool:
         """Whether so many epochs have been trained to the end."""
         return self.result is not None and self.result["epochs"] >= epochs
 
-    def load(self) -> Task:
-        """The network with the weights of the best epoch, ready for use."""
-        task, settings = self.settings()
+    def load_weights(self, network: Network) -> None:
+        """Give `network` the weights of the best epoch."""
         if not self.weights.exists():
             raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
-        network = task.restore(settings, self.folder)
         try:
             network.load_state_dict(load_file(self.weights))
         except (SafetensorError, RuntimeError) as error:
             raise RunError(
                 f"{self.weights}: damaged, or not of this config.yaml ({str(error).splitlines()[0]})"
             ) from error
-        told = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in self.weights_facts().items())
-        network.origin = ", ".join([str(self.folder), *told])
-        return network.eval()
 
-    def weights_facts(self) -> dict[str, Any]:
+    def weights_info(self) -> dict[str, Any]:
         """What the weights' file says of itself: the epoch and its dev metric."""
         with safe_open(self.weights, "pt") as file:
             return json.loads((file.metadata() or {}).get("carousel", "{}"))

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ArgumentError, check_counts
-from ...models.language import LanguageModel
 from ...pictures.gates import opens
 from ...report import Page, figure
+from ...tasks.lm.model import LanguageModel
 from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
 from ..learning import Corpus, Curve, corpus
@@ -259,7 +259,7 @@ def different_units(model: LanguageModel) -> int:
     """How many units of a model with one layer differ in at least one bit of what belongs to them.
 
     >>> from carousel.data import Vocabulary
-    >>> from carousel.models.language import LanguageSettings
+    >>> from carousel.tasks.lm.model import LanguageSettings
     >>> model = LanguageModel(LanguageSettings(train="-", hidden=6, tied=False), Vocabulary.train(["abba"]))
     >>> different_units(model)
     6

@@ -1,0 +1,1 @@
+"""Batches in an order that a seed fixes; reading can stop and resume anywhere."""

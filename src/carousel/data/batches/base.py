@@ -1,0 +1,141 @@
+"""What every kind of batches has in common: epochs, a place in them, and going on from that place."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import DataError, check_count
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """What a language model reads and what it should say next, time first; `[PAD]` (0) past each sequence's end.
+
+    >>> from carousel.data import TextBatch
+    >>> one = torch.ones(3, 2, dtype=torch.int64)
+    >>> TextBatch(one, one, torch.tensor([3, 3]), torch.tensor([0, 1]), 6)
+    TextBatch(3 steps, 2 sequences, 6 tokens)
+    """
+
+    inputs: Tensor  # (T, B) int64
+    targets: Tensor  # (T, B) int64: targets[t] follows inputs[t]
+    lengths: Tensor  # (B,) int64: how many steps are real
+    rows: Tensor  # (B,) int64: which line of the store, or which stream, this is
+    tokens: int  # targets that are not [PAD]: lengths.sum()
+    reset: bool = True  # whether the state begins anew, or is carried on from the batch before
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> TextBatch:
+        """This batch on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> TextBatch:
+        """This batch in page-locked memory, from where copies to a GPU are faster."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, change: Any) -> TextBatch:
+        parts = ("inputs", "targets", "lengths", "rows")
+        return replace(self, **{name: change(getattr(self, name)) for name in parts})
+
+    def __repr__(self) -> str:
+        steps, sequences = self.inputs.shape
+        return f"TextBatch({steps} steps, {sequences} sequences, {self.tokens} tokens)"
+
+
+class Store(Protocol):
+    """What batches are made from, as far as going on from a place in them is concerned."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+
+class Batches(ABC):
+    """An iterable of batches. Each `iter` is an epoch, and every epoch has the same number of batches.
+
+    The order depends on (seed, epoch) alone. `state_dict` taken after any batch and given to `load_state_dict` of a
+    new object makes its next `iter` begin with the very batch that would have come.
+    """
+
+    def __init__(self, store: Store, seed: int) -> None:
+        check_count("seed", seed, least=0)
+        self.store: Any = store
+        self.seed = seed
+        self._epoch = 0
+        self._next = 0  # the batch of the epoch that comes next
+        self._placed = True  # whether the next `iter` begins at this place, or with a new epoch
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The arguments that the order depends on."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """How many tokens an epoch has: targets, or words read."""
+
+    @property
+    @abstractmethod
+    def padding(self) -> float:
+        """The share of `[PAD]` among the tokens of an epoch, from 0 to 1."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _plan(self, epoch: int) -> Any:
+        """What `_batch` needs to know of this epoch."""
+
+    @abstractmethod
+    def _batch(self, plan: Any, index: int) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._placed and self._next:  # the epoch before was left early
+            self._epoch, self._next = self._epoch + 1, 0
+        self._placed = False
+        epoch, first = self._epoch, self._next
+        plan = self._plan(epoch)
+        for index in range(first, len(self)):
+            batch = self._batch(plan, index)
+            # Before the batch is handed out, since a checkpoint is made while it is being used.
+            last = index + 1 == len(self)
+            self._epoch, self._next = (epoch + 1, 0) if last else (epoch, index + 1)
+            yield batch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next batch belongs to."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next `iter` be this epoch, from its beginning unless a place in it was loaded."""
+        if epoch != self._epoch or not self._placed:
+            self._epoch, self._next, self._placed = epoch, 0, True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place of the next batch, and what the batches are made from."""
+        return {"epoch": self._epoch, "batch": self._next, "data": self.store.fingerprint, **self.settings}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next `iter` begin at the place in `state`, which must come from the same data and settings."""
+        mine = self.state_dict()
+        for name in mine:
+            if name not in ("epoch", "batch") and state.get(name) != mine[name]:
+                was = "" if name == "data" else f" ({state.get(name)!r} then, {mine[name]!r} now)"
+                raise DataError(
+                    None, None, f"cannot go on in the middle of an epoch: {name} has changed{was}", "restore it"
+                )
+        self._epoch, self._next, self._placed = state["epoch"], state["batch"], True
+
+    def _random(self, epoch: int) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64([self.seed, epoch]))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({self.store!r}, {given})"

@@ -1,0 +1,252 @@
+"""Text files, read as they stream past: one item a line, or running text.
+
+Every complaint about a file of text is made here, with the line it stands on. A file may end its lines with CRLF and
+begin with a byte order mark; neither reaches the text. Nothing else is changed: spaces at either end of a line stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from ...errors import DataError, did_you_mean
+
+T = TypeVar("T")
+
+BLOCK = 1 << 20  # bytes of a line of running text that are held at once
+CHUNK = 1 << 20  # characters that are worked on at once
+
+_BOM = b"\xef\xbb\xbf"
+_OTHER_BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+
+
+class Piece(NamedTuple):
+    """A stretch of text, the number of the line it stands on, and whether `[END]` follows it."""
+
+    line: int
+    text: str
+    end: bool
+
+
+class Source(Protocol):
+    """What a reader of plain text offers: its file, the name of its layout, and its text in pieces, again and again."""
+
+    path: Path
+    layout: str
+
+    def pieces(self) -> Iterator[Piece]: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
+def check_file(path: str | Path) -> Path:
+    """`path` as a Path, if a file that can be read more than once and is not empty stands there; else a DataError.
+
+    >>> from carousel.data import check_file
+    >>> check_file("no-such-poems.txt")
+    Traceback (most recent call last):
+    ...
+    carousel.errors.DataError: no-such-poems.txt: no such file; check the path
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(path, None, "is a directory", "give a file of text")
+    if not path.exists():
+        raise DataError(path, None, "no such file", _near(path))
+    if not path.is_file():
+        raise DataError(path, None, "is not a regular file", "data is read more than once, so save it to a file first")
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        raise DataError(path, None, (error.strerror or str(error)).lower(), "make the file readable") from error
+    if empty:
+        raise DataError(path, None, "the file is empty", "give a file with text in it")
+    return path
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield (number, text) of every line of a UTF-8 file, counted from 1, without its line end. Blank ones too.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data import read_lines
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "poems.txt")
+    ...     _ = file.write_bytes(b"one\\r\\n\\r\\n two ")
+    ...     list(read_lines(file))
+    [(1, 'one'), (2, ''), (3, ' two ')]
+    """
+    path = check_file(path)
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            text = decode(raw, path, number)
+            yield number, text[:-1] if text.endswith("\n") else text
+
+
+class Lines:
+    """A text file of one item a line. Blank lines are skipped; `blank` counts those of the latest full reading.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data import Lines
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "poems.txt")
+    ...     _ = file.write_text("one\\n\\ntwo\\n", "utf-8")
+    ...     lines = Lines(file)
+    ...     list(lines), lines.blank
+    (['one', 'two'], 1)
+    """
+
+    layout = "lines"
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = check_file(path)
+        self.blank = 0
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the lines that are not blank. `[END]` is not part of them: batches of lines add it."""
+        number = blank = 0
+        for number, text in read_lines(self.path):
+            if not text or text.isspace():
+                blank += 1
+            else:
+                yield Piece(number, text, False)
+        self.blank = blank
+        if blank == number:
+            raise _all_blank(self.path, number)
+
+    def __iter__(self) -> Iterator[str]:
+        return (piece.text for piece in self.pieces())
+
+    def __repr__(self) -> str:
+        return f"Lines({str(self.path)!r})"
+
+
+class RunningText:
+    """A text file as one stream of text. With `end_lines`, each line ends in `[END]` in place of its newline.
+
+    Characters and BPE keep newlines as a token. Words do not, since a newline is space between words; `end_lines`
+    puts `[END]` there, as language models of the Penn Treebank do. Memory is constant even if the file is one line.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data import RunningText
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "play.txt")
+    ...     _ = file.write_text("To be,\\n\\nor not", "utf-8")
+    ...     list(RunningText(file)), list(RunningText(file, end_lines=True))
+    (['To be,\\n', '\\n', 'or not'], ['To be,', '', 'or not'])
+    """
+
+    def __init__(self, path: str | Path, *, end_lines: bool = False) -> None:
+        self.path = check_file(path)
+        self.end_lines = end_lines
+        self.layout = "running-end" if end_lines else "running"
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield line after line, blank ones too; a line longer than `BLOCK` bytes comes in several pieces."""
+        number, column, blank = 1, 0, True
+        with self.path.open("rb") as file:
+            rest = b""
+            while raw := rest + (read := file.readline(BLOCK)):
+                whole = read.endswith(b"\n") or len(read) < BLOCK
+                cut = len(raw) if whole else _cut(raw)
+                raw, rest = raw[:cut], raw[cut:]
+                text = decode(raw, self.path, number, column)
+                blank = blank and (not text or text.isspace())
+                if whole and self.end_lines:
+                    yield Piece(number, text.removesuffix("\n"), True)
+                elif text:
+                    yield Piece(number, text, False)
+                number, column = (number + 1, 0) if whole else (number, column + len(text))
+        if blank:
+            raise _all_blank(self.path, number - 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return (piece.text for piece in self.pieces())
+
+    def __repr__(self) -> str:
+        return f"RunningText({str(self.path)!r}, end_lines={self.end_lines})"
+
+
+def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield `items` in lists that reach `CHUNK` characters: much at once is fast, and memory stays constant.
+
+    >>> from carousel.data.sources.lines import chunks
+    >>> [len(chunk) for chunk in chunks(["line"] * 500_000, len)]
+    [209716, 209716, 80568]
+    """
+    chunk: list[T] = []
+    total = 0
+    for item in items:
+        chunk.append(item)
+        total += size(item) + 1
+        if total >= CHUNK:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk
+
+
+def decode(raw: bytes, path: Path, number: int, column: int = 0) -> str:
+    """`raw`, which begins after `column` characters of line `number`, as text; CRLF becomes a newline."""
+    if number == 1 and column == 0:
+        raw = raw.removeprefix(_BOM)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = column + len(raw[: error.start].decode("utf-8")) + 1
+        problem = f"byte 0x{raw[error.start]:02x} at column {at} is not UTF-8"
+        raise DataError(path, number, problem, _conversion(path)) from None
+    if "\0" in text:
+        at = column + text.index("\0") + 1
+        raise DataError(path, number, f"zero byte at column {at}", "text has none: convert the file to UTF-8")
+    return text[:-2] + "\n" if text.endswith("\r\n") else text
+
+
+def _cut(raw: bytes) -> int:
+    """Where to cut the beginning of a long line: before the last lone space, else between two characters.
+
+    No kind of vocabulary has a token on both sides of a lone space.
+    """
+    at = raw.rfind(b" ", 1, -1)
+    while at > 0:
+        if not raw[at - 1 : at].isspace() and not raw[at + 1 : at + 2].isspace():
+            return at
+        at = raw.rfind(b" ", 1, at)
+    at = len(raw) - 1
+    while raw[at] & 0xC0 == 0x80 and at > len(raw) - 4:
+        at -= 1
+    return at
+
+
+def _conversion(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError:  # it came through a pipe
+        head = b""
+    for magic, kind in _COMPRESSED.items():
+        if head.startswith(magic):
+            return f"the file is compressed ({kind}); decompress it first"
+    encoding = next((name for bom, name in _OTHER_BOMS.items() if head.startswith(bom)), "ENCODING")
+    return f"convert the file with iconv -f {encoding} -t utf-8"
+
+
+def _near(path: Path) -> str:
+    try:
+        there = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir()}
+    except OSError:
+        return f"there is no directory {path.parent} either; check the path"
+    return did_you_mean(path.name, (), there) or "check the path"
+
+
+def _all_blank(path: Path, count: int) -> DataError:
+    problem = "its only line is blank" if count == 1 else f"all {count} lines are blank"
+    return DataError(path, None, problem, "give a file with text in it")

@@ -1,0 +1,180 @@
+"""Data in memory as rows: lists, tuples, arrays, mappings of columns, a DataFrame, a `datasets` object, any iterable.
+
+What an object is, is told by its attributes, so that neither pandas nor `datasets` is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentError
+from ...files import replace_text_file
+
+
+def read_rows(data: Any) -> tuple[list[str] | None, Iterator[Sequence[Any]]]:
+    """The names of the columns, None if they have none, and the rows.
+
+    >>> names, rows = read_rows({"text": ["a", "b"], "label": [0, 1]})
+    >>> names, list(rows)
+    (['text', 'label'], [('a', 0), ('b', 1)])
+    >>> list(read_rows([("a", 0), ("b", 1)])[1])
+    [('a', 0), ('b', 1)]
+    """
+    if isinstance(data, Mapping):
+        return list(map(str, data)), zip(*data.values(), strict=True)
+    if hasattr(data, "itertuples") and hasattr(data, "columns"):  # a DataFrame
+        return list(map(str, data.columns)), data.itertuples(index=False, name=None)
+    if hasattr(data, "column_names"):  # of the library `datasets`; a class is a number there, its name in `features`
+        names = list(data.column_names)
+        spelled = [_spelling((getattr(data, "features", None) or {}).get(name)) for name in names]
+        return names, (
+            tuple(spell(row[name]) for name, spell in zip(names, spelled, strict=True)) for row in data
+        )  # fmt: skip
+    rows = iter(_items(data))
+    first = next(rows, None)
+    if isinstance(first, Mapping):
+        names = list(map(str, first))
+        return names, (tuple(row[name] for name in names) for row in chain([first], rows))
+    return None, iter(()) if first is None else chain([first], rows)
+
+
+def _items(data: Any) -> Iterable[Any]:
+    if isinstance(data, str | bytes) or not isinstance(data, Iterable):
+        raise ArgumentError(f"data: files, or an iterable of examples, got {type(data).__name__}")
+    return data.tolist() if isinstance(data, np.ndarray) else data
+
+
+def _spelling(feature: Any) -> Callable[[Any], Any]:
+    """How a value of a feature of `datasets` is written: classes by their names, also those in a list."""
+    own: Any = getattr(feature, "feature", None) or (feature[0] if isinstance(feature, list) and feature else None)
+    if hasattr(feature, "int2str"):
+        return lambda value: feature.int2str(int(value)) if isinstance(value, int) else value
+    if hasattr(own, "int2str"):
+        return lambda values: [own.int2str(int(value)) if isinstance(value, int) else value for value in values]
+    return lambda value: value
+
+
+def write_table(data: Any, stem: Path, roles: Sequence[str]) -> Path:
+    """Rows as JSON objects, one on each line; without names of columns, in the order of `roles`."""
+    names, rows = read_rows(data)
+    path = stem.with_suffix(".jsonl")
+    with replace_text_file(_made(path)) as file:
+        for number, row in enumerate(rows, 1):
+            if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(names or roles):
+                raise ArgumentError(
+                    f"data: item {number} is not of the form ({', '.join(names or roles)}): {row!r:.60}"
+                )
+            values = dict(zip(names or roles, map(_plain, row), strict=True))
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+    return path
+
+
+def write_lines(data: Any, path: Path, text: Callable[[Any], str], newlines: bool = False) -> Path:
+    """One item on each line, as `text` makes it; of a table its column `text`, or the only one."""
+    names, rows = read_rows(data)
+    if names is not None:
+        if "text" not in names and len(names) != 1:
+            raise ArgumentError(f"data: of the columns {', '.join(names)} none is named text; give one column only")
+        place = names.index("text") if "text" in names else 0
+        rows = (row[place] for row in rows)
+    with replace_text_file(_made(path)) as file:
+        for number, item in enumerate(rows, 1):
+            line = _line(text(item), number, newlines)
+            file.write(line if line.endswith("\n") else line + "\n")
+    return path
+
+
+def write_pairs(data: Any, stem: Path, endings: tuple[str, str]) -> tuple[Path, Path]:
+    """Pairs of texts as two files of as many lines."""
+    names, rows = read_rows(data)
+    if names is not None and len(names) == 1:  # `translation` of `datasets`: {"en": …, "de": …}
+        rows = (tuple(row[0].values()) if isinstance(row[0], Mapping) else row for row in rows)
+    paths = tuple(stem.with_suffix(ending) for ending in endings)
+    with replace_text_file(_made(paths[0])) as first, replace_text_file(paths[1]) as second:
+        for number, row in enumerate(rows, 1):
+            if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
+                raise ArgumentError(f"data: item {number} is not of the form (source, target): {row!r:.60}")
+            for file, text in zip((first, second), row, strict=True):
+                file.write(_line(text, number) + "\n")
+    return paths[0], paths[1]
+
+
+def write_sentences(data: Any, stem: Path) -> Path:
+    """Sentences of (word, tag) pairs, or of a list of words and a list of tags, in columns: one word on each line."""
+    names, rows = read_rows(data)
+    path = stem.with_suffix(".conll")
+    if names is not None:
+        words = next((name for name in ("tokens", "words") if name in names), names[0])
+        tags = next((name for name in names if name != words and "tag" in name), names[-1])
+        at = names.index(words), names.index(tags)
+        rows = (tuple(row[k] for k in at) for row in rows)
+    with replace_text_file(_made(path)) as file:
+        for number, sentence in enumerate(rows, 1):
+            for pair in zip(*sentence, strict=True) if names is not None else sentence:
+                cells = [str(cell) for cell in pair]
+                if len(cells) != 2 or any(cell != "".join(cell.split()) or not cell for cell in cells):
+                    raise ArgumentError(
+                        f"data: sentence {number} has {pair!r:.60}; give pairs (word, tag) without spaces in them"
+                    )
+                file.write("\t".join(cells) + "\n")
+            file.write("\n")
+    return path
+
+
+def write_series(data: Any, stem: Path) -> Path:
+    """A series as CSV: an array (T,) or (T, V), or columns; times are a column, or the index of pandas."""
+    import csv
+
+    path = stem.with_suffix(".csv")
+    index = getattr(data, "index", None)
+    times = None if index is None or callable(index) or not hasattr(index, "dtype") else index
+    if times is not None and not str(times.dtype).startswith(("datetime", "period")):
+        times = None
+    if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a pandas Series
+        data = data.to_frame(str(getattr(data, "name", None) or "value"))
+    names, rows = read_rows(data)
+    with replace_text_file(_made(path)) as file:
+        table = csv.writer(file, lineterminator="\n")
+        before = [] if times is None else [["time"], *([_time(time)] for time in times)]
+        for number, row in enumerate(rows):
+            cells = list(map(_cell, row)) if isinstance(row, Sequence) and not isinstance(row, str) else [_cell(row)]
+            if number == 0:
+                head = names or (["value"] if len(cells) == 1 else [f"value_{k}" for k in range(1, len(cells) + 1)])
+                table.writerow([*(before[0] if before else []), *head])
+            table.writerow([*(before[number + 1] if before else []), *cells])
+    return path
+
+
+def _made(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _line(text: Any, number: int, newlines: bool = False) -> str:
+    if not isinstance(text, str):
+        raise ArgumentError(f"data: item {number} is of type {type(text).__name__}; give texts")
+    if not newlines and text.splitlines() not in ([text], []):
+        raise ArgumentError(f"data: item {number} has a line break in it; split it, or replace the break")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; numbers of NumPy are Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _cell(value: Any) -> str:
+    value = _plain(value)
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _time(time: Any) -> str:
+    return time.isoformat() if hasattr(time, "isoformat") else str(time)

@@ -1,0 +1,315 @@
+"""Time series in CSV: a time (or none) and some numbers in every row.
+
+Times are in ISO form: `1949-01`, `1981-01-02`, `2016-07-01 00:00:00`. The column of times is the first one that has
+such a time in the first row; failing that, one named `year`, `years` or `date` whose cells are years (`1950`) or dates
+without hyphens (`19500131`), each later than the one before. All others are variables, unless `columns` chooses.
+Times must rise and lie on a regular grid, whose step is the commonest difference; where rows are left out, empty ones
+are put in their place (or it is an error, as asked). A cell that is empty, or `NA`, `NaN`, `null` or `?`, is a missing
+value. Which columns are read, what was put in and what is missing is printed before training.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ...errors import ArgumentError, DataError, did_you_mean
+from ...wording import counted
+from .lines import check_file, read_lines
+from .times import are_rising_dates, is_time, read_ticks, time_of, time_words
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
+TIME_COLUMNS = frozenset({"year", "years", "date"})  # names of columns whose plain numbers may be times
+TIME_WORDS = TIME_COLUMNS | {
+    "quarter", "month", "week", "day", "hour", "minute", "second", "time", "datetime", "timestamp",
+}  # fmt: skip
+Gaps = Literal["fill", "error"]
+Grid = tuple[str, int]  # the unit of a series and its step
+
+
+@dataclass(frozen=True)
+class Series:
+    """Variables on a regular grid of time.
+
+    `ticks` count months, seconds or microseconds (`unit`), `step` ticks from row to row; a series without
+    times counts its rows.
+    """
+
+    path: Path
+    names: list[str]
+    values: np.ndarray  # (T, V) float64; NaN where a value is missing
+    ticks: np.ndarray  # (T,) int64
+    unit: str  # month, second, microsecond or row
+    step: int
+    lines: np.ndarray  # (T,) int64: the line of each row; 0 for one that was put in
+    time_column: str | None = None
+    doubtful: tuple[str, ...] = ()  # variables named like times, which were not chosen by name
+    first_gap: int | None = None  # the line after the first gap
+    missing: dict[str, int] = field(default_factory=dict)  # by variable, rows that were put in not counted
+    told: list[str] | None = None  # the notes, if they are of more than one file
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def put_in(self) -> int:
+        """Rows that stand for those left out."""
+        return int((self.lines == 0).sum())
+
+    def time(self, tick: int) -> str:
+        """A tick in words."""
+        return time_of(tick, self.unit, self.step)
+
+    def times_ahead(self, count: int) -> list[str]:
+        """The times of the steps after the last row."""
+        return [self.time(int(self.ticks[-1]) + self.step * k) for k in range(1, count + 1)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of what was put in and is missing, one line each."""
+        if self.told is not None:
+            return self.told
+        said = [
+            f"{self.path}: {name} is read as a variable; name the column of times with --time-column, "
+            "or the variables with --columns"
+            for name in self.doubtful
+        ]
+        if self.put_in:
+            rows = counted(self.put_in, "row is", "rows are")
+            said.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
+        for name, count in self.missing.items():
+            said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
+        return said
+
+    def check_step(self, unit: str, step: int) -> None:
+        """Refuse a series whose rows are not so far apart."""
+        if (self.unit, self.step) != (unit, step) and len(self) > 1:
+            words = [time_words(*grid) for grid in ((self.step, self.unit), (step, unit))]
+            problem = f"its rows are {words[0]} apart, those of the training {words[1]}"
+            raise DataError(self.path, None, problem, "give a series with the same step of time")
+
+    def followed_by(self, other: Series) -> Series:
+        """This series and the rows of another, which must begin with the next step."""
+        other.check_step(self.unit, self.step)
+        ahead = int(self.ticks[-1]) + self.step
+        if self.unit != "row" and (other.unit, int(other.ticks[0])) != (self.unit, ahead):
+            begins, ends = other.time(int(other.ticks[0])), self.time(int(self.ticks[-1]))
+            problem = f"it begins at {begins}, and {self.path} ends at {ends}"
+            raise DataError(other.path, None, problem, "give a file that goes on with the next step")
+        values, lines = (np.concatenate(both) for both in ((self.values, other.values), (self.lines, other.lines)))
+        ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
+        return replace(self, values=values, lines=lines, ticks=ticks, told=self.notes + other.notes)
+
+    def refuse_missing(self) -> None:
+        """Raise a DataError with the first missing value, if there is one."""
+        for r, k in np.argwhere(np.isnan(self.values))[:1].tolist():
+            line = int(self.lines[r]) or self.first_gap
+            problem = f"a value of {self.names[k]} is missing"
+            raise DataError(self.path, line, problem, "set missing to interpolate or forward")
+
+    def __repr__(self) -> str:
+        span = f"{self.time(int(self.ticks[0]))} to {self.time(int(self.ticks[-1]))}"
+        return f"Series({self.path.name!r}, {', '.join(self.names)}; {len(self):,} rows, {span})"
+
+
+def read_series(
+    path: str | Path,
+    time_column: str | None = None,
+    columns: Sequence[str] = (),
+    gaps: Gaps = "fill",
+    grid: Grid | None = None,
+) -> Series:
+    """The variables `columns` of a CSV file (all of them, if none are named), checked.
+
+    `grid` is the unit and step of a series that this file should match: it is taken wherever the times fit it, instead
+    of a guess, since a short file can leave a choice.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "flights.csv")
+    ...     _ = file.write_text("Month,Passengers\\n1949-01,112\\n1949-02,118\\n1949-04,129\\n")
+    ...     found = read_series(file)
+    >>> found.values.tolist(), found.put_in, found.time(int(found.ticks[-1]))
+    ([[112.0], [118.0], [nan], [129.0]], 1, '1949-04')
+    """
+    path = check_file(path)
+    header, rows = _rows(path)
+    place = _time_place(path, header, rows, time_column, columns)
+    wanted = _wanted(path, header, columns, place)
+    values = np.full((len(rows), len(wanted)), np.nan)
+    for r, (line, cells) in enumerate(rows):
+        if len(cells) != len(header):
+            problem = f"{counted(len(cells), 'column')}, where line {rows[0][0]} has {len(header)}"
+            raise DataError(path, line, problem, "look for a comma too many or too few")
+        for k, c in enumerate(wanted):
+            values[r, k] = _number(path, line, header[c], cells[c])
+    names = [header[c] for c in wanted]
+    series = Series(
+        path, names, values, np.arange(len(rows)), "row", 1, np.array([line for line, _ in rows], np.int64),
+        doubtful=() if columns else tuple(name for name in names if name.lower() in TIME_WORDS),
+        missing={name: int(n) for name, n in zip(names, np.isnan(values).sum(0), strict=True) if n},
+    )  # fmt: skip
+    if place is None:
+        return series
+    unit, ticks = read_ticks(path, [(line, cells[place].strip()) for line, cells in rows], grid and grid[0])
+    series = replace(series, unit=unit, ticks=ticks, time_column=header[place])
+    return _on_grid(series, gaps, grid[1] if grid and grid[0] == unit else None)
+
+
+def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None = None) -> Series:
+    """A series of numbers that are in memory: (T,) if there is one variable, or (T, V); None or NaN where missing.
+
+    `start` is the time of the first of them, which a `grid` of rows that are merely counted does without.
+
+    >>> series_of([1, None, 3], ["x"], ("month", 1), "1949-11").time(12 * 1950)
+    '1950-01'
+    """
+    accepted = f"give a CSV file, or numbers: {'(T,) or ' * (len(names) == 1)}(T, {len(names)}) for {', '.join(names)}"
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind not in "biufO":
+            raise TypeError
+        table = given.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{type(values).__name__} is not a series; {accepted}") from None
+    table = table[:, None] if table.ndim == 1 and len(names) == 1 else table
+    if table.ndim != 2 or table.shape[1] != len(names) or np.isinf(table).any():
+        problem = f"numbers of shape {given.shape}" if table.ndim != 2 or table.shape[1] != len(names) else "inf"
+        raise ArgumentError(f"{problem} cannot be forecast from; {accepted}")
+    first, (unit, step) = 0, grid
+    if unit != "row":
+        if start is None:
+            raise ArgumentError(f"numbers have no times; give start, the time of the first one: {accepted}")
+        found, ticks = read_ticks(Path("start"), [(1, str(start))], unit)
+        if found != unit:
+            raise ArgumentError(f"start: {start} does not fit a series in steps of {time_words(step, unit)}")
+        first = int(ticks[0])
+    ticks = first + step * np.arange(len(table))
+    return Series(Path("values"), list(names), table, ticks, unit, step, np.arange(1, len(table) + 1))
+
+
+def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header, made up if there is none, and the rows with their lines."""
+    _, head = next(read_lines(path))
+    delimiter = ";" if ";" in head and "," not in head else "\t" if "\t" in head and "," not in head else ","
+    reader = csv.reader((text + "\n" for _, text in read_lines(path)), delimiter=delimiter, strict=True)
+    rows = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                rows.append((reader.line_num, cells))
+    except csv.Error as error:
+        raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
+    first = rows[0][1] if rows else []
+    if any(_is_name(cell) for cell in first):
+        header = [cell.strip() for cell in first]
+        rows = rows[1:]
+    else:
+        header = [str(k) for k in range(1, len(first) + 1)]
+    if not rows:
+        raise DataError(path, None, "there is no row of numbers in it", "give a header and rows of numbers")
+    return header, rows
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell of the first row can only be the name of a column."""
+    return _plain(cell.replace("_", "")) is None and cell.strip().lower() not in MISSING and not is_time(cell)
+
+
+def _time_place(
+    path: Path, header: list[str], rows: list[tuple[int, list[str]]], wanted: str | None, columns: Sequence[str]
+) -> int | None:
+    if wanted is not None:
+        return _place(path, header, wanted)
+    for k, cell in enumerate(rows[0][1]):
+        if _plain(cell) is None and is_time(cell):
+            return k
+    for k, name in enumerate(header):
+        cells = [cells[k].strip() for _, cells in rows if k < len(cells)]
+        if name.lower() in TIME_COLUMNS and name not in columns and are_rising_dates(cells):
+            return k
+    return None
+
+
+def _wanted(path: Path, header: list[str], columns: Sequence[str], time: int | None) -> list[int]:
+    found = [_place(path, header, name) for name in columns] or [k for k in range(len(header)) if k != time]
+    if not found:
+        raise DataError(path, None, "there is a column of times only", "give a column of numbers beside it")
+    if time in found:
+        raise DataError(path, None, f"{header[time or 0]} is the column of times", "leave it out of columns")
+    return found
+
+
+def _place(path: Path, header: list[str], name: str) -> int:
+    if name in header:
+        return header.index(name)
+    if name.isdecimal() and 1 <= int(name) <= len(header):
+        return int(name) - 1
+    remedy = did_you_mean(name, header) or f"columns are {', '.join(header)[:200]}"
+    raise DataError(path, 1, f"there is no column {name!r}", remedy)
+
+
+def _plain(cell: str) -> float | None:
+    try:
+        return None if "_" in cell else float(cell)  # Python would read 1_000 as 1000
+    except ValueError:
+        return None
+
+
+def _number(path: Path, line: int, name: str, cell: str) -> float:
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return math.nan
+    found = _plain(cell)
+    if found is None or math.isinf(found):
+        if re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell):
+            problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
+            raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00, in years 1 to 9999")
+        remedy = "fix it, leave it empty, or choose the columns of numbers with --columns"
+        if re.fullmatch(r"[-+]?\d+,\d+", cell):
+            remedy = "write 1.5 rather than 1,5"
+        elif _plain(cell.replace("_", "")) is not None:
+            remedy = "write 1000 rather than 1_000"
+        raise DataError(path, line, f"{cell[:40]!r} in column {name} is not a number", remedy)
+    return found
+
+
+def _on_grid(series: Series, gaps: Gaps, wanted: int | None) -> Series:
+    """The series with a row for every step; the step is `wanted` if two rows are that far apart and none are closer."""
+    path, ticks, unit, lines = series.path, series.ticks, series.unit, series.lines
+    if len(ticks) == 1:
+        return replace(series, step=wanted or 1)
+    steps = np.diff(ticks)
+    step: int = Counter(steps.tolist()).most_common(1)[0][0]
+    if wanted is not None and steps.min() == wanted:
+        step = wanted
+    for k in np.flatnonzero(steps % step):
+        words = time_words(step, unit)
+        problem = f"{time_words(int(steps[k]), unit)} after the row before, where rows are {words} apart"
+        raise DataError(path, int(lines[k + 1]), problem, "give times on a regular grid")
+    wide = np.flatnonzero(steps > step)
+    if not len(wide):
+        return replace(series, step=step)
+    first_gap = int(lines[wide[0] + 1])
+    if gaps == "error":
+        left_out = int((steps[wide] // step - 1).sum())
+        problem = f"{counted(left_out, 'row is', 'rows are')} left out before here or later"
+        raise DataError(path, first_gap, problem, "set gaps to fill")
+    places = (ticks - ticks[0]) // step
+    total = int(places[-1]) + 1
+    if total > 10 * len(ticks):
+        problem = f"{total - len(ticks):,} of {total:,} rows are left out, here first"
+        raise DataError(path, first_gap, problem, "give times on a regular grid")
+    values, placed = np.full((total, len(series.names)), np.nan), np.zeros(total, np.int64)
+    values[places], placed[places] = series.values, lines
+    return replace(
+        series, values=values, ticks=ticks[0] + step * np.arange(total), step=step, lines=placed, first_gap=first_gap
+    )

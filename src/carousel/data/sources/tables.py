@@ -1,0 +1,274 @@
+"""Tables with texts and a label in each row: TSV, CSV or JSONL, told by the file's name.
+
+A TSV file has one row a line, tabs between, and no quotes. A CSV file has commas (or semicolons) between, and quotes as
+RFC 4180 has them, so a row may go over several lines. A JSONL file has one object a line.
+
+Columns are named by the first row, if it is a header, or by position, counted from 1. A first row is a header if a
+column is asked for by a name, or if it says usual names for all that is looked for (`TEXTS`, `LABELS` …). Usual names,
+of columns and of JSON's keys alike, may be in capitals, and the most usual one counts; a name that is asked for is
+taken as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import DataError, did_you_mean
+from ...wording import counted
+from .lines import check_file, read_lines
+
+TEXTS = ("text", "sentence", "review", "content", "comment", "tweet", "title", "phrase", "document", "body")
+LABELS = ("label", "labels", "class", "category", "sentiment", "target", "polarity", "topic", "rating", "stars", "tag")
+
+FIRSTS = ("sentence_a", "sentence1", "premise", "text1", "first", "question1", "s1", "a")
+SECONDS = ("sentence_b", "sentence2", "hypothesis", "text2", "second", "question2", "s2", "b")
+SCORES = ("score", "relatedness_score", "relatedness", "similarity", "gold_label", "entailment_judgment", *LABELS)
+
+KINDS = {".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+class Row(NamedTuple):
+    """A text, its label, and the line it begins on."""
+
+    line: int
+    text: str
+    label: str = ""
+
+
+class Columns:
+    """Some columns of a file, checked as they stream past: a value for each role, the label last.
+
+    `wanted` says for each role which column, by name or by position from 1; None: the one with a usual name, or, in a
+    file of as many columns as there are roles, the one in its place. Unless `labelled`, labels are not looked at, and
+    the file need not have any.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        wanted: dict[str, str | None],
+        usual: dict[str, tuple[str, ...]],
+        labelled: bool = True,
+    ) -> None:
+        self.path = check_file(path)
+        self.widths = {len(wanted), len(wanted) - (not labelled)}  # of files whose columns are told by their places
+        self.label = wanted["label"]
+        self.wanted = {role: name for role, name in wanted.items() if labelled or role != "label"}
+        self.usual = usual
+        kind = KINDS.get(self.path.suffix.lower())
+        if kind is None:
+            remedy = "give its name the ending .tsv, .csv or .jsonl"
+            raise DataError(self.path, None, f"{self.path.suffix or 'no ending'} does not say what it is", remedy)
+        self.kind = kind
+
+    @property
+    def texts(self) -> list[str]:
+        """The roles that are texts: all but the label."""
+        return [role for role in self.wanted if role != "label"]
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The line of each row and its values, in the order of the roles."""
+        empty = True
+        for line, values in self._objects() if self.kind == "jsonl" else self._cells():
+            empty = False
+            for role, value in zip(self.wanted, values, strict=True):
+                if not value.strip():
+                    raise DataError(self.path, line, f"the {role} is empty", "give it one, or remove the row")
+            yield line, values
+        if empty:
+            said = " and ".join(f"a {role}" for role in self.wanted)
+            raise DataError(self.path, None, f"there is no row with {said}", "give a file that has some")
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows of a TSV or CSV file."""
+        rows = self._tsv() if self.kind == "tsv" else self._csv()
+        try:
+            first_line, first = next(rows)
+        except StopIteration:
+            return
+        header = self._header(first_line, first)
+        places = {role: self._place(role, first_line, first, header) for role in self.wanted}
+        for role, place in places.items():
+            same = next((other for other, at in places.items() if at == place and other != role), None)
+            if same is not None:
+                column = self.wanted[role] or self.wanted[same] or place + 1
+                problem = f"column {column} would be both the {role} and the {same}"
+                options = " and ".join(f"{name}_column" for name in (role, same))
+                raise DataError(self.path, first_line, problem, f"choose them with {options}")
+        for line, cells in rows if header else _chain((first_line, first), rows):
+            if len(cells) != len(first):
+                between = "tab" if self.kind == "tsv" else "comma"
+                problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
+                raise DataError(self.path, line, problem, f"look for a {between} too many or too few")
+            yield line, [cells[at].strip() if role == "label" else cells[at] for role, at in places.items()]
+
+    def _tsv(self) -> Iterator[tuple[int, list[str]]]:
+        for line, text in read_lines(self.path):
+            if text.strip():
+                yield line, text.split("\t")
+
+    def _csv(self) -> Iterator[tuple[int, list[str]]]:
+        csv.field_size_limit(sys.maxsize)  # else a long text is an error that says nothing of it
+        _, head = next(read_lines(self.path))
+        delimiter = ";" if ";" in head and "," not in head else ","
+        reader = csv.reader((text + "\n" for _, text in read_lines(self.path)), delimiter=delimiter, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "unexpected end of data" in str(error):
+                    problem, remedy = "a quote is opened here and never closed", 'close it; a quote in a text is ""'
+                else:
+                    problem, remedy = f"not CSV: {error}", 'put the text in quotes, and write a quote in it as ""'
+                raise DataError(self.path, line, problem, remedy) from None
+            if any(cell.strip() for cell in cells):
+                yield line, cells
+
+    def _header(self, line: int, first: Sequence[str]) -> bool:
+        """Whether the first row names the columns."""
+        if any(name is not None and not name.isdecimal() for name in self.wanted.values()):
+            return True
+        names = [cell.strip() for cell in first]
+        if self.label is not None and not self.label.isdecimal() and self.label in names:
+            return True
+        return all(_usual(names, self.usual[role]) is not None for role in self.wanted)
+
+    def _place(self, role: str, line: int, first: Sequence[str], header: bool) -> int:
+        """Where in a row a role stands, counted from 0."""
+        wanted, names = self.wanted[role], [cell.strip() for cell in first]
+        option = f"{role}_column"
+        if wanted is None and header:
+            usual = _usual(names, self.usual[role])
+            if usual is not None:
+                return names.index(usual)
+        elif wanted is None:
+            if len(first) in self.widths:
+                return list(self.wanted).index(role)
+        elif wanted.isdecimal():
+            if 1 <= int(wanted) <= len(first):
+                return int(wanted) - 1
+            problem = f"there is no column {wanted}, only {len(first)}"
+            raise DataError(self.path, line, problem, f"choose another {option}, counted from 1")
+        elif wanted in names:
+            return names.index(wanted)
+        else:
+            remedy = did_you_mean(wanted, names) or f"columns are {', '.join(names)[:200]}"
+            raise DataError(self.path, line, f"there is no column {wanted!r}", remedy)
+        if len(first) == 1:
+            between = "tab" if self.kind == "tsv" else "comma"
+            parts = " and ".join(self.wanted)
+            raise DataError(self.path, line, "there is one column only", f"put a {between} between {parts}")
+        problem = f"{len(first)} columns, and nothing says which is the {role}"
+        remedy = f"say it with {option}, by number from 1, or by name if the first row names them"
+        raise DataError(self.path, line, problem, remedy)
+
+    def _objects(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows of a JSONL file."""
+        example = "{" + ", ".join(f'"{role}": …' for role in self.wanted) + "}"
+        for line, text in read_lines(self.path):
+            if not text.strip():
+                continue
+            try:
+                found = json.loads(text)
+            except json.JSONDecodeError as error:
+                problem = f"not JSON: {error.msg[:1].lower() + error.msg[1:]} at column {error.colno}"
+                raise DataError(self.path, line, problem, "put one object on each line") from None
+            if not isinstance(found, dict):
+                raise DataError(self.path, line, "not a JSON object", f"write {example} on each line")
+            values = []
+            for role in self.wanted:
+                told = self._value(role, line, found)
+                kinds, said = (str, "a string") if role != "label" else (str | int | float, "a string or a number")
+                if not isinstance(told, kinds):
+                    raise DataError(self.path, line, f"the {role} is {json.dumps(told)[:40]}", f"make it {said}")
+                plain = told if isinstance(told, str) else json.dumps(told)
+                values.append(plain.strip() if role == "label" else plain)
+            yield line, values
+
+    def _value(self, role: str, line: int, found: dict[str, Any]) -> Any:
+        wanted = self.wanted[role]
+        name = _usual(found, self.usual[role]) if wanted is None else wanted
+        if name in found:
+            return found[name]
+        problem = f"there is no {role if wanted is None else repr(wanted)}, only {', '.join(found)[:200] or 'nothing'}"
+        raise DataError(self.path, line, problem, f"choose the {role} with {role}_column")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {self.kind})"
+
+
+class Table(Columns):
+    """The texts and labels of a file.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data.sources.tables import Table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "reviews.csv")
+    ...     _ = file.write_text('id,label,text\\n1,good,"warm, funny"\\n2,bad,dull\\n')
+    ...     list(Table(file))
+    [Row(line=2, text='warm, funny', label='good'), Row(line=3, text='dull', label='bad')]
+    """
+
+    def __init__(
+        self, path: str | Path, text: str | None = None, label: str | None = None, *, labelled: bool = True
+    ) -> None:
+        super().__init__(path, {"text": text, "label": label}, {"text": TEXTS, "label": LABELS}, labelled)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (Row(line, *values) for line, values in self.rows())
+
+
+class PairRow(NamedTuple):
+    """Two texts, what is said of them, and the line they begin on."""
+
+    line: int
+    first: str
+    second: str
+    label: str = ""
+
+
+class PairTable(Columns):
+    """Two texts and a label, or a score, in each row.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data.sources.tables import PairTable
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "pairs.tsv")
+    ...     _ = file.write_text("a dog runs\\ta dog moves\\t4.5\\n")
+    ...     list(PairTable(file))
+    [PairRow(line=1, first='a dog runs', second='a dog moves', label='4.5')]
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        first: str | None = None,
+        second: str | None = None,
+        label: str | None = None,
+        *,
+        labelled: bool = True,
+    ) -> None:
+        wanted = {"first": first, "second": second, "label": label}
+        super().__init__(path, wanted, {"first": FIRSTS, "second": SECONDS, "label": SCORES}, labelled)
+
+    def __iter__(self) -> Iterator[PairRow]:
+        return (PairRow(line, *values) for line, values in self.rows())
+
+
+def _usual(names: Iterable[str], usual: Sequence[str]) -> str | None:
+    """Which of `names`, in capitals or not, is a usual one; of several, the most usual."""
+    places = {name.lower(): name for name in names}
+    return next((places[name] for name in usual if name in places), None)
+
+
+def _chain(first: tuple[int, list[str]], rest: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    yield first
+    yield from rest

@@ -1,0 +1,253 @@
+"""Labelled examples, made once and memory-mapped ever after, and batches of them.
+
+An example has tokens and labels: one label for all of them (a class), or one for each (tags). It may also have the
+characters of each token. Each of these is a column of integers, ragged from example to example:
+
+tokens       the ids of its words (or characters, or BPE)
+labels       the id of its class, or one id for each token
+lines        the line of the file it begins on
+characters   the ids of the characters of all its words, end to end          (optional)
+spelling     how many characters each word has                               (with characters)
+context_…    the same columns once more, as an embedder reads the text       (optional)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from ...masks import length_mask, pad_rows, row_positions
+from ..batches.bucketed import Bucketed
+from ..text.tokenizers import PAD, UNK
+from . import fingerprint
+from .cache import cached
+from .ragged import Ragged, RaggedWriter, read
+
+FORMAT = 2  # of the cache; another number makes every cache anew
+CONTEXT = "context_"  # before the names of columns that an embedder reads
+NO_LABEL = -100  # past the end of a sequence; torch's losses leave it out
+
+
+class Column(NamedTuple):
+    """Some rows of a column: their values end to end, and how many each row has."""
+
+    values: np.ndarray  # (n,)
+    lengths: np.ndarray  # (rows,), n in all
+
+
+class ExampleSource(Protocol):
+    """Files of labelled examples, and how they become integers."""
+
+    per_token: bool  # whether labels are for each token
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files; if one of them changes, the cache is stale."""
+
+    @property
+    def dtypes(self) -> Mapping[str, Any]:
+        """The numpy type of every column."""
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """What the integers depend on besides the files, in JSON's terms: vocabularies, labels, options."""
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What was counted while the examples were read; kept as facts of the store."""
+
+    def chunks(self) -> Iterator[Mapping[str, Column]]:
+        """The examples, many at a time: the same rows of every column."""
+
+
+class ExampleStore:
+    """Labelled examples, memory-mapped. Made by `keep_examples`.
+
+    Columns are `Ragged`: `store["tokens"][i]` are the tokens of example i. `unknown` counts those that are `[UNK]`;
+    `built` says whether this call made the cache; `facts` are what the source counted, and what it was made from.
+    """
+
+    def __init__(self, path: Path | None, columns: dict[str, Ragged], facts: dict[str, Any], built: bool = False):
+        self.path = path
+        self.columns = columns
+        self.facts = facts
+        self.built = built
+
+    @property
+    def per_token(self) -> bool:
+        return self.facts["per_token"]
+
+    @property
+    def unknown(self) -> int:
+        return self.facts["unknown"]
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens all examples have together."""
+        return len(self.columns["tokens"].values)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many tokens each example has, (examples,)."""
+        return np.diff(self.columns["tokens"].offsets)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the examples were made from."""
+        files = [[file["size"], file["digest"]] for file in self.facts["files"]]
+        made = json.dumps([files, self.facts["made_by"]], sort_keys=True)
+        return hashlib.blake2b(made.encode(), digest_size=16).hexdigest()
+
+    def __getitem__(self, column: str) -> Ragged:
+        return self.columns[column]
+
+    def __len__(self) -> int:
+        return len(self.columns["tokens"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.path,)  # a worker maps the file again; it does not get a copy
+
+    def __repr__(self) -> str:
+        names = " + ".join(repr(Path(file["path"]).name) for file in self.facts["files"])
+        return f"ExampleStore({names}, {len(self):,} examples, {self.tokens:,} tokens)"
+
+
+def keep_examples(source: ExampleSource, cache: str | Path) -> ExampleStore:
+    """The examples of `source`: those in the directory `cache` if they are still right, else made and put there."""
+    files = [{"path": str(path.resolve()), **fingerprint.of_file(path)} for path in source.paths]
+    made_by = source.made_by
+    expected = {"format": FORMAT, "per_token": source.per_token, "files": files, "made_by": made_by}
+    slot = [*(file["path"] for file in files), json.dumps(made_by, sort_keys=True)]
+
+    def build(path: Path) -> None:
+        unknown = total = 0
+        with RaggedWriter(path, source.dtypes) as writer:
+            for chunk in source.chunks():
+                unknown += int(np.count_nonzero(chunk["tokens"].values == UNK))
+                total += len(chunk["tokens"].values)
+                for name, column in chunk.items():
+                    writer.append(name, *column)
+            if unknown == total:
+                remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
+                raise DataError(source.paths[0], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
+            for path, was in zip(source.paths, files, strict=True):
+                if fingerprint.of_file(path)["digest"] != was["digest"]:
+                    raise DataError(path, None, "the file changed while it was read", "try again when it is complete")
+            writer.finish({**source.found, **expected, "unknown": unknown})
+
+    kept = cached(cache, source.paths[0].stem, slot, expected, build)
+    return ExampleStore(kept.path, kept.columns, kept.facts, kept.built)
+
+
+def _reopen(path: Path) -> ExampleStore:
+    return ExampleStore(path, *read(path, check=False))
+
+
+# ---------------------------------------------------------------- batches
+
+
+@dataclass(frozen=True)
+class ExampleBatch:
+    """Some examples, time first; `[PAD]` (0) past each one's end.
+
+    `characters[:, k]` are those of the k-th word, where words are counted step by step, in the order of
+    `tokens[mask]`: `x[batch.mask] = vectors_of_words` puts them in their places.
+    """
+
+    tokens: Tensor  # (T, B) int64
+    lengths: Tensor  # (B,) int64
+    labels: Tensor | None  # (B,) int64; one for each token: (T, B), NO_LABEL past the end; None: not known
+    rows: Tensor  # (B,) int64: which examples of the store these are
+    characters: Tensor | None = None  # (C, W) int64, [PAD] past the end of a word; W = lengths.sum()
+    spelling: Tensor | None = None  # (W,) int64: how many characters each word has
+    context: ExampleBatch | None = None  # the same text as an embedder reads it
+
+    @property
+    def mask(self) -> Tensor:
+        """(T, B) bool: which steps are real."""
+        return length_mask(self.lengths, len(self.tokens))
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> ExampleBatch:
+        """This batch on another device."""
+        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> ExampleBatch:
+        """This batch in page-locked memory, from where copies to a GPU are faster."""
+        return self._map(lambda part: part.pin_memory())
+
+    def _map(self, change: Callable[[Any], Any]) -> ExampleBatch:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
+
+    def __repr__(self) -> str:
+        steps, examples = self.tokens.shape
+        return f"ExampleBatch({steps} steps, {examples} examples, {int(self.lengths.sum())} tokens)"
+
+
+class ExampleBatches(Bucketed):
+    """Each example of a store once an epoch, examples of similar length together; as in `Bucketed`."""
+
+    def __init__(
+        self,
+        store: ExampleStore,
+        *,
+        tokens: int | None = None,
+        sequences: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(store, store.lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+
+    def _of(self, chosen: np.ndarray) -> ExampleBatch:
+        return collate({name: rows_of(column, chosen) for name, column in self.store.columns.items()}, chosen,
+                       per_token=self.store.per_token)  # fmt: skip
+
+
+def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, per_token: bool = False) -> ExampleBatch:
+    """The batch of these rows; without a column of labels, one whose labels are not known.
+
+    >>> import numpy as np
+    >>> from carousel.data.stores.examples import Column, collate
+    >>> batch = collate({"tokens": Column(np.array([7, 8, 9, 5]), np.array([3, 1])),
+    ...                  "labels": Column(np.array([1, 0]), np.array([1, 1]))})
+    >>> batch.tokens.T.tolist(), batch.labels.tolist()
+    ([[7, 8, 9], [5, 0, 0]], [1, 0])
+    """
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, np.int64))
+
+    values, lengths = columns["tokens"]
+    labels = columns.get("labels")
+    found = None
+    if labels is not None:
+        found = tensor(pad_rows(labels.values, lengths, NO_LABEL) if per_token else labels.values)
+    rows = np.arange(len(lengths)) if rows is None else rows
+    characters = spelling = None
+    if "characters" in columns:
+        real = length_mask(lengths, int(lengths.max(initial=0)))
+        by_step = pad_rows(np.arange(len(values)), lengths, 0)[real]  # words, counted by example, in the order of steps
+        counts = columns["spelling"].values.astype(np.int64)
+        characters = tensor(pad_rows(columns["characters"].values, counts, PAD)[:, by_step])
+        spelling = tensor(counts[by_step])
+    others = {name.removeprefix(CONTEXT): column for name, column in columns.items() if name.startswith(CONTEXT)}
+    context = collate(others, rows) if others else None
+    return ExampleBatch(
+        tensor(pad_rows(values, lengths, PAD)), tensor(lengths), found, tensor(rows), characters, spelling, context
+    )
+
+
+def rows_of(column: Ragged, chosen: np.ndarray) -> Column:
+    """The rows `chosen`, end to end."""
+    start = column.offsets[chosen]
+    lengths = column.offsets[chosen + 1] - start
+    return Column(column.values[np.repeat(start, lengths) + row_positions(lengths)], lengths)

@@ -1,0 +1,1 @@
+"""Text to integers and back."""

@@ -1,0 +1,119 @@
+"""The three kinds of vocabulary as tokenizers of the `tokenizers` library: how each splits, learns and joins text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Literal, get_args
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from ...errors import ArgumentError
+
+Kind = Literal["character", "word", "bpe"]
+
+PAD, START, END, UNK = range(4)
+SPECIAL = ("[PAD]", "[START]", "[END]", "[UNK]")
+ALIASES = ("<unk>",)  # how corpora such as the Penn Treebank write [UNK]: as a word it is [UNK], not one of its own
+
+LONG = 1 << 13  # characters: longer text is tokenized in parts, because the library holds 200 bytes a character
+# Places that no token spans, so that the parts give the same ids as the whole.
+_CUT: dict[Kind, re.Pattern[str]] = {
+    "word": re.compile(r"(?=[ \t\n\u3000])"),
+    "bpe": re.compile(r"(?<=\S)(?= \S)|(?<=\n)|(?<=[^\W_])(?=[^\w\s])"),
+}
+# Letters, or other characters, without end. Learning BPE takes time with the square of such a run's length.
+_ENDLESS = re.compile(r"(?<![^\W_])[^\W_]{1025}|(?<![\W_])[\W_]{1025}")
+
+
+def blank(kind: Kind) -> Tokenizer:
+    """A tokenizer of this kind that knows no token yet."""
+    if kind == "character":
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL[UNK]))
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")  # (?m): newlines too
+        tokenizer.decoder = decoders.Fuse()
+    elif kind == "word":
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL[UNK]))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    elif kind == "bpe":
+        tokenizer = Tokenizer(models.BPE())
+        # A newline is always a token of its own, so that lines read one by one give what the whole text gives.
+        newline = pre_tokenizers.Split("\n", "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([newline, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        tokenizer.decoder = decoders.ByteLevel()
+    else:
+        raise unknown_kind(kind)
+    return tokenizer
+
+
+def kind_of(tokenizer: Tokenizer) -> Kind:
+    """Which kind a tokenizer is, told by how it splits text; a ValueError if it is none of ours."""
+    for token, i in zip(SPECIAL, range(4), strict=True):
+        if tokenizer.token_to_id(token) != i:
+            raise ArgumentError(f"{token} must have id {i}, not {tokenizer.token_to_id(token)}")
+    for kind in get_args(Kind):
+        if _split(blank(kind)) == _split(tokenizer):
+            return kind
+    raise ArgumentError("it splits text in a way that is neither characters, words nor byte-level BPE")
+
+
+def _split(tokenizer: Tokenizer) -> tuple[type, bytes]:
+    return type(tokenizer.model), tokenizer.pre_tokenizer.__getstate__() if tokenizer.pre_tokenizer else b""
+
+
+def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
+    """The words that occur often enough, the most frequent first, equally frequent ones in their sorting order."""
+    tokenizer = blank("word")
+    trainer = trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_frequency, show_progress=False)
+    pieces = chain.from_iterable(parts(text, "word") for text in texts)
+    tokenizer.train_from_iterator(pieces, trainer)
+    ids = tokenizer.get_vocab()
+    return [word for word in sorted(ids, key=ids.__getitem__) if word not in SPECIAL and word not in ALIASES]
+
+
+def train_bpe(texts: Iterable[str], size: int, min_frequency: int) -> Tokenizer:
+    """A byte-level BPE tokenizer of at most `size` tokens: special ones, the 256 bytes, then merges."""
+    tokenizer = blank("bpe")
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    pieces = chain.from_iterable(parts(text, "bpe") for text in texts)
+    tokenizer.train_from_iterator(_without_endless(pieces), trainer)
+    return tokenizer
+
+
+def parts(text: str, kind: Kind) -> list[str]:
+    """`text` in parts of about LONG characters, which have the same tokens as the whole.
+
+    A word is never cut. BPE text without any place to cut (no space, no punctuation) is cut at twice that.
+
+    >>> from carousel.data.text.tokenizers import parts
+    >>> [len(part) for part in parts("to be or not " * 1000, "word")]
+    [8192, 4808]
+    """
+    made, start = [], 0
+    while len(text) - start > LONG:
+        limit = start + 2 * LONG if kind == "bpe" else len(text)
+        place = _CUT[kind].search(text, start + LONG, limit)
+        end = min(place.start() if place else limit, len(text))
+        made.append(text[start:end])
+        start = end
+    return [*made, text[start:]] if start < len(text) or not made else made
+
+
+def _without_endless(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        if _ENDLESS.search(text):
+            yield from (text[i : i + 1024] for i in range(0, len(text), 1024))
+        else:
+            yield text
+
+
+def unknown_kind(kind: object) -> ArgumentError:
+    """The complaint about a kind that is none."""
+    return ArgumentError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")

@@ -1,0 +1,1 @@
+"""Parts of networks: embedders, encoders, pooling, attention, decoder, CRF, recursive networks."""

@@ -1,0 +1,347 @@
+"""Attention: which places of a memory each query looks at, and the mean of what stands there, weighted so.
+
+    context, weights = attention(query, memory, lengths)
+
+query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S). All T queries are answered at
+once. The weights of a query are at least 0, sum to 1 over the places that its sequence has, and are exactly 0 past its
+end; whatever stands there, NaN included, reaches nothing. A memory of length 0 gives weights and context 0.
+
+Six kinds, by how query q and place m are scored before the softmax:
+
+Additive     v · tanh(W q + U m)          (Bahdanau)
+Dot          q · m
+ScaledDot    q · m / √D
+General      q · W m                      (Luong)
+Content      β cos(q, m)
+Location     (W q)[place]                 what stands there does not matter
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+
+from ..layers.batch import read_lengths
+from ..masks import flat_positions
+from ..ops.attention import Sequences, attend
+from ..ops.backend import empty_from_pool, has_values, unsupported_reason
+
+AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
+
+
+class Real:
+    """Which steps of a batch are real: what is done step by step need not be done for padding.
+
+    N steps are real among T of B sequences, and come sequence by sequence.
+
+    >>> real = Real(torch.tensor([2, 1]), 3)
+    >>> real.take(torch.arange(6).reshape(3, 2))
+    tensor([0, 2, 1])
+    >>> real.put(torch.tensor([7, 8, 9]))
+    tensor([[7, 9],
+            [8, 0],
+            [0, 0]])
+    """
+
+    def __init__(self, lengths: Tensor, steps: int) -> None:
+        self.lengths = lengths = lengths.clamp(0, steps)  # (B,)
+        self.steps = steps
+        self.rows = flat_positions(lengths, steps)  # (N,): where each is in (T, B)
+
+    def take(self, x: Tensor) -> Tensor:
+        """x (T, B, ...) → (N, ...)."""
+        flat = x.flatten(0, 1)
+        if unsupported_reason("take", flat, self.rows) is not None:
+            return flat.index_select(0, self.rows)
+        return Taken.apply(flat, self.rows)
+
+    def put(self, x: Tensor) -> Tensor:
+        """x (N, ...) → (T, B, ...), 0 where nothing is real."""
+        size = self.steps * len(self.lengths)
+        if unsupported_reason("put", x, self.rows) is None:
+            whole = Put.apply(x, self.rows, size)
+        else:
+            whole = x.new_zeros(size, *x.shape[1:]).index_copy(0, self.rows, x)
+        return whole.unflatten(0, (self.steps, len(self.lengths)))
+
+
+class Taken(torch.autograd.Function):
+    """Rows of x, each at most once, so that its derivative has nothing to add up: it puts them back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.size = len(x)
+        return x.index_select(0, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        [rows] = ctx.saved_tensors
+        if unsupported_reason("take_backward", grad, rows) is not None:
+            return grad.new_zeros(ctx.size, *grad.shape[1:]).index_copy(0, rows, grad), None
+        return Put.apply(grad, rows, ctx.size), None
+
+
+class Put(torch.autograd.Function):
+    """The other way: x as the rows of zeros, `size` rows in all."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor, size: int) -> Tensor:
+        ctx.save_for_backward(rows)
+        return empty_from_pool(x, size, *x.shape[1:]).zero_().index_copy_(0, rows, x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        [rows] = ctx.saved_tensors
+        if unsupported_reason("put_backward", grad, rows) is not None:
+            return grad.index_select(0, rows), None, None
+        return Taken.apply(grad, rows), None, None
+
+
+class Memory(NamedTuple):
+    """What is looked at, prepared once for any number of queries."""
+
+    values: Tensor  # (M, E): the places of all sequences, one sequence after the other
+    keys: Tensor | None  # (M, K): what queries are compared with; None: it does not matter what stands there
+    starts: Tensor  # (B,): where each sequence begins
+    counts: Tensor  # (B,): how many places it has
+    most: int  # S: how many it might have
+
+    def sequences(self, num_queries: Tensor) -> Sequences:
+        """With `num_queries` (B,) queries of each sequence."""
+        return Sequences(num_queries, self.starts, self.counts, self.most)
+
+    def select(self, rows: Tensor) -> Memory:
+        """The memory whose sequence j is sequence `rows[j]` of this one."""
+        return self._replace(starts=self.starts.index_select(0, rows), counts=self.counts.index_select(0, rows))
+
+
+class Attention(nn.Module):
+    """What all kinds share. A kind says what of a query is compared with what of a place."""
+
+    names: ClassVar[tuple[str, ...]] = get_args(AttentionName)
+    v: nn.Parameter | None  # (K,), of additive attention
+
+    def __init__(self, query_size: int, memory_size: int) -> None:
+        super().__init__()
+        self.query_size = query_size
+        self.memory_size = memory_size
+        self.register_parameter("v", None)
+
+    def ask(self, query: Tensor) -> Tensor:
+        """A query as it is compared with keys: (..., D) → (..., K)."""
+        return query
+
+    def make_keys(self, values: Tensor) -> Tensor | None:
+        """(..., E) → (..., K)."""
+        return values
+
+    def prepare(
+        self,
+        memory: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        value: Callable[[Tensor], Tensor] | None = None,
+        drop: Callable[[Tensor], Tensor] | None = None,
+    ) -> Memory:
+        """memory (S, B, E), lengths (B,) → what `attend` takes, for many calls with one memory.
+
+        A context is a mean of the memory's places; with `value`, (..., E) → (..., O), of what that makes of them.
+        `drop`, (..., E) → (..., E), is for the places before anything else.
+        """
+        if memory.dim() != 3 or memory.shape[2] != self.memory_size:
+            raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
+        steps, sequences = memory.shape[:2]
+        counts = None if lengths is None else read_lengths(lengths, steps, sequences, memory.device, of="memory")
+        if counts is None:
+            counts = torch.full((sequences,), steps, device=memory.device)
+            starts, places = counts.cumsum(0) - counts, memory.transpose(0, 1).flatten(0, 1)
+        elif has_values(counts):
+            starts, places = counts.cumsum(0) - counts, Real(counts, steps).take(memory)
+        else:  # how many places are real is not known while a program is recorded: padding stays, as zeros
+            past = torch.arange(steps, device=memory.device).unsqueeze(1) >= counts
+            places = memory.masked_fill(past.unsqueeze(2), 0).transpose(0, 1).flatten(0, 1)
+            starts = torch.arange(sequences, device=memory.device) * steps
+        places = places if drop is None else drop(places)
+        values, keys = places if value is None else value(places), self.make_keys(places)
+        return Memory(values, keys, starts, counts, steps)
+
+    def attend(
+        self, query: Tensor, memory: Memory, num_queries: Tensor | None = None, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """query (T, B, D) → context (T, B, E), weights (T, B, S).
+
+        With `num_queries`, (B,), the sequences have so many queries, which stand one sequence after the other:
+        query (N, D) → context (N, E), weights (N, S). With `base`, like the context, the first result is
+        tanh(base + context).
+        """
+        steps, sequences = query.shape[0], memory.counts.shape[0]
+        wanted = (sequences, self.query_size) if num_queries is None else (self.query_size,)
+        if query.dim() != len(wanted) + 1 or query.shape[1:] != wanted:
+            sizes = ", ".join(map(str, wanted))
+            raise ValueError(
+                f"query must be ({'T' if num_queries is None else 'N'}, {sizes}), got {tuple(query.shape)}"
+            )
+        if num_queries is not None:
+            return attend(self.ask(query), memory.keys, memory.values, memory.sequences(num_queries), self.v, base)
+        rows, bases = (None if x is None else x.transpose(0, 1).flatten(0, 1) for x in (query, base))
+        assert rows is not None
+        of = memory.sequences(torch.full_like(memory.counts, steps))._replace(queries_each=steps)
+        made = attend(self.ask(rows), memory.keys, memory.values, of, self.v, bases)
+        context, weights = (x.unflatten(0, (sequences, steps)).transpose(0, 1) for x in made)
+        return context, weights
+
+    def forward(
+        self, query: Tensor, memory: Tensor, lengths: Tensor | Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S)."""
+        return self.attend(query, self.prepare(memory, lengths))
+
+    def extra_repr(self) -> str:
+        return f"{self.query_size}, {self.memory_size}"
+
+    def _need_equal_sizes(self) -> None:
+        if self.query_size != self.memory_size:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} compares a query with the memory itself, so both need one size; got "
+                f"query_size={self.query_size}, memory_size={self.memory_size}. General or Additive take any sizes"
+            )
+
+
+class Additive(Attention):
+    """v · tanh(W q + U m), with `size` units (by default as many as a query has).
+
+    >>> context, weights = Additive(8, 6)(torch.randn(5, 2, 8), torch.randn(7, 2, 6), torch.tensor([7, 3]))
+    >>> context.shape, weights.shape, weights[:, 1, 3:].abs().max().item()
+    (torch.Size([5, 2, 6]), torch.Size([5, 2, 7]), 0.0)
+    """
+
+    v: nn.Parameter
+
+    def __init__(self, query_size: int, memory_size: int, size: int | None = None) -> None:
+        super().__init__(query_size, memory_size)
+        self.size = query_size if size is None else size
+        self.query = nn.Linear(query_size, self.size, bias=False)
+        self.key = nn.Linear(memory_size, self.size)
+        self.v = nn.Parameter(torch.empty(self.size).uniform_(-1, 1) / math.sqrt(self.size))
+
+    def make_keys(self, values: Tensor) -> Tensor:
+        return self.key(values)
+
+    def ask(self, query: Tensor) -> Tensor:
+        return self.query(query)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, size={self.size}"
+
+
+class Dot(Attention):
+    """q · m. Query and memory have one size.
+
+    >>> context, weights = Dot(4)(torch.zeros(1, 1, 4), torch.randn(2, 1, 4))
+    >>> weights.flatten().tolist()
+    [0.5, 0.5]
+    """
+
+    def __init__(self, query_size: int, memory_size: int | None = None) -> None:
+        super().__init__(query_size, query_size if memory_size is None else memory_size)
+        self._need_equal_sizes()
+
+
+class ScaledDot(Dot):
+    """q · m / √D, so that scores do not grow with the size D.
+
+    >>> a = ScaledDot(4)
+    >>> q, m = torch.ones(1, 1, 4), torch.eye(4)[:2].unsqueeze(1)
+    >>> a(q, m)[1].flatten().tolist()
+    [0.5, 0.5]
+    """
+
+    def ask(self, query: Tensor) -> Tensor:
+        return query / math.sqrt(self.query_size)
+
+
+class General(Attention):
+    """q · W m.
+
+    >>> General(3, 5)(torch.randn(2, 1, 3), torch.randn(4, 1, 5))[0].shape
+    torch.Size([2, 1, 5])
+    """
+
+    def __init__(self, query_size: int, memory_size: int) -> None:
+        super().__init__(query_size, memory_size)
+        self.key = nn.Linear(memory_size, query_size, bias=False)
+
+    def make_keys(self, values: Tensor) -> Tensor:
+        return self.key(values)
+
+
+class Content(Attention):
+    """β cos(q, m). A cosine lies between -1 and 1, so its softmax is nearly flat; β is learned, and 1 at first.
+
+    The cosine with a vector of zeros is 0.
+
+    >>> far, near = torch.tensor([0.0, 2.0]), torch.tensor([3.0, 0.0])
+    >>> Content(2)(torch.tensor([[[5.0, 0.0]]]), torch.stack([far, near]).unsqueeze(1))[1].flatten().tolist()
+    [0.2689414322376251, 0.7310585975646973]
+    """
+
+    def __init__(self, query_size: int, memory_size: int | None = None) -> None:
+        super().__init__(query_size, query_size if memory_size is None else memory_size)
+        self._need_equal_sizes()
+        self.log_sharpness = nn.Parameter(torch.zeros(()))
+
+    def make_keys(self, values: Tensor) -> Tensor:
+        return nn.functional.normalize(values, dim=-1, eps=1e-8)
+
+    def ask(self, query: Tensor) -> Tensor:
+        return nn.functional.normalize(query, dim=-1, eps=1e-8) * self.log_sharpness.exp()
+
+
+class Location(Attention):
+    """(W q)[place], for the first `places` of a memory; those after them get no weight.
+
+    >>> _, weights = Location(3, 5, places=2)(torch.randn(1, 1, 3), torch.randn(4, 1, 5))
+    >>> weights[0, 0, 2:].tolist()
+    [0.0, 0.0]
+    """
+
+    def __init__(self, query_size: int, memory_size: int, places: int) -> None:
+        super().__init__(query_size, memory_size)
+        self.places = places
+        self.place = nn.Linear(query_size, places, bias=False)
+
+    def ask(self, query: Tensor) -> Tensor:
+        return self.place(query)
+
+    def make_keys(self, values: Tensor) -> None:
+        return None
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, places={self.places}"
+
+
+def make_attention(name: AttentionName, query_size: int, memory_size: int, **options: Any) -> Attention:
+    """The attention `name`; `options` are its own: `size` of additive, `places` of location.
+
+    >>> make_attention("general", 8, 6)
+    General(
+      8, 6
+      (key): Linear(in_features=6, out_features=8, bias=False)
+    )
+    """
+    kinds: dict[str, type[Attention]] = {
+        "additive": Additive,
+        "dot": Dot,
+        "scaled-dot": ScaledDot,
+        "general": General,
+        "content": Content,
+        "location": Location,
+    }
+    if name not in kinds:
+        raise ValueError(f"attention must be one of {', '.join(kinds)}; got {name!r}")
+    return kinds[name](query_size, memory_size, **options)

@@ -1,0 +1,214 @@
+"""What a task is: a declaration that commands and calls read (`Task`), and what a trained run gives (`Model`).
+
+A task is a folder, or a file of a user's own: settings, data, a network, a predictor, a report. The declaration imports
+the other parts when they are needed, so that the help of a command does not wait for them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from torch import Tensor, nn
+
+from ..errors import ArgumentError
+from ..training import Data, Network, Settings
+from ..training.settings import group_of
+from ..wording import an
+from .registry import find, register
+
+ESSENTIAL = ("cell", "embedding", "hidden", "layers", "attention", "composition")  # settings that a model prints
+
+
+class Assets(Protocol):
+    """What a network needs besides settings and parameters: vocabularies, labels, scales."""
+
+    def save(self, folder: Path) -> None:
+        """Write the files that `Task.load_assets` reads."""
+
+
+N = TypeVar("N", bound=Network)
+A = TypeVar("A", bound=Assets)
+
+
+class LayerInput(NamedTuple):
+    """What the recurrent layers of a model read of a batch."""
+
+    name: str  # of the layers in the network
+    layer: nn.Module
+    x: Tensor  # (T, B, I)
+    lengths: Tensor  # (B,)
+    tokens: tuple[tuple[str, ...], ...] = ()  # of each sequence, step by step, if it is text
+
+
+class Option(NamedTuple):
+    """An option that a command has for the runs of one task: a keyword of `predict_lines`, `predict_file`, `format`,
+    or of `evaluate`; the command line writes it with dashes."""
+
+    kind: type  # bool: a flag
+    help: str
+    metavar: str | None = None
+    minimum: int | None = None
+    reads_file: bool = False  # a flag of `predict`: the file is one for `predict_file`, whatever its name
+
+
+class Task(ABC):
+    """The declaration of a task. A subclass with a `name` registers itself: `carousel train NAME`, `carousel.train`
+    and `carousel.load` know it then. It is never instantiated."""
+
+    name: ClassVar[str]
+    help: ClassVar[str] = ""  # of `carousel train NAME`: a line on what is trained, then examples
+    Settings: ClassVar[type[Settings]]
+    extensions: ClassVar[tuple[str, ...]] = ()  # of files that are data for this task and no other
+    predict_extensions: ClassVar[tuple[str, ...]] = ()  # of files for `predict_file`; others have one item on each line
+    num_files: ClassVar[int] = 1  # the most files of a data set: 2 for texts and their translations
+    commands: ClassVar[tuple[str, ...]] = ()  # what runs can do besides train, eval, predict and check
+    predict_options: ClassVar[Mapping[str, Option]] = {}
+    evaluate_options: ClassVar[Mapping[str, Option]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in cls.__dict__:  # part of a task, or a variant of one
+            return
+        fields = cls.Settings.model_fields
+        if "task" not in fields or fields["task"].default != cls.name:
+            line = f'task: Literal["{cls.name}"] = key("{cls.name}", "the task", "data")'
+            raise ArgumentError(f"{cls.__qualname__}: its Settings do not name the task; add the line {line}")
+        register(cls)
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, settings: Any, assets: Any | None = None) -> tuple[Any, Data]:
+        """Read the data that `settings` name. `assets` are those of a run that is resumed, as `load_assets` gives
+        them: they are used and nothing is learned again from the training file."""
+
+    @classmethod
+    @abstractmethod
+    def load_assets(cls, settings: Any, folder: Path) -> Any:
+        """The assets of a run directory."""
+
+    @classmethod
+    @abstractmethod
+    def make_network(cls, settings: Any, assets: Any) -> Network:
+        """A new network; its parameters are drawn from torch's generator."""
+
+    @classmethod
+    @abstractmethod
+    def make_model(cls, network: Any, assets: Any) -> Model[Any, Any]:
+        """The network for use."""
+
+    @classmethod  # noqa: B027
+    def report(cls, model: Any, page: Any) -> None:
+        """Add to a run's report what this task has to show: samples, figures."""
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:
+        """Write data in memory to files: `stem` with an extension. `settings` are those given with it."""
+        raise ArgumentError(f"{cls.name}: data is given in files, not as {type(data).__name__}")
+
+    @classmethod
+    def check(cls, settings: Any) -> Any:
+        """What is in the data that `settings` name: prints with Rich, and has `warnings` and `as_dict()`."""
+        raise ArgumentError(f"there is no check of data for {cls.name} yet")
+
+
+class Model(ABC, Generic[N, A]):
+    """A network for use: it predicts, evaluates, shows its inside. `carousel.load` and `carousel.train` return one."""
+
+    name: ClassVar[str]  # of the task
+    columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
+    origin: str = ""  # where it was loaded from, and what it reached there
+
+    def __init__(self, network: N, assets: A) -> None:
+        self.network = network
+        self.assets = assets
+
+    @property
+    def settings(self) -> Any:
+        return self.network.settings
+
+    @property
+    def task(self) -> type[Task]:
+        return find(self.name)
+
+    def modules(self) -> Iterator[nn.Module]:
+        return self.network.modules()
+
+    def batches(self, *files: Any) -> Iterable[Any]:
+        """A data set in batches as `evaluate` reads them, in an order that does not change."""
+        raise ArgumentError(f"{an(self.name)} model does not give the batches of a file")
+
+    def layer_input(self, batch: Any) -> LayerInput:
+        """The layers that read a batch first, and what they read of it; with dropout in training mode."""
+        raise ArgumentError(f"{an(self.name)} model has no recurrent layer that reads step by step")
+
+    def evaluate(self, *files: Any, **options: Any) -> dict[str, Any]:
+        """The results of the model on a data set, in JSON's terms: numbers, and tables by row and column."""
+        raise ArgumentError(f"{an(self.name)} model has no evaluation")
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """A prediction for each line of raw text, in JSON's terms; blank lines have their place too."""
+        raise ArgumentError(f"{an(self.name)} model does not predict; it has other commands (see carousel --help)")
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """The same for a file of the task's own kind."""
+        raise ArgumentError(f"{an(self.name)} model reads plain text, one item on each line; {path} is not that")
+
+    def format(self, result: dict[str, Any], **options: Any) -> str:
+        """One item of `predict_lines` as text: its `columns` with tabs between, or in the task's own form."""
+        parts = [result[name] for name in self.columns]
+        return "\t".join("" if part is None else str(part).replace("\t", " ") for part in parts)
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.network.size
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What it knows besides its weights, for whoever prints it: vocabularies, labels."""
+        return {}
+
+    def __repr__(self) -> str:
+        """What a reader wants to know of a model; `print(model.network)` shows the modules."""
+        keys = [
+            f"{name} {value}"
+            for name, field in type(self.settings).model_fields.items()
+            for value in (getattr(self.settings, name),)
+            if group_of(field) == "model" and (name in ESSENTIAL or value != field.default)
+        ]
+        rows = {"from": self.origin, "settings": ", ".join(keys), **self.info}
+        lines = [f"{self.name} model, {self.size:,} parameters"]
+        for name, value in rows.items():
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            if shown:
+                lines.append(f"  {name:<9} {shown if len(shown) <= 110 else shown[:109] + '…'}")
+        return "\n".join(lines)
+
+
+class CombinedTask(Network, Model[Any, Any], Task):
+    """A task whose declaration, assets, network and model are one class."""
+
+    settings: Any = None  # type: ignore[assignment]
+    __repr__ = Model.__repr__
+
+    @property
+    def network(self) -> Any:  # type: ignore[override]
+        return self
+
+    @classmethod
+    def make_network(cls, settings: Any, assets: Any) -> Any:
+        return assets
+
+    @classmethod
+    def make_model(cls, network: Any, assets: Any) -> Any:
+        return network
+
+    @classmethod
+    def report(cls, model: Any, page: Any) -> None:
+        model.show(page)
+
+    def show(self, page: Any) -> None:
+        pass

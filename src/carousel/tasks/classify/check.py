@@ -1,0 +1,204 @@
+"""What there is to know of labelled texts before training on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from ...data.sources.lines import chunks
+from ...data.sources.tables import Row
+from ...data.text.tokenizers import UNK
+from ...data.text.vocabulary import Vocabulary
+from ...wording import counted
+
+
+class Rows(Protocol):
+    """Labelled texts of a file, as often as they are asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """One file, as a vocabulary sees it. Lengths are in tokens."""
+
+    file: str
+    texts: int
+    tokens: int
+    shortest: int
+    median: float
+    most: float  # 95 % of the texts are no longer than this
+    longest: int
+    longest_line: int
+    cut: int  # texts longer than max_length
+    unknown: int  # tokens that are [UNK]
+    repeated: int  # texts that stood in the file before
+    contradictory: int  # those of them that had another label before
+    labels: dict[str, int]
+
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / self.tokens
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """What `check_tables` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+
+    vocabulary_size: int
+    max_length: int
+    train: TableFacts
+    dev: TableFacts | None
+    shared: int | None  # texts of dev that are trained on too; None without dev
+    extra: TableFacts | None = None  # more to train on
+    weighted: bool = True  # whether classes can be given weights
+
+    @property
+    def files(self) -> list[TableFacts]:
+        return [facts for facts in (self.train, self.extra, self.dev) if facts is not None]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know before training, one line each."""
+        found = []
+        train = self.train
+        if len(train.labels) == 1:
+            found.append(f"{train.file}: every row has the label {next(iter(train.labels))!r}; nothing can be learnt")
+        elif len(train.labels) > 20 and 2 * len(train.labels) > train.texts:
+            found.append(f"{train.file}: {len(train.labels):,} labels in {train.texts:,} rows; is it the right column?")
+        else:
+            (rare, least), often = min(train.labels.items(), key=lambda item: item[1]), max(train.labels.values())
+            if often >= 10 * least and self.weighted:
+                said = f"{rare!r} is {least:,} of {train.texts:,} texts"
+                found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
+        for facts in self.files:
+            name = facts.file
+            if facts.unknown_rate > 0.1:
+                said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
+                found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
+            if facts.contradictory:
+                many = counted(facts.contradictory, "text stands", "texts stand")
+                found.append(f"{name}: {many} there before with another label")
+            elif facts.repeated > 0.01 * facts.texts:
+                found.append(f"{name}: {facts.repeated:,} of {facts.texts:,} texts repeat an earlier one")
+            if facts.cut:
+                place = f"{name}:{facts.longest_line}"
+                said = f"{counted(facts.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
+                found.append(f"{place}: {facts.longest:,} tokens in the longest text; {said}")
+            if strange := sorted(facts.labels.keys() - train.labels.keys()):
+                found.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
+        if self.dev and self.shared:
+            where = f"{train.file} or {self.extra.file}" if self.extra else train.file
+            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {where} too")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "warnings": self.warnings}
+
+    def __rich__(self) -> RichTable:
+        table = RichTable(title=f"vocabulary of {self.vocabulary_size:,} tokens")
+        table.add_column("")
+        files = self.files
+        for facts in files:
+            table.add_column(facts.file, justify="right")
+        rows = {
+            "texts": [f"{f.texts:,}" for f in files],
+            "tokens": [f"{f.tokens:,}" for f in files],
+            "shortest text": [f"{f.shortest:,}" for f in files],
+            "median": [f"{f.median:g}" for f in files],
+            "95 %": [f"{f.most:g}" for f in files],
+            "longest text": [f"{f.longest:,} (line {f.longest_line:,})" for f in files],
+            "unknown": [f"{f.unknown:,} ({f.unknown_rate:.2%})" for f in files],
+            "repeated texts": [f"{f.repeated:,}" for f in files],
+        }
+        if self.shared is not None:
+            rows["also in train"] = [*("" for _ in files[1:]), f"{self.shared:,}"]
+        for name, cells in rows.items():
+            table.add_row(name, *cells)
+        table.add_section()
+        labels = sorted({label for facts in files for label in facts.labels})
+        for label in labels[:30]:
+            shares = (f"{f.labels.get(label, 0):,} ({f.labels.get(label, 0) / f.texts:.1%})" for f in files)
+            table.add_row(f"label {label[:40]}", *shares)
+        if len(labels) > 30:
+            table.add_row(f"… and {counted(len(labels) - 30, 'more label')}", *("" for _ in files))
+        return table
+
+
+def check_tables(
+    train: Rows,
+    dev: Rows | None,
+    vocabulary: Vocabulary,
+    max_length: int,
+    change: Callable[[str], str] = str,
+    *,
+    extra: Rows | None = None,
+    weighted: bool = True,
+) -> TableCheck:
+    """Read `train`, `dev` and `extra` (more to train on) once each and say what is in them, as `vocabulary` sees it.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data import Vocabulary
+    >>> from carousel.data.sources.tables import Table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "reviews.tsv")
+    ...     _ = file.write_text("a fine film\\tgood\\ndull\\tbad\\na fine film\\tbad\\n")
+    ...     found = check_tables(Table(file), None, Vocabulary.from_tokens(["a", "film"], "word"), 1000)
+    >>> found.train.labels, found.train.unknown, found.train.longest_line, found.train.contradictory
+    ({'good': 1, 'bad': 2}, 3, 1, 1)
+    """
+    train_facts, known = _read(train, vocabulary, max_length, change)
+    extra_facts = dev_facts = shared = None
+    if extra is not None:
+        extra_facts, texts = _read(extra, vocabulary, max_length, change)
+        known |= texts
+    if dev is not None:
+        dev_facts, texts = _read(dev, vocabulary, max_length, change)
+        shared = sum(count for text, count in texts.items() if text in known)
+    return TableCheck(len(vocabulary), max_length, train_facts, dev_facts, shared, extra_facts, weighted)
+
+
+def _read(
+    table: Rows, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
+) -> tuple[TableFacts, Counter[int]]:
+    """The facts of a file, and how often a text with each hash occurs in it."""
+    texts: Counter[int] = Counter()
+    labels: Counter[str] = Counter()
+    first: dict[int, str] = {}  # the label that a text had where it stood first
+    lengths, lines = [], []
+    unknown = contradictory = 0
+    for rows in chunks(table, lambda row: len(row.text)):
+        values, counts = vocabulary.encode_many([change(row.text) for row in rows])
+        unknown += int(np.count_nonzero(values == UNK))
+        lengths.append(counts)
+        lines.append(np.array([row.line for row in rows]))
+        for row in rows:
+            mark = hash(change(row.text))
+            contradictory += first.setdefault(mark, row.label) != row.label
+            texts[mark] += 1
+            labels[row.label] += 1
+    length, line = np.concatenate(lengths), np.concatenate(lines)
+    facts = TableFacts(
+        file=str(table.path),
+        texts=len(length),
+        tokens=int(length.sum()),
+        shortest=int(length.min()),
+        median=float(np.median(length)),
+        most=float(np.quantile(length, 0.95, method="higher")),
+        longest=int(length.max()),
+        longest_line=int(line[length.argmax()]),
+        cut=int((length > max_length).sum()),
+        unknown=unknown,
+        repeated=texts.total() - len(texts),
+        contradictory=contradictory,
+        labels=dict(labels),
+    )
+    return facts, texts

@@ -1,0 +1,189 @@
+"""Pairs of texts and what is said of them, a class or a score, as examples; and batches of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...data.batches.bucketed import Bucketed
+from ...data.sources.lines import chunks
+from ...data.sources.tables import PairTable, Row
+from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate, rows_of
+from ...data.text.encoder import Reading
+from ...errors import DataError
+
+SECOND = "second_"  # before the names of columns of a pair's second text
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of a pair: one of `classes`, or, if there are none, a score from `least` to `most`."""
+
+    classes: list[str]
+    least: float = 0.0
+    most: float = 0.0
+
+    @classmethod
+    def of(cls, table: PairTable, kind: str | None) -> Judgement:
+        """As the file to train on has it: `kind` is class or score; None: scores if there are numbers with points.
+
+        Among those a few that are no numbers are mistakes, not a sign of classes.
+        """
+        labels: dict[str, int] = {}
+        count: Counter[str] = Counter()
+        for row in table:
+            count[row.label] += 1
+            labels.setdefault(row.label, row.line)
+        rows = count.total()
+        numbers = {label: _number(label) for label in labels}
+        wrong = next((label for label, number in numbers.items() if number is None), None)
+        if kind is None:
+            odd = sum(count[label] for label, number in numbers.items() if number is None)
+            points = any("." in label for label, number in numbers.items() if number is not None)
+            kind = "score" if points and odd < 0.1 * rows else "class"
+        if len(labels) == 1:
+            problem = f"every pair has the label {next(iter(labels))!r}"
+            raise DataError(table.path, None, problem, "give pairs of which different things are said")
+        if kind == "score":
+            if wrong is not None:
+                problem = f"the score {wrong[:40]!r} is not a number"
+                raise DataError(table.path, labels[wrong], problem, "mend it, or set target to class")
+            values = [number for number in numbers.values() if number is not None]
+            return cls([], min(values), max(values))
+        if len(labels) > 20 and 2 * len(labels) > rows:
+            problem = f"{len(labels):,} different labels in {rows:,} rows, so this is hardly the column of labels"
+            raise DataError(table.path, None, problem, "choose it with label_column")
+        return cls(sorted(labels))
+
+    @property
+    def is_score(self) -> bool:
+        return not self.classes
+
+    @property
+    def levels(self) -> range:
+        """The whole numbers that scores lie between."""
+        return range(math.floor(self.least), math.ceil(self.most) + 1)
+
+    def number(self, table: PairTable, line: int, label: str) -> float:
+        """The number of a class, or the score; a DataError if it is neither, or out of range."""
+        if self.is_score:
+            found = _number(label)
+            if found is None:
+                raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "mend it")
+            low, high = self.levels[0], self.levels[-1]
+            if not low <= found <= high:
+                problem = f"the score {label[:40]} is not from {low} to {high}, as those trained on are"
+                raise DataError(table.path, line, problem, "mend or remove the row, or train with such scores")
+            return found
+        if label not in self.classes:
+            known = ", ".join(self.classes[:20])
+            problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
+            raise DataError(table.path, line, problem, "mend or remove the row, or train with such rows")
+        return self.classes.index(label)
+
+
+class JudgedPairs:
+    """The pairs of a table as integers, for an `ExampleStore`: columns of the first texts, of the second (their names
+    begin with `second_`), labels, lines."""
+
+    per_token = False
+
+    def __init__(self, table: PairTable, reading: Reading, judgement: Judgement) -> None:
+        self.table, self.reading, self.judgement = table, reading, judgement
+        own = {"labels": np.float64, "lines": np.int64}
+        self.dtypes: dict[str, Any] = {**reading.dtypes, **_second(reading.dtypes), **own}
+        self.found: dict[str, Any] = {"cut": 0}
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.table.path]
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        columns = list(self.table.wanted.values())
+        judged = {"classes": self.judgement.classes, "range": [self.judgement.least, self.judgement.most]}
+        return {"reader": "pairs", **judged, "columns": columns, **self.reading.made_by}
+
+    def chunks(self) -> Iterator[Mapping[str, Column]]:
+        self.found = {"cut": 0}
+        for rows in chunks(self.table, lambda row: len(row.first) + len(row.second)):
+            (first, cut), (second, cut_too) = (
+                self.reading([row.first for row in rows]),
+                self.reading([row.second for row in rows]),
+            )
+            self.found["cut"] += int(cut.sum() + cut_too.sum())
+            one = np.ones(len(rows), np.int64)
+            labels = np.array([self.judgement.number(self.table, row.line, row.label) for row in rows])
+            lines = np.array([row.line for row in rows])
+            yield {**first, **_second(second), "labels": Column(labels, one), "lines": Column(lines, one)}
+
+
+@dataclass(frozen=True)
+class JudgedBatch:
+    """Some pairs of texts, and what was said of them."""
+
+    first: ExampleBatch
+    second: ExampleBatch
+    labels: Tensor  # (B,) float64: the number of a class, or a score
+    rows: Tensor  # (B,) int64
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> JudgedBatch:
+        """This batch on another device."""
+        names = ("first", "second", "labels", "rows")
+        return replace(self, **{name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names})
+
+    def __repr__(self) -> str:
+        return f"JudgedBatch({len(self.rows)} pairs)"
+
+
+class JudgedBatches(Bucketed):
+    """Each pair of a store once an epoch, pairs of similar length together; as in `Bucketed`."""
+
+    def __init__(
+        self, store: ExampleStore, *, tokens: int | None = None, sequences: int | None = None, shuffle: bool = True,
+        seed: int = 0,
+    ) -> None:  # fmt: skip
+        lengths = np.maximum(store.lengths, np.diff(store["second_tokens"].offsets))
+        super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+
+    def _of(self, chosen: np.ndarray) -> JudgedBatch:
+        columns = {name: rows_of(column, chosen) for name, column in self.store.columns.items()}
+        labels = torch.from_numpy(columns.pop("labels").values.copy())
+        second = {name.removeprefix(SECOND): column for name, column in columns.items() if name.startswith(SECOND)}
+        rows = torch.from_numpy(chosen.astype(np.int64))
+        return JudgedBatch(collate(columns, chosen), collate(second, chosen), labels, rows)
+
+
+def _second(parts: Mapping[str, T]) -> dict[str, T]:
+    return {SECOND + name: part for name, part in parts.items()}
+
+
+class Joined:
+    """A table of pairs as one of texts, both of a pair in one, and scores to the nearest whole number: for a check."""
+
+    def __init__(self, table: PairTable, judgement: Judgement) -> None:
+        self.path = table.path
+        self.table = table
+        self.judgement = judgement
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self.table:
+            score = _number(row.label) if self.judgement.is_score else None
+            yield Row(row.line, f"{row.first} {row.second}", row.label if score is None else str(round(score)))
+
+
+def _number(label: str) -> float | None:
+    try:
+        found = float(label)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None

@@ -1,0 +1,144 @@
+"""What there is to know of text before training on it: counts, lengths, unknown tokens, lines that are there twice."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from ...data.sources.lines import Source, chunks
+from ...data.text.tokenizers import UNK, Kind
+from ...data.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """One file, as a vocabulary sees it. Lengths are tokens a line, without the `[START]` and `[END]` of batches."""
+
+    file: str
+    lines: int  # blank ones not counted, unless they are part of running text
+    blank: int  # lines that were skipped
+    tokens: int
+    shortest: int
+    median: float
+    most: float  # 95 % of the lines are no longer than this
+    longest: int
+    longest_line: int  # its number, counted from 1
+    unknown: int  # tokens that are [UNK]
+    repeated: int | None  # lines that stood in the file before; None for running text
+
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / self.tokens
+
+
+@dataclass(frozen=True)
+class TextCheck:
+    """What `check_text` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+
+    kind: Kind
+    vocabulary_size: int
+    train: TextFacts
+    dev: TextFacts | None
+    shared: int | None  # lines of dev that are in train too; None for running text or without dev
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know before training, one line each."""
+        found = []
+        for facts in filter(None, (self.train, self.dev)):
+            name = facts.file
+            if facts.unknown_rate > 0.1:
+                said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
+                found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
+            if self.kind == "word" and facts.median == 1 and facts.repeated is not None:
+                found.append(f"{name}: most lines are one word: the text has no spaces; use characters")
+            if facts.repeated and facts.repeated > 0.01 * facts.lines:
+                found.append(f"{name}: {facts.repeated:,} of {facts.lines:,} lines repeat an earlier one")
+            if facts.repeated is not None and facts.longest > max(1000, 10 * facts.most):
+                place = f"{name}:{facts.longest_line}"
+                found.append(f"{place}: {facts.longest:,} tokens in one line; cut it or set max_length")
+        if self.shared and self.dev:
+            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.lines:,} lines are in {self.train.file} too")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in JSON's terms."""
+        return {**asdict(self), "warnings": self.warnings}
+
+    def __rich__(self) -> Table:
+        table = Table(title=f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens")
+        table.add_column("")
+        files = [facts for facts in (self.train, self.dev) if facts is not None]
+        for facts in files:
+            table.add_column(facts.file, justify="right")
+        rows = {
+            "lines": [f"{f.lines:,}" for f in files],
+            "blank lines": [f"{f.blank:,}" for f in files],
+            "tokens": [f"{f.tokens:,}" for f in files],
+            "shortest line": [f"{f.shortest:,}" for f in files],
+            "median": [f"{f.median:g}" for f in files],
+            "95 %": [f"{f.most:g}" for f in files],
+            "longest line": [f"{f.longest:,} (line {f.longest_line:,})" for f in files],
+            "unknown": [f"{f.unknown:,} ({f.unknown_rate:.2%})" for f in files],
+            "repeated lines": ["" if f.repeated is None else f"{f.repeated:,}" for f in files],
+        }
+        if self.shared is not None:
+            rows["also in train"] = ["", f"{self.shared:,}"]
+        for name, cells in rows.items():
+            table.add_row(name, *cells)
+        return table
+
+
+def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> TextCheck:
+    """Read `train` and `dev` (or None) once each and say what is in them, as `vocabulary` sees it.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data import Lines, Vocabulary, check_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "train.txt")
+    ...     _ = file.write_text("to be\\n\\nor not to be\\nto be\\n")
+    ...     found = check_text(Lines(file), None, Vocabulary.train(Lines(file), "word", min_frequency=2))
+    >>> found.train.lines, found.train.blank, found.train.repeated, found.train.longest_line, found.train.unknown_rate
+    (3, 1, 1, 3, 0.25)
+    """
+    train_facts, known = _read(train, vocabulary)
+    dev_facts = shared = None
+    if dev is not None:
+        dev_facts, lines = _read(dev, vocabulary)
+        if known is not None and lines is not None:
+            shared = int(np.isin(lines, known).sum())
+    return TextCheck(vocabulary.kind, len(vocabulary), train_facts, dev_facts, shared)
+
+
+def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextFacts, np.ndarray | None]:
+    """The facts of a file, and a hash of each line, (lines,), unless it is running text."""
+    numbers, lengths, hashes = array("q"), array("q"), array("q")
+    unknown = 0
+    for pieces in chunks(source.pieces(), lambda piece: len(piece.text)):
+        values, counts = vocabulary.encode_many([piece.text for piece in pieces])
+        unknown += int(np.count_nonzero(values == UNK))
+        numbers.extend(piece.line for piece in pieces)
+        lengths.extend(int(count) + piece.end for count, piece in zip(counts, pieces, strict=True))
+        if source.layout == "lines":
+            hashes.extend(hash(piece.text) for piece in pieces)
+    number, piece = np.unique(np.array(numbers), return_inverse=True)  # a long line comes in several pieces
+    length = np.bincount(piece, np.array(lengths)).astype(np.int64)
+    lines = np.array(hashes) if source.layout == "lines" else None
+    facts = TextFacts(
+        file=str(source.path),
+        lines=len(number),
+        blank=getattr(source, "blank", 0),
+        tokens=int(length.sum()),
+        shortest=int(length.min()),
+        median=float(np.median(length)),
+        most=float(np.quantile(length, 0.95, method="higher")),
+        longest=int(length.max()),
+        longest_line=int(number[length.argmax()]),
+        unknown=unknown,
+        repeated=None if lines is None else len(lines) - len(np.unique(lines)),
+    )
+    return facts, lines

@@ -1,0 +1,50 @@
+"""Run directories as models: which task a run is of, its settings, and the model with the weights of the best epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import RunError, SettingsError, did_you_mean
+from ..training import Run, Settings
+from .base import Model, Task
+from .registry import find, names
+
+
+def task_of(run: Run) -> type[Task]:
+    """The task that a run is of."""
+    name: Any = run.config_values()["task"]
+    if not isinstance(name, str) or name not in names():
+        if (hint := did_you_mean(str(name), names())) or not isinstance(name, str):
+            raise SettingsError(f"{run.config}: task: there is no {name!r}; {hint}")
+        raise RunError(
+            f"{run.folder}: a run of the task {name!r}, which is not known here; give --task FILE.py:CLASS, "
+            "or import its module first"
+        )
+    return find(name)
+
+
+def settings_of(run: Run) -> tuple[type[Task], Settings]:
+    """The task and the settings in config.yaml."""
+    task = task_of(run)
+    return task, task.Settings.read({}, file=run.config)
+
+
+def load_run(folder: str | Path) -> Any:
+    """The model in a run directory, in eval mode."""
+    run = Run(folder)
+    task, settings = settings_of(run)
+    if not run.weights.exists():  # before any other file of it is read
+        raise RunError(f"{run.folder}: no weights yet; let the run come to the end of its first epoch")
+    assets = task.load_assets(settings, run.folder)
+    return make_model(run, task, settings, assets)
+
+
+def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> Model[Any, Any]:
+    """The model of a run whose settings and assets are read already."""
+    network = task.make_network(settings, assets)
+    run.load_weights(network)
+    model = task.make_model(network.eval(), assets)
+    parts = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.weights_info().items())
+    model.origin = ", ".join([str(run.folder), *parts])
+    return model

@@ -1,0 +1,1 @@
+"""What several tasks share: settings, characters, word vectors in context, generation."""

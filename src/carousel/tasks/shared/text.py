@@ -1,0 +1,74 @@
+"""What tasks that read plain text share: where it is, how it is cut into tokens, and how into batches."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from ...data import LineBatches, Lines, RunningText, StreamBatches, TokenStore, Vocabulary, tokenize
+from ...data.batches.base import Batches
+from ...data.sources.lines import Source
+from ...training import Settings, key
+
+
+class TextSettings(Settings):
+    """Keys of the tasks that read plain text."""
+
+    train: Path = key(..., "text to train on", "data")
+    dev: Path | None = key(None, "text to choose the best epoch by", "data")
+    layout: Literal["lines", "running", "sentences"] = key(
+        "lines",
+        "lines: each by itself; running: one stream, newlines are tokens; sentences: one stream, [END] after each line",
+        "data",
+    )
+    tokens: Literal["character", "word", "bpe"] = key("character", "what a token is", "data")
+    min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
+    vocabulary_size: int | None = key(None, "the most tokens the vocabulary may have", "data", ge=5)
+    vocabulary: Path | None = key(None, "a file with the vocabulary: one token a line, or tokenizer.json", "data")
+    batch_size: int = key(64, "lines, or parallel streams, in a batch", "data", ge=1)
+    batch_tokens: int | None = key(None, "the most tokens in a batch of lines", "data", {"layout": ("lines",)}, ge=1)
+    max_length: int = key(
+        1000, "longer lines are cut into parts of so many tokens", "data", {"layout": ("lines",)}, ge=1
+    )
+    bptt: int = key(35, "steps of running text in a batch", "data", {"layout": ("running", "sentences")}, ge=1)
+    vary_bptt: bool = key(
+        False, "draw the steps of each batch around bptt", "data", {"layout": ("running", "sentences")}
+    )
+    cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
+
+    def source(self, path: Path) -> Source:
+        """The file `path` in this layout."""
+        if self.layout == "lines":
+            return Lines(path)
+        return RunningText(path, end_lines=self.layout == "sentences")
+
+    def make_vocabulary(self) -> Vocabulary:
+        if self.vocabulary is None:
+            source = self.source(self.train)
+            return Vocabulary.train(source, self.tokens, size=self.vocabulary_size, min_frequency=self.min_frequency)
+        if self.vocabulary.suffix == ".json":
+            return Vocabulary.load(self.vocabulary)
+        return Vocabulary.from_file(self.vocabulary, self.tokens)
+
+    def store(self, path: Path, vocabulary: Vocabulary) -> TokenStore:
+        return tokenize(self.source(path), vocabulary, self.cache or default_cache())
+
+    def training_batches(self, store: TokenStore) -> Batches:
+        if self.layout == "lines":
+            return LineBatches(
+                store, tokens=self.batch_tokens, sequences=self.batch_size, max_length=self.max_length, seed=self.seed
+            )
+        streams = min(self.batch_size, max(1, len(store.tokens) // 2))  # a short text has fewer streams
+        return StreamBatches(store, streams=streams, bptt=self.bptt, vary=self.vary_bptt, seed=self.seed)
+
+    def reading_batches(self, store: TokenStore) -> Batches:
+        """All of the text once, in an order that does not change: running text as one stream."""
+        if self.layout == "lines":
+            return LineBatches(store, tokens=16_384, sequences=256, shuffle=False)
+        return StreamBatches(store, streams=1, bptt=1024)
+
+
+def default_cache() -> Path:
+    """`carousel/tokens` in the user's cache directory."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carousel" / "tokens"

@@ -1,0 +1,164 @@
+"""What there is to know of tagged sentences before training on them."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from ...data.sources.conll import Conll
+from ...data.text.tags import Scheme, illegal, part, spans
+from ...data.text.tokenizers import UNK
+from ...wording import counted
+from .examples import Lexicon, TagCounts
+
+
+@dataclass(frozen=True)
+class TagFacts:
+    """One file, as a lexicon sees it. Lengths are in words."""
+
+    file: str
+    sentences: int
+    words: int
+    median: float
+    most: float  # 95 % of the sentences are no longer than this
+    longest: int
+    longest_line: int
+    unknown: int  # words that are [UNK]
+    unseen: int  # words that are not in the training file
+    repeated: int  # sentences that stood in the file before
+    illegal: int  # tags that break the rules of their scheme
+    illegal_line: int | None  # the first of them
+    strange: dict[str, int]  # tags that are not in the training file, and where each is first
+    tags: dict[str, int]
+    spans: dict[str, int]  # by type
+
+
+@dataclass(frozen=True)
+class TagCheck:
+    """What `check_tags` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+
+    vocabulary_size: int
+    scheme: Scheme | None  # of the training file's tags
+    max_length: int
+    train: TagFacts
+    dev: TagFacts | None
+    shared: int | None  # sentences of dev that are in train too; None without dev
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know before training, one line each."""
+        found = []
+        for facts in filter(None, (self.train, self.dev)):
+            for tag, line in facts.strange.items():
+                found.append(f"{facts.file}:{line}: the tag {tag!r} is not in {self.train.file}")
+            if facts.illegal:
+                place = f"{facts.file}:{facts.illegal_line}"
+                many = counted(facts.illegal, "tag breaks", "tags break")
+                found.append(f"{place}: {many} the rules of {self.scheme}, here first")
+            if facts.longest > self.max_length:
+                place = f"{facts.file}:{facts.longest_line}"
+                found.append(f"{place}: {facts.longest:,} words in one sentence; is a blank line missing?")
+            if facts.repeated > 0.05 * facts.sentences:
+                found.append(f"{facts.file}: {facts.repeated:,} of {facts.sentences:,} sentences repeat an earlier one")
+        if self.shared and self.dev and self.shared > 0.05 * self.dev.sentences:
+            many = f"{self.shared:,} of {self.dev.sentences:,}"
+            found.append(f"{self.dev.file}: {many} sentences are in {self.train.file} too")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "warnings": self.warnings}
+
+    def __rich__(self) -> RichTable:
+        kind = f"spans in {self.scheme}" if self.scheme else "plain tags"
+        table = RichTable(title=f"{kind}; {self.vocabulary_size:,} words with a vector")
+        table.add_column("")
+        files = [facts for facts in (self.train, self.dev) if facts is not None]
+        for facts in files:
+            table.add_column(facts.file, justify="right")
+        rows = {
+            "sentences": [f"{f.sentences:,}" for f in files],
+            "words": [f"{f.words:,}" for f in files],
+            "median length": [f"{f.median:g}" for f in files],
+            "95 %": [f"{f.most:g}" for f in files],
+            "longest": [f"{f.longest:,} (line {f.longest_line:,})" for f in files],
+            "unknown": [f"{f.unknown:,} ({f.unknown / f.words:.2%})" for f in files],
+            "unseen in training": [f"{f.unseen:,} ({f.unseen / f.words:.2%})" for f in files],
+            "repeated sentences": [f"{f.repeated:,}" for f in files],
+        }
+        if self.scheme is not None:
+            rows["illegal tags"] = [f"{f.illegal:,}" for f in files]
+        if self.shared is not None:
+            rows["also in train"] = ["", f"{self.shared:,}"]
+        for name, cells in rows.items():
+            table.add_row(name, *cells)
+        table.add_section()
+        counts = [f.spans if self.scheme else f.tags for f in files]
+        names = sorted(set().union(*counts), key=lambda name: (-counts[0].get(name, 0), name))
+        for name in names[:40]:
+            kind = "span" if self.scheme else "tag"
+            table.add_row(f"{kind} {name[:40]}", *(f"{count.get(name, 0):,}" for count in counts))
+        if len(names) > 40:
+            table.add_row(f"… and {len(names) - 40:,} more", *("" for _ in files))
+        return table
+
+
+def check_tags(train: Conll, dev: Conll | None, lexicon: Lexicon, counts: TagCounts, max_length: int) -> TagCheck:
+    """Read `train` and `dev` (or None) and say what is in them, as `lexicon`, made from `counts`, sees it."""
+    facts, known = _read(train, lexicon, counts)
+    dev_facts = shared = None
+    if dev is not None:
+        dev_facts, sentences = _read(dev, lexicon, counts)
+        shared = int(np.isin(sentences, known).sum())
+    return TagCheck(len(lexicon.words), counts.scheme, max_length, facts, dev_facts, shared)
+
+
+def _read(source: Conll, lexicon: Lexicon, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:
+    """The facts of a file, and a hash of each sentence, (sentences,)."""
+    lengths, first, hashes = array("q"), array("q"), array("q")
+    tags: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    strange: dict[str, int] = {}
+    unknown = unseen = broken = 0
+    broken_line = None
+    known = {found[1] for found in map(part, lexicon.tags) if found} if counts.scheme else set(lexicon.tags)
+    for sentence in source:
+        columns = lexicon.encode([sentence.words], characters=False)
+        unknown += int(np.count_nonzero(columns["tokens"].values == UNK))
+        unseen += int(np.count_nonzero(columns["unseen"].values))
+        lengths.append(len(sentence.words))
+        first.append(sentence.lines[0])
+        hashes.append(hash(tuple(sentence.words)))
+        tags.update(sentence.tags)
+        for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+            type = (part(tag) or ("", None))[1] if counts.scheme else tag
+            if type not in known:
+                strange.setdefault(tag, line)
+        if counts.scheme and all(map(part, sentence.tags)):
+            types.update(span.type for span in spans(sentence.tags))
+            wrong = illegal(sentence.tags, counts.scheme)
+            broken += len(wrong)
+            if wrong and broken_line is None:
+                broken_line = sentence.lines[wrong[0]]
+    length = np.array(lengths)
+    return TagFacts(
+        file=str(source.path),
+        sentences=len(length),
+        words=int(length.sum()),
+        median=float(np.median(length)),
+        most=float(np.quantile(length, 0.95, method="higher")),
+        longest=int(length.max()),
+        longest_line=first[int(length.argmax())],
+        unknown=unknown,
+        unseen=unseen,
+        repeated=len(hashes) - len(set(hashes)),
+        illegal=broken,
+        illegal_line=broken_line,
+        strange=strange,
+        tags=dict(tags),
+        spans=dict(types),
+    ), np.array(hashes)

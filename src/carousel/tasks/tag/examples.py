@@ -1,0 +1,238 @@
+"""Tagged sentences as examples: words, their characters and their tags as integers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ...data.sources.conll import Conll, Sentence
+from ...data.sources.lines import chunks, read_lines
+from ...data.stores.examples import Column
+from ...data.text.tags import Recognition, Scheme, all_tags, convert, illegal, part
+from ...data.text.vocabulary import Vocabulary
+from ...data.text.words import Wordbook, in_context
+from ...errors import DataError
+from ...files import write_json, write_text
+from ...wording import counted
+
+SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
+
+
+class TagCounts:
+    """What a file to train on holds: its words and tags, and the scheme of the tags."""
+
+    def __init__(self, source: Conll, scheme: SchemeName = "auto") -> None:
+        """`scheme` is that of the file's tags: `none` if they are not parts of spans, `auto` if it is to be found."""
+        self.path = source.path
+        self.words: Counter[str] = Counter()
+        self.tags: Counter[str] = Counter()
+        self.sentences = 0
+        lines: dict[str, int] = {}
+        seen = Recognition()
+        for sentence in source:
+            self.sentences += 1
+            self.words.update(sentence.words)
+            self.tags.update(sentence.tags)
+            for tag in set(sentence.tags) - lines.keys():
+                lines[tag] = sentence.lines[sentence.tags.index(tag)]
+            if scheme != "none" and all(map(part, sentence.tags)):
+                seen.add(sentence.tags)
+        self.scheme: Scheme | None = None  # that of the file; None: its tags are not parts of spans
+        spans = [tag for tag in self.tags if tag != "O" and part(tag)]
+        if (scheme == "auto" and spans and "O" in self.tags) or scheme in ("iob1", "iob2", "bioes"):
+            for tag, line in lines.items():
+                if part(tag) is None:
+                    remedy = "mend it, or set scheme to none if these are no spans"
+                    raise DataError(self.path, line, f"the tag {tag!r} is not O, B-TYPE, I-TYPE and so on", remedy)
+            self.scheme = seen.scheme if scheme == "auto" else scheme
+        if len(self.tags) == 1:
+            only = next(iter(self.tags))
+            raise DataError(self.path, None, f"every word has the tag {only!r}", "give examples of at least two tags")
+
+    @property
+    def types(self) -> list[str]:
+        """The types of spans, sorted."""
+        return sorted({found[1] for found in map(part, self.tags) if found and found[1]})
+
+
+@dataclass
+class Lexicon:
+    """The words, characters and tags of a model, and their numbers.
+
+    >>> from carousel.data import Vocabulary
+    >>> words, characters = Vocabulary.train(["ada sat"], "word"), Vocabulary.train(["Ada sat"])
+    >>> lexicon = Lexicon(words, characters, ["O", "B-PER", "I-PER"], "iob2", "iob1", frozenset({"Ada", "sat"}))
+    >>> columns = lexicon.encode([["ADA", "sat"]])
+    >>> columns["tokens"].values.tolist(), columns["unseen"].values.tolist(), columns["spelling"].values.tolist()
+    ([4, 5], [1, 0], [3, 3])
+    """
+
+    words: Vocabulary
+    characters: Vocabulary
+    tags: list[str]
+    scheme: Scheme | None  # that `tags` are in; None: they are not parts of spans
+    written: Scheme | None  # that of the training file
+    seen: frozenset[str]  # the words of the training file, as they stand there
+    lower: bool = True  # whether `words` are in lower case
+    context: Wordbook | None = None  # that of an embedder, which reads the same words
+
+    @classmethod
+    def of(cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool) -> Lexicon:
+        """The lexicon of a training file; tags that are parts of spans are put into `scheme`."""
+        characters = Vocabulary.train((word * n for word, n in counts.words.items()), "character")
+        if counts.scheme is None:
+            tags, own = sorted(counts.tags, key=lambda tag: (-counts.tags[tag], tag)), None
+        else:
+            tags, own = all_tags(counts.types, scheme), scheme
+        return cls(words, characters, tags, own, counts.scheme, frozenset(counts.words), lower)
+
+    def encode(self, sentences: Sequence[Sequence[str]], characters: bool = True) -> dict[str, Column]:
+        """The columns of some sentences: tokens, whether each was unseen in training, their characters, and what an
+        embedder reads."""
+        columns = self._book.encode(sentences, characters)
+        every = [word for words in sentences for word in words]
+        unseen = np.fromiter((word not in self.seen for word in every), np.uint8, len(every))
+        columns["unseen"] = Column(unseen, columns["tokens"].lengths)
+        return columns if self.context is None else columns | in_context(self.context.encode(sentences))
+
+    @cached_property
+    def _book(self) -> Wordbook:
+        return Wordbook(self.words, self.characters, self.lower)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each tag."""
+        return {tag: k for k, tag in enumerate(self.tags)}
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """All that the integers depend on, in JSON's terms."""
+        seen = hashlib.blake2b("\n".join(sorted(self.seen)).encode(), digest_size=16).hexdigest()
+        made = {**self._book.fingerprint, "tags": self.tags, "seen": seen}
+        return made if self.context is None else {**made, "context": self.context.fingerprint}
+
+    def save(self, folder: Path) -> None:
+        """Write it to a run directory."""
+        self.words.save(folder / "tokenizer.json")
+        self.characters.save(folder / "characters.json")
+        tags = {"tags": self.tags, "scheme": self.scheme, "written": self.written, "lower": self.lower}
+        write_json(folder / "tags.json", tags)
+        write_text(folder / "words.txt", "".join(f"{word}\n" for word in sorted(self.seen)))
+
+    @classmethod
+    def load(cls, folder: Path) -> Lexicon:
+        """The one that was written there."""
+        words, characters = (Vocabulary.load(folder / f"{name}.json") for name in ("tokenizer", "characters"))
+        seen = frozenset(word for _, word in read_lines(folder / "words.txt"))
+        tags = folder / "tags.json"
+        try:
+            return cls(words, characters, seen=seen, **json.loads(tags.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            remedy = "train again, or copy it from where the run is whole"
+            raise DataError(tags, None, f"damaged ({error})", remedy) from error
+
+
+class TaggedSentences:
+    """The sentences of a file, with the numbers of their words and tags, for an `ExampleStore`.
+
+    Sentences of more than `max_length` words are cut into parts. Tags that break the rules of their scheme are read in
+    the way of `spans`; they are counted.
+    """
+
+    per_token = True
+
+    def __init__(self, source: Conll, lexicon: Lexicon, max_length: int | None = None, characters: bool = True) -> None:
+        self.source = source
+        self.lexicon = lexicon
+        self.max_length = max_length
+        self.characters = characters
+        own = {"labels": np.uint16, "lines": np.int64, "unseen": np.uint8}
+        book = Wordbook(lexicon.words, lexicon.characters if characters else None)
+        self.dtypes: dict[str, Any] = own | book.dtypes
+        if lexicon.context is not None:
+            self.dtypes |= in_context(lexicon.context.dtypes)
+        self.found: dict[str, Any] = {}
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.source.path]
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return {
+            "reader": "conll", "column": self.source.column, "word_column": self.source.word_column,
+            "max_length": self.max_length, "with_characters": self.characters, "written": self.lexicon.written,
+            **self.lexicon.fingerprint,
+        }  # fmt: skip
+
+    def chunks(self) -> Iterator[Mapping[str, Column]]:
+        self.found = {"sentences": 0, "illegal": 0, "illegal_line": None, "cut": 0, "cut_line": None, "longest": 0}
+        for group in chunks(self._parts(), lambda sentence: 8 * len(sentence.words)):
+            labels = [self.lexicon.numbers[tag] for sentence in group for tag in sentence.tags]
+            lengths = np.array([len(sentence.words) for sentence in group])
+            first = np.array([sentence.lines[0] for sentence in group])
+            yield {
+                **self.lexicon.encode([sentence.words for sentence in group], self.characters),
+                "labels": Column(np.array(labels), lengths),
+                "lines": Column(first, np.ones_like(first)),
+            }
+
+    def _parts(self) -> Iterator[Sentence]:
+        """The sentences, cut and with tags that are in the lexicon."""
+        found, most, scheme = self.found, self.max_length, self.lexicon.scheme
+        for sentence in self.source:
+            self._check(sentence)
+            found["sentences"] += 1
+            found["longest"] = max(found["longest"], len(sentence.words))
+            if scheme is not None and self.lexicon.written is not None:
+                broken = illegal(sentence.tags, self.lexicon.written)
+                found["illegal"] += len(broken)
+                if broken and found["illegal_line"] is None:
+                    found["illegal_line"] = sentence.lines[broken[0]]
+            step = most or len(sentence.words)
+            if len(sentence.words) > step:
+                found["cut"] += 1
+                found["cut_line"] = found["cut_line"] or sentence.lines[0]
+            for start in range(0, len(sentence.words), step):
+                words, tags, lines = (values[start : start + step] for values in sentence)
+                yield Sentence(words, tags if scheme is None else convert(tags, scheme), lines)  # type: ignore[arg-type]
+
+    def _check(self, sentence: Sentence) -> None:
+        """Complain of a tag that is not one of the training data's."""
+        known = self._known
+        for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+            if tag not in known:
+                remedy = "mend it, or train on data that has it"
+                raise DataError(self.source.path, line, f"the tag {tag!r} is not in the training data", remedy)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        types = {found[1] for found in map(part, self.lexicon.tags) if found}
+        if self.lexicon.scheme is None:
+            return frozenset(self.lexicon.tags)
+        return frozenset(["O", *(f"{prefix}-{type}" for type in types for prefix in "BIESLU")])
+
+
+def complaints(path: Path, facts: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
+    """What a user should know of a file of tagged sentences, one line each."""
+    said = []
+    if facts["illegal"]:
+        many = counted(facts["illegal"], "tag breaks", "tags break")
+        said.append(
+            f"{path}:{facts['illegal_line']}: {many} the rules of {scheme}, here first; read as the nearest spans"
+        )
+    if facts["cut"]:
+        many = counted(facts["cut"], "sentence is", "sentences are")
+        said.append(
+            f"{path}:{facts['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
+            f"{facts['longest']:,} words); is a blank line between sentences missing?"
+        )
+    return said

@@ -1,0 +1,284 @@
+"""Pairs of a text and its translation: two files of as many lines, or one TSV file; and batches of them.
+
+A pair in which both sides are blank is left out; one in which one side is, is an error. A TSV file has one pair a line,
+tabs between, no quotes and no header; which of its columns are the pair is said by number, counted from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...data.batches.bucketed import Bucketed
+from ...data.sources.lines import check_file, chunks, read_lines
+from ...data.stores.examples import Column, ExampleStore, rows_of
+from ...data.text.tokenizers import END, PAD, START, UNK
+from ...data.text.vocabulary import Vocabulary
+from ...errors import ArgumentError, DataError
+from ...masks import pad_rows
+from ...wording import counted
+
+TABLES = (".tsv", ".tab")  # endings of files that hold both sides
+
+
+class Pair(NamedTuple):
+    """A text, its translation, and the line they stand on."""
+
+    line: int
+    source: str
+    target: str
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return self.source, self.target
+
+
+class Pairs:
+    """The pairs of two line-aligned files, or of one TSV file, checked as they stream past.
+
+    `columns` are those of a TSV file, source and target. `blank` counts the pairs left out of the latest reading.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.tasks.translate.pairs import Pairs
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "pairs.tsv")
+    ...     _ = file.write_text("Hello!\\tMerhaba!\\nRun!\\tKaç!\\n", "utf-8")
+    ...     list(Pairs([file], columns=(2, 1)))
+    [Pair(line=1, source='Merhaba!', target='Hello!'), Pair(line=2, source='Kaç!', target='Run!')]
+    """
+
+    def __init__(self, paths: Sequence[str | Path], columns: tuple[int, int] = (1, 2)) -> None:
+        if len(paths) not in (1, 2):
+            raise ArgumentError(f"pairs are in one TSV file, or in two files of as many lines; got {len(paths)} files")
+        self.paths = [check_file(path) for path in paths]
+        self.columns = columns
+        self.blank = 0
+        if len(paths) == 1 and self.paths[0].suffix.lower() not in TABLES:
+            remedy = "give the file of translations too, or one .tsv file with both"
+            raise DataError(paths[0], None, "is one side of the pairs only", remedy)
+
+    def __iter__(self) -> Iterator[Pair]:
+        blank = count = 0
+        for pair in self._table() if len(self.paths) == 1 else self._lines():
+            source, target = pair.source.strip(), pair.target.strip()
+            if source and target:
+                count += 1
+                yield pair
+            elif source or target:
+                path, side = (self.paths[0], "source") if target else (self.paths[-1], "target")
+                other = "target" if target else "source"
+                problem, remedy = f"the {side} is empty", f"write it, or remove the pair ({other}: {source or target}"
+                raise DataError(path, pair.line, problem, remedy[:100] + ")")
+            else:
+                blank += 1
+        self.blank = blank
+        if not count:
+            raise DataError(self.paths[0], None, "there is no pair in it", "give files with text in them")
+
+    def _lines(self) -> Iterator[Pair]:
+        first, second = self.paths
+        lines = zip_longest(read_lines(first), read_lines(second))
+        for number, (source, target) in enumerate(lines, 1):
+            if source is None or target is None:
+                rest = 1 + sum(1 for _ in lines)
+                counts = (number - 1, number - 1 + rest)[:: 1 if source is None else -1]
+                problem = f"{counted(counts[0], 'line')}, but {second} has {counts[1]:,}"
+                raise DataError(
+                    first, None, problem, "give files in which line k of one translates line k of the other"
+                )
+            yield Pair(number, source[1], target[1])
+
+    def _table(self) -> Iterator[Pair]:
+        [path] = self.paths
+        width = None
+        for number, text in read_lines(path):
+            if not text.strip():
+                yield Pair(number, "", "")
+                continue
+            cells = text.split("\t")
+            width = len(cells) if width is None else width
+            if len(cells) != width:
+                problem = f"{counted(len(cells), 'column')}, where the lines before have {width}"
+                raise DataError(path, number, problem, "look for a tab too many or too few")
+            for column in self.columns:
+                if column > width:
+                    remedy = "put a tab between source and target, or choose source_column and target_column"
+                    raise DataError(path, number, f"there is no column {column}, only {width}", remedy)
+            yield Pair(number, *(cells[column - 1] for column in self.columns))
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.paths))
+
+    def __repr__(self) -> str:
+        return f"Pairs({', '.join(repr(str(path)) for path in self.paths)})"
+
+
+class PairSource:
+    """Pairs as examples: columns tokens (of the source), targets and lines, as `keep_examples` takes them.
+
+    Pairs with a side of more than `max_length` tokens are left out and counted (None: there is no limit).
+    """
+
+    per_token = False
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        source: Vocabulary,
+        target: Vocabulary,
+        max_length: int | None = None,
+        change: Callable[[str], str] = str,
+        changed: str = "",
+    ) -> None:
+        """`change` is done to every text first; `changed` says what it is, since the cache cannot see that."""
+        self.pairs = pairs
+        self.vocabularies = source, target
+        self.max_length = max_length
+        self.change = change
+        self.changed = changed
+        self.dtypes = {"tokens": _dtype(source), "targets": _dtype(target), "lines": np.int64}
+        self.found: dict[str, Any] = {}
+
+    @property
+    def paths(self) -> list[Path]:
+        return self.pairs.paths
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return {
+            "reader": "pairs", "vocabularies": [v.fingerprint for v in self.vocabularies],
+            "columns": list(self.pairs.columns), "max_length": self.max_length, "changed": self.changed,
+        }  # fmt: skip
+
+    def chunks(self) -> Iterator[Mapping[str, Column]]:
+        long = unknown = total = kept = 0
+        first = None  # the first pair that is too long
+        for pairs in chunks(self.pairs, lambda pair: len(pair.source) + len(pair.target)):
+            sides = [
+                Column(*vocabulary.encode_many([self.change(pair.sides[k]) for pair in pairs]))
+                for k, vocabulary in enumerate(self.vocabularies)
+            ]
+            lines = np.array([pair.line for pair in pairs])
+            limit = np.iinfo(np.int64).max if self.max_length is None else self.max_length
+            fits = np.maximum(sides[0].lengths, sides[1].lengths) <= limit
+            long += int(np.count_nonzero(~fits))
+            kept += int(np.count_nonzero(fits))
+            if first is None and not fits.all():
+                at = int(np.argmin(fits))
+                first = [int(lines[at]), int(sides[0].lengths[at]), int(sides[1].lengths[at])]
+            source, target = (Column(side.values[np.repeat(fits, side.lengths)], side.lengths[fits]) for side in sides)
+            unknown += int(np.count_nonzero(target.values == UNK))
+            total += len(target.values)
+            numbers = Column(lines[fits], np.ones(int(fits.sum()), np.int64))
+            yield {"tokens": source, "targets": target, "lines": numbers}
+        if not kept:
+            problem = f"every pair has more than {self.max_length} tokens (max_length)"
+            raise DataError(self.paths[0], None, problem, "raise max_length, or cut the lines")
+        if unknown == total:
+            remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
+            raise DataError(self.paths[-1], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
+        self.found = {"long": long, "first_long": first, "unknown_targets": unknown, "blank": self.pairs.blank}
+
+
+def _dtype(vocabulary: Vocabulary) -> Any:
+    return np.uint16 if len(vocabulary) <= 1 << 16 else np.uint32
+
+
+# ---------------------------------------------------------------- batches
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Some pairs, time first; `[PAD]` (0) past each one's end. `targets[t]` is what follows `inputs[t]`."""
+
+    source: Tensor  # (S, B) int64
+    source_lengths: Tensor  # (B,) int64
+    inputs: Tensor  # (T, B) int64: [START] and the translation
+    targets: Tensor  # (T, B) int64: the translation and [END]
+    lengths: Tensor  # (B,) int64: how many targets are real
+    rows: Tensor  # (B,) int64: which pairs of the store these are
+    tokens: int  # targets that are not [PAD]
+    references: tuple[str, ...] = ()  # the translations as they were written, where they matter
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
+        """This batch on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> PairBatch:
+        """This batch in page-locked memory, from where copies to a GPU are faster."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> PairBatch:
+        parts = ("source", "source_lengths", "inputs", "targets", "lengths", "rows")
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in parts}
+        return replace(self, **changed)
+
+    def __repr__(self) -> str:
+        (source, pairs), target = self.source.shape, len(self.targets)
+        return f"PairBatch({source} steps to {target}, {pairs} pairs, {self.tokens} target tokens)"
+
+
+class PairBatches(Bucketed):
+    """Each pair of a store once an epoch, pairs of similar length together; as in `Bucketed`.
+
+    The length of a pair, for the budget `tokens` too, is that of its longer side, `[END]` counted.
+    """
+
+    def __init__(
+        self,
+        store: ExampleStore,
+        *,
+        tokens: int | None = None,
+        sequences: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self._targets = np.diff(store["targets"].offsets) + 1
+        lengths = np.maximum(store.lengths, self._targets)
+        super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+
+    @property
+    def tokens(self) -> int:
+        """Targets, `[END]` counted."""
+        return int(self._targets.sum())
+
+    def _of(self, chosen: np.ndarray) -> PairBatch:
+        return collate_pairs(rows_of(self.store["tokens"], chosen), rows_of(self.store["targets"], chosen), chosen)
+
+
+def collate_pairs(source: Column, target: Column, rows: np.ndarray | None = None) -> PairBatch:
+    """The batch of these pairs.
+
+    >>> import numpy as np
+    >>> from carousel.data.stores.examples import Column
+    >>> from carousel.tasks.translate.pairs import collate_pairs
+    >>> batch = collate_pairs(Column(np.array([7, 8, 9]), np.array([2, 1])), Column(np.array([5, 6]), np.array([2, 0])))
+    >>> batch.inputs.T.tolist(), batch.targets.T.tolist()
+    ([[1, 5, 6], [1, 0, 0]], [[5, 6, 2], [2, 0, 0]])
+    """
+    count = len(target.lengths)
+    longer = target.lengths + 1
+    ends = np.cumsum(target.lengths)
+    targets = pad_rows(np.insert(target.values.astype(np.int64), ends, END), longer, PAD)
+    inputs = pad_rows(np.insert(target.values.astype(np.int64), ends - target.lengths, START), longer, PAD)
+    rows = np.arange(count) if rows is None else rows
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, np.int64))
+
+    return PairBatch(
+        source=tensor(pad_rows(source.values, source.lengths, PAD)),
+        source_lengths=tensor(source.lengths),
+        inputs=tensor(inputs),
+        targets=tensor(targets),
+        lengths=tensor(longer),
+        rows=tensor(rows),
+        tokens=int(longer.sum()),
+    )

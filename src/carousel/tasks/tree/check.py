@@ -1,0 +1,142 @@
+"""What there is to know of trees before training on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from ...data.sources.brackets import Trees
+from ...networks.trees.forest import heights_of
+from ...wording import counted
+from .examples import Classes
+
+
+@dataclass(frozen=True)
+class TreeFacts:
+    """One file, as a vocabulary sees it."""
+
+    file: str
+    trees: int
+    nodes: int
+    words: int
+    unknown: int  # words that are [UNK]
+    median: float  # nodes of a tree
+    largest: int
+    largest_line: int
+    highest: int  # levels of the highest tree
+    children: int  # the most of a node
+    unlabelled: int  # roots without a label that counts
+    repeated: int  # trees that stood in the file before
+    strange: dict[str, int]  # labels that are not in the training file, and where each is first
+    roots: dict[str, int]
+    labels: dict[str, int]  # of all nodes
+
+
+@dataclass(frozen=True)
+class TreeCheck:
+    """What `check_trees` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+
+    vocabulary_size: int
+    train: TreeFacts
+    dev: TreeFacts | None
+    shared: int | None  # trees of dev that are in train too; None without dev
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know before training, one line each."""
+        found = []
+        for facts in filter(None, (self.train, self.dev)):
+            for label, line in facts.strange.items():
+                found.append(f"{facts.file}:{line}: the label {label!r} is not in {self.train.file}")
+            if facts.unlabelled:
+                many = counted(facts.unlabelled, "root has", "roots have")
+                found.append(f"{facts.file}: {many} no label that counts; not measured")
+            if facts.repeated > 0.05 * facts.trees:
+                found.append(f"{facts.file}: {facts.repeated:,} of {facts.trees:,} trees repeat an earlier one")
+        if self.dev and self.dev.children > self.train.children:
+            found.append(f"{self.dev.file}: a node has {self.dev.children} children, in {self.train.file} at most "
+                         f"{self.train.children}; set children, or composition to child-sum")  # fmt: skip
+        if self.shared and self.dev and self.shared > 0.05 * self.dev.trees:
+            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.trees:,} trees are in {self.train.file} too")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "warnings": self.warnings}
+
+    def __rich__(self) -> RichTable:
+        table = RichTable(title=f"trees; {self.vocabulary_size:,} words with a vector")
+        table.add_column("")
+        files = [facts for facts in (self.train, self.dev) if facts is not None]
+        for facts in files:
+            table.add_column(facts.file, justify="right")
+        rows = {
+            "trees": [f"{f.trees:,}" for f in files],
+            "nodes": [f"{f.nodes:,}" for f in files],
+            "words": [f"{f.words:,}" for f in files],
+            "unknown": [f"{f.unknown:,} ({f.unknown / max(1, f.words):.2%})" for f in files],
+            "median nodes": [f"{f.median:g}" for f in files],
+            "largest": [f"{f.largest:,} nodes (line {f.largest_line:,})" for f in files],
+            "most levels": [f"{f.highest:,}" for f in files],
+            "most children": [f"{f.children:,}" for f in files],
+            "repeated trees": [f"{f.repeated:,}" for f in files],
+        }
+        if self.shared is not None:
+            rows["also in train"] = ["", f"{self.shared:,}"]
+        for name, cells in rows.items():
+            table.add_row(name, *cells)
+        table.add_section()
+        names = sorted(set().union(*(f.labels for f in files)), key=lambda n: (-self.train.labels.get(n, 0), n))
+        for name in names[:40]:
+            table.add_row(f"label {name[:40]}: roots / nodes",
+                          *(f"{f.roots.get(name, 0):,} / {f.labels.get(name, 0):,}" for f in files))  # fmt: skip
+        return table
+
+
+def check_trees(
+    train: Trees, dev: Trees | None, words: Collection[str], labels: Sequence[str], classes: Classes, lower: bool
+) -> TreeCheck:
+    """Read `train` and `dev` (or None) and say what is in them; `words` are those of the vocabulary."""
+    facts, seen = _read(train, words, labels, classes, lower)
+    dev_facts = shared = None
+    if dev is not None:
+        dev_facts, there = _read(dev, words, labels, classes, lower)
+        shared = sum(count for tree, count in there.items() if tree in seen)
+    return TreeCheck(len(words), facts, dev_facts, shared)
+
+
+def _read(
+    source: Trees, words: Collection[str], labels: Sequence[str], classes: Classes, lower: bool
+) -> tuple[TreeFacts, Counter[int]]:
+    """The facts of a file, and how often each tree is in it, by a hash."""
+    sizes, lines, seen = [], [], Counter[int]()
+    roots, every, strange = Counter[str](), Counter[str](), dict[str, int]()
+    count = unknown = highest = most = unlabelled = 0
+    for tree in source:
+        sizes.append(len(tree))
+        lines.append(tree.line)
+        seen[hash((tuple(tree.words), tuple(tree.parents)))] += 1
+        said = tree.leaves
+        count += len(said)
+        unknown += sum((word.lower() if lower else word) not in words for word in said)
+        highest = max(highest, 1 + int(heights_of(np.array(tree.parents), np.array([len(tree)])).max()))
+        most = max(most, max(Counter(p for p in tree.parents if p >= 0).values(), default=0))
+        unlabelled += classes.number(tree.labels[-1]) < 0
+        for label in tree.labels:
+            if label is not None:
+                every[label] += 1
+                if label not in labels:
+                    strange.setdefault(label, tree.line)
+        if tree.labels[-1] is not None:
+            roots[tree.labels[-1]] += 1
+    size = np.array(sizes)
+    return TreeFacts(
+        file=str(source.path), trees=len(size), nodes=int(size.sum()), words=count, unknown=unknown,
+        median=float(np.median(size)), largest=int(size.max()), largest_line=lines[int(size.argmax())],
+        highest=highest, children=most, unlabelled=unlabelled, repeated=len(size) - len(seen), strange=strange,
+        roots=dict(roots), labels=dict(every),
+    ), seen  # fmt: skip

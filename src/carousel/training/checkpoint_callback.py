@@ -1,0 +1,166 @@
+"""What is written while a run trains: the log, checkpoints, the best weights. When it stops: early, or on Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Checkpoint
+from safetensors.torch import save
+
+from ..errors import CarouselError
+from ..files import write_bytes
+from ..wording import counted
+from .csv_logger import CSVLogger
+from .module import Diverged, Module
+from .progress import Bar
+
+
+class Interrupted(CarouselError):
+    """The run was asked to stop; everything up to `step` is kept."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped at step {step}")
+        self.step = step
+
+
+class CheckpointCallback(Checkpoint):
+    """Saves a run. Lightning calls it last of all callbacks, so that what it writes is up to date."""
+
+    def __init__(self, folder: Path, csv: CSVLogger, bar: Bar) -> None:
+        self.folder = folder
+        self.csv = csv
+        self.bar = bar
+        self.best: float | None = None  # the dev metric of the best epoch
+        self.best_epoch = -1
+        self.waited = 0  # epochs since then
+        self.seconds = 0.0  # spent so far, before this process too
+        self.wanted: str | None = None  # why the run should stop
+        self._saved = self._started = time.monotonic()
+        self._kept_step = 0
+        self._handlers: dict[int, Any] = {}  # of signals, before ours
+
+    # ---------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, Any]:
+        spent = self.seconds + time.monotonic() - self._started
+        kept = {name: getattr(self, name) for name in ("best", "best_epoch", "waited")}
+        return {**kept, "seconds": spent, "metrics_size": self.csv.size}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in ("best", "best_epoch", "waited", "seconds"):
+            setattr(self, name, state[name])
+        self.csv.rewind(state["metrics_size"])
+
+    # ---------------------------------------------------------------- Lightning calls
+
+    def on_fit_start(self, trainer: Trainer, module: Any) -> None:
+        self._started = self._saved = time.monotonic()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(ValueError):  # not in the main thread, where signals arrive
+                self._handlers[number] = signal.signal(number, self._interrupt)
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        self._kept_step = trainer.global_step
+        if self._out_of_patience(module):  # it was killed after it had decided to stop
+            trainer.should_stop = True
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, index: int) -> None:
+        settings = module.settings
+        if (index + 1) % settings.accumulate and not trainer.is_last_batch:
+            return  # a step is under way: its gradients are not part of a checkpoint
+        if trainer.global_step % settings.log_steps == 0:
+            self._log_training(trainer, module)
+        if trainer.is_last_batch:
+            return  # the dev set comes first; see on_train_epoch_end
+        if self.wanted or time.monotonic() - self._saved > 60 * settings.checkpoint_minutes:
+            self._save(trainer, module)
+        if self.wanted:
+            raise Interrupted(trainer.global_step)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
+        if module.sums[1]:
+            self._log_training(trainer, module)
+        self._judge(trainer, module)
+        self._save(trainer, module)
+        if self.wanted:
+            raise Interrupted(trainer.global_step)
+        if self._out_of_patience(module):
+            self.bar.say(f"no better for {counted(self.waited, 'epoch')}; stopping")
+            trainer.should_stop = True
+
+    # ---------------------------------------------------------------- what they do
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.wanted:  # asked twice: at once, then
+            raise Interrupted(self._kept_step)
+        self.wanted = signal.Signals(number).name
+        self.bar.say("stopping after this step; press Ctrl-C again to stop without saving")
+
+    def stop_listening(self) -> None:
+        """Let signals do what they did before the run."""
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
+
+    def _log_training(self, trainer: Trainer, module: Module) -> None:
+        row = {"loss": module.recent, "gradient": module.gradient, "lr": module.lr}
+        for logger in trainer.loggers:
+            logger.log_metrics({"epoch": trainer.current_epoch + 1, **row}, step=trainer.global_step)
+        module.sums, module.gradient = [0.0, 0.0], 0.0
+
+    def _judge(self, trainer: Trainer, module: Module) -> None:
+        """Log the dev set's results, and keep the weights if they are the best so far (or if there is no dev set)."""
+        network, found = module.network, module.found
+        epoch = trainer.current_epoch + 1
+        if trainer.val_dataloaders is None:
+            self.best_epoch = epoch
+            self._keep_weights(module, {"epoch": epoch})
+            self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {network.describe_loss()(module.last.loss)}")
+            return
+        for logger in trainer.loggers:
+            logger.log_metrics({"epoch": epoch, **{f"dev_{k}": v for k, v in found.items()}}, step=trainer.global_step)
+        value = found[module.best]
+        better = self._is_better(value, module.lower_is_better)
+        if better:
+            self.best, self.best_epoch, self.waited = value, epoch, 0
+            self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
+        else:
+            self.waited += 1
+        told = "  ".join(f"dev {name} {number:.4g}" for name, number in found.items())
+        rate = f"{self.bar.rate:,.0f} {network.unit}/s"
+        minutes = (self.seconds + time.monotonic() - self._started) / 60
+        mark = "  best" if better else ""
+        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {told}  {rate}  {minutes:.1f} min{mark}")
+
+    def _is_better(self, value: float, lower_is_better: bool) -> bool:
+        if self.best is None:
+            return True
+        if math.isnan(self.best) or math.isnan(value):  # anything is better than no number
+            return not math.isnan(value)
+        return value < self.best if lower_is_better else value > self.best
+
+    def _keep_weights(self, module: Module, facts: dict[str, Any]) -> None:
+        # One entry of metadata: several are written in any order, and the same weights should be the same file.
+        metadata = {"carousel": json.dumps(facts)}
+        with module.best_weights():
+            data = save({name: t.contiguous() for name, t in module.network.state_dict().items()}, metadata=metadata)
+        write_bytes(self.folder / "model.safetensors", data)
+
+    def _save(self, trainer: Trainer, module: Module) -> None:
+        for name, parameter in module.network.named_parameters():
+            if not torch.isfinite(parameter).all():
+                raise Diverged(f"{name} is no longer finite at step {trainer.global_step}")
+        trainer.save_checkpoint(self.folder / "checkpoints")
+        self._saved, self._kept_step = time.monotonic(), trainer.global_step
+
+    def _out_of_patience(self, module: Module) -> bool:
+        patience = module.settings.patience
+        return patience is not None and self.waited >= patience

@@ -1,0 +1,68 @@
+"""metrics.csv: what a run measured, the same bytes however often it was interrupted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers.logger import Logger
+
+
+class CSVLogger(Logger):
+    """A table with fixed columns that grows by a row at a time. Times and rates have no place in it: they differ.
+
+    `size` is how long the file is; a checkpoint takes it down, and `rewind` goes back there.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        super().__init__()
+        self.path = path
+        self.columns = ["step", "epoch", *columns]
+
+    @property
+    def name(self) -> str:
+        return "metrics"
+
+    @property
+    def version(self) -> str:
+        return ""
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Settings are in config.yaml."""
+
+    def begin(self) -> None:
+        self._append(self.columns, "w")
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def rewind(self, size: int) -> None:
+        os.truncate(self.path, size)
+
+    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
+        row = {"step": step, **metrics}
+        unknown = row.keys() - set(self.columns)
+        if unknown:
+            raise ValueError(f"{self.path.name} has no column {sorted(unknown)}; it has {self.columns}")
+        self._append([_text(row.get(column)) for column in self.columns], "a")
+
+    def _append(self, cells: Sequence[str], mode: str) -> None:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(cells)
+        with open(self.path, mode, encoding="utf-8", newline="") as file:
+            file.write(line.getvalue())  # one write: a line is there whole or not at all
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """The rows of a metrics.csv, empty cells left out."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -1,0 +1,117 @@
+"""What the trainer trains: a network with a loss, batches to read, and a metric for the dev set."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from torch import Tensor, nn
+
+from .settings import Settings
+
+
+class Loss(NamedTuple):
+    """The loss of one batch: the mean to be minimised, and how many items (tokens, sentences) it is the mean of."""
+
+    mean: Tensor  # ()
+    weight: int
+
+
+class Batches(Protocol):
+    """Batches in an order that (seed, epoch) fixes; reading can stop and resume anywhere."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def set_epoch(self, epoch: int) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Metric(ABC):
+    """Accumulates batches of a data set; parts of the data set can be accumulated apart and merged."""
+
+    best: str  # the result by which the best epoch is chosen
+    lower_is_better: bool = False
+
+    @abstractmethod
+    def add(self, batch: Any) -> None: ...
+
+    @abstractmethod
+    def merge(self, other: Self) -> None: ...
+
+    @abstractmethod
+    def result(self) -> dict[str, float]:
+        """The results for everything added, by name; `best` is among the names."""
+
+
+@dataclass
+class Data:
+    """What a run reads. `info` goes into the report (sizes, vocabulary, unknown tokens), `notes` are printed first."""
+
+    train: Batches
+    dev: Batches | None
+    info: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+class Trainable(Protocol):
+    """What the trainer knows of a task."""
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[Settings]]
+
+    @classmethod
+    def prepare(cls, settings: Any, assets: Any | None = None) -> tuple[Any, Data]: ...
+
+    @classmethod
+    def load_assets(cls, settings: Any, folder: Path) -> Any: ...
+
+    @classmethod
+    def make_network(cls, settings: Any, assets: Any) -> Network: ...
+
+    @classmethod
+    def make_model(cls, network: Any, assets: Any) -> Any: ...
+
+    @classmethod
+    def report(cls, model: Any, page: Any) -> None: ...
+
+
+class Network(nn.Module, ABC):
+    """A module that the trainer can train. Its vocabularies and labels are the task's (`Assets`)."""
+
+    unit: ClassVar[str] = "tokens"  # what Loss.weight counts
+    settings: Any
+    progress: float = 0.0  # the share of the training that is done; the trainer sets it before each batch
+
+    @abstractmethod
+    def loss(self, batch: Any) -> Loss: ...
+
+    @abstractmethod
+    def metric(self) -> Metric:
+        """A new metric of this network."""
+
+    @property
+    def carried(self) -> dict[str, Tensor]:
+        """What is carried from one training batch to the next besides parameters; part of every checkpoint."""
+        return {}
+
+    @carried.setter
+    def carried(self, state: dict[str, Tensor]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} carries nothing from batch to batch")
+
+    def describe_loss(self) -> Callable[[float], str]:
+        """How the progress bar shows a training loss."""
+        return lambda loss: f"loss {loss:.4f}"
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return sum(parameter.numel() for parameter in self.parameters())

@@ -1,0 +1,225 @@
+"""Training: settings in, run directory out."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from ..errors import ArgumentError, RunError, SettingsError
+from ..files import remove_parts, write_json, write_text
+from ..threads import threads
+from ..wording import an, counted
+from .checkpoint_callback import CheckpointCallback
+from .checkpoints import Checkpoints, step_of
+from .csv_logger import CSVLogger
+from .isolation import own_random_numbers
+from .module import Diverged, Module
+from .network import Data, Network, Trainable
+from .progress import Bar
+from .report import write_report
+from .run import Run
+from .settings import Settings, plain, shown
+
+MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
+
+
+def train(
+    task: type[Trainable],
+    settings: Settings | Mapping[str, Any],
+    out: str | Path | Run,
+    *,
+    callbacks: Sequence[lightning.Callback] = (),
+    force: bool = False,
+    resume: bool = False,
+    quiet: bool = False,
+    report: bool = True,
+    command: Sequence[str] = (),
+    places: Mapping[str, str] | None = None,
+) -> Run:
+    """Train `task` with `settings` and write everything into the run directory `out`.
+
+    `resume` continues the run in `out` from its last checkpoint, with the same result as if it had not stopped; then
+    `settings` are those given again, which must be the run's own except for a few. `force` starts over in its place;
+    `callbacks` are Lightning's; `report` writes report.html; `command` is the command line, for the report; `places`
+    say where settings were given, for messages. Raises `Interrupted` when the run was asked to stop (Ctrl-C), after
+    saving. Random numbers, threads, signal handlers and log levels of the process are afterwards as before.
+    """
+    run, bar = out if isinstance(out, Run) else Run(out), Bar(quiet)
+    check_place(run, resume=resume, force=force)
+    if resume:
+        given = settings.model_dump(exclude_unset=True) if isinstance(settings, Settings) else settings
+        settings = resumed_settings(run, task, given, places)
+    elif not isinstance(settings, Settings):
+        settings = task.Settings.check(settings, places or {})
+    if resume and run.finished(settings.epochs):
+        bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
+        return run
+    with threads(settings.threads), own_random_numbers(settings.seed), warnings.catch_warnings():
+        start = Checkpoints(run.checkpoints).latest(lambda line: bar.say(line, "yellow")) if resume else None
+        assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
+        network = task.make_network(settings, assets)
+        _check_dev(settings, data)
+        if not resume:
+            run.begin()
+        write_text(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
+        if start is None:
+            assets.save(run.folder)
+        result = _fit(run, task.name, network, data, bar, callbacks, command, start)
+        if report:
+            best = task.make_network(settings, assets)
+            run.load_weights(best)
+            write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+    return run
+
+
+def check_place(run: Run, *, resume: bool, force: bool) -> None:
+    """Raise unless a run may begin in this directory or, with `resume`, be continued."""
+    if resume and force:
+        raise ArgumentError("resume and force: a run is continued or started over; choose one of them")
+    if not resume:
+        run.check_free(force)
+    elif not run.exists:
+        raise RunError(f"{run.folder}: no run to go on with; leave --resume away to begin one")
+
+
+def resumed_settings(
+    run: Run, task: type[Trainable], given: Mapping[str, Any], places: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of a run that is to go on; those `given` again must be the same, except those that may change.
+
+    `places` say where each was given, as `gather` has them.
+    """
+    name = run.config_values()["task"]
+    if name != task.name:
+        raise RunError(f"{run.folder}: {an(str(name))} run; resume it with carousel train {name}")
+    kept = task.Settings.read({}, file=run.config)
+    new = task.Settings.check({**kept.model_dump(), **given}, places or {})
+    for name in type(new).model_fields:
+        then, now = plain(getattr(kept, name)), plain(getattr(new, name))
+        if then != now and name not in MAY_CHANGE:
+            raise RunError(
+                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run goes on "
+                f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
+            )
+    return new
+
+
+def _check_dev(settings: Settings, data: Data) -> None:
+    if settings.schedule == "plateau" and settings.warmup:
+        raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
+    for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
+        if asked and data.dev is None:
+            raise SettingsError(f"{name}: {getattr(settings, name)} goes by the dev set, and there is none; give dev")
+
+
+def _fit(
+    run: Run,
+    task: str,
+    network: Network,
+    data: Data,
+    bar: Bar,
+    callbacks: Sequence[lightning.Callback],
+    command: Sequence[str],
+    start: Path | None,
+) -> dict[str, Any]:
+    settings = network.settings
+    checkpoints = Checkpoints(run.checkpoints)
+    remove_parts(run.folder)
+    module = Module(network, data.train, data.dev)
+    metric = network.metric()
+    metrics = [f"dev_{name}" for name in metric.result()] if data.dev is not None else []
+    log = CSVLogger(run.metrics, ["lr", "loss", "gradient", *metrics])
+    keeper = CheckpointCallback(run.folder, log, bar)
+    resumed = 0 if start is None else step_of(start)
+    if start is None:
+        log.begin()
+    else:
+        bar.say(f"going on from step {resumed}")
+    for note in (*settings.idle, *data.notes):
+        bar.say(note, "yellow")
+    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} an epoch")
+    with _quiet_lightning():
+        trainer = lightning.Trainer(
+            accelerator="cpu",
+            devices=1,
+            max_epochs=settings.epochs,
+            accumulate_grad_batches=settings.accumulate,
+            callbacks=[bar, *callbacks, keeper],
+            logger=[log, TensorBoardLogger(run.folder, name="", version="tensorboard", purge_step=resumed)],
+            plugins=[checkpoints],
+            enable_checkpointing=True,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            limit_val_batches=1.0 if data.dev is not None else 0,
+        )
+        try:
+            trainer.fit(module, data.train, data.dev, ckpt_path=None if start is None else str(start))
+        except Diverged as error:
+            raise Diverged(_what_to_try(error, run, settings)) from error
+        except OSError as error:
+            left = checkpoints.paths()
+            kept = f"; step {step_of(left[-1])} is kept" if left else ""
+            remedy = f"then go on with: {resume_command(run, task)}"
+            raise RunError(
+                f"{error.filename or run.folder}: {error.strerror}{kept}; free some space, {remedy}"
+            ) from error
+        finally:
+            keeper.stop_listening()
+    minutes = (keeper.seconds + time.monotonic() - keeper._started) / 60
+    result = {
+        "task": task,
+        "metric": metric.best,
+        f"dev_{metric.best}": keeper.best,
+        "best_epoch": keeper.best_epoch,
+        "epochs": trainer.current_epoch,
+        "steps": trainer.global_step,
+        "parameters": network.size,
+        "seed": settings.seed,
+        "minutes": round(minutes, 2),
+        "command": shlex.join(command or ["carousel", "train", task, "--config", str(run.config)]),
+    }
+    write_json(run.result_file, result, indent=2)
+    return result
+
+
+def resume_command(run: Run, task: str) -> str:
+    return f"carousel train {task} --out {shlex.quote(str(run.folder))} --resume"
+
+
+def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
+    """What went wrong, what is kept, and what to do about it."""
+    left = Checkpoints(run.checkpoints).paths()
+    kept = (
+        f"the checkpoint of step {step_of(left[-1])} is kept in {run.checkpoints}" if left else "nothing was kept yet"
+    )
+    advice = [f"a lower lr (it is {settings.lr:g})"]
+    if not settings.clip:
+        advice.append("clipping (clip: 5)")
+    elif settings.clip > 1:
+        advice.append(f"a smaller clip (it is {settings.clip:g})")
+    return f"{error}; {kept}; try {' or '.join(advice)}"
+
+
+@contextmanager
+def _quiet_lightning() -> Any:
+    """Lightning is quiet: what there is to say, the bar says."""
+    log = logging.getLogger("lightning.pytorch")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            yield
+    finally:
+        log.setLevel(level)

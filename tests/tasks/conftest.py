@@ -1,0 +1,85 @@
+"""What several tests ask alike: the command line, whether a run that was killed goes on, and some series."""
+
+import io
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from carousel.cli import main as cli
+from carousel.tasks.forecast.model import ForecastSettings
+from carousel.training import trainer
+from carousel.training.module import Module
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """Run `carousel …`: exit code, standard output, standard error."""
+
+    def run(*args, given=""):
+        given = given.encode() if isinstance(given, str) else given
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with pytest.raises(SystemExit) as stop:
+            cli.main([str(arg) for arg in args])
+        return stop.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.fixture
+def goes_on(tmp_path, monkeypatch):
+    """Train twice, once killed before batch `index` of the second epoch and resumed: the same bytes, the same log."""
+
+    def check(task, settings, index=5):
+        def train(name, **how):
+            return trainer.train(task, settings, tmp_path / name, quiet=True, report=False, **how)
+
+        step = Module.training_step
+
+        def dying(self, batch, number):
+            if (self.current_epoch, number) == (1, index):
+                raise Killed
+            return step(self, batch, number)
+
+        whole = train("whole")
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(Module, "training_step", dying)
+            train("stopped")
+        resumed = train("stopped", resume=True)
+        assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+        assert resumed.metrics.read_text() == whole.metrics.read_text()
+
+    return check
+
+
+def write_series(path, rows=120, variables=("x",), noise=0.05, seed=0):
+    """Months with a trend, a season of 12 and some noise."""
+    draw = np.random.default_rng(seed)
+    lines = ["month," + ",".join(variables)]
+    for t in range(rows):
+        cells = [10 + 0.05 * t + (1 + k) * math.sin(2 * math.pi * t / 12) + noise * draw.standard_normal()
+                 for k in range(len(variables))]  # fmt: skip
+        lines.append(f"{1990 + t // 12}-{t % 12 + 1:02d}," + ",".join(f"{c:.4f}" for c in cells))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="session")
+def flights(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flights")
+    write_series(folder / "one.csv")
+    write_series(folder / "two.csv", variables=("x", "y"))
+    return folder
+
+
+@pytest.fixture
+def forecast_settings(flights):
+    def make(**given):
+        small = {"hidden": 6, "epochs": 2, "lr": 0.01, "batch_size": 16, "horizon": 4, "dropout": 0.0}
+        return ForecastSettings.read({"train": flights / "two.csv", **small, **given})
+
+    return make

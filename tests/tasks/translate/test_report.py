@@ -1,0 +1,148 @@
+"""What can be seen of a translation: its attention, the search, the decoder's gates; and the command that draws it."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import carousel
+from carousel.cli.main import main
+from carousel.data import START, Vocabulary
+from carousel.report import Page
+from carousel.tasks.translate.model import TranslateSettings, Translator
+from carousel.tasks.translate.report import gates_picture, show_translations, trace_decoder
+from carousel.training import trainer
+
+SMALL = {"tokens": "character", "hidden": 6, "embedding": 5, "dropout": 0.0}
+
+
+def untrained(**given):
+    torch.manual_seed(1)
+    known = Vocabulary.from_tokens("abcdef", "character")
+    settings = TranslateSettings.read({"train": "a.tsv", **SMALL, **given})
+    model = Translator(settings, known, known).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)
+    return model
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_the_trace_is_what_the_decoder_goes_through(cell):
+    model = untrained(cell=cell, layers=2)
+    made = model.translate("abcde", max_length=7)
+    trace, steps = trace_decoder(model, made)
+    assert steps[1:] == made.tokens[:-1]
+    ids, _ = model.read_source("abcde")
+    _, state = model.read(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
+    for t, token in enumerate([START, *made.ids[:-1]]):
+        y, state = model.decoder.layers.step(model.target_embedder(torch.tensor([token])), state)
+        torch.testing.assert_close(trace.output[t], y)
+    drawn = gates_picture(model, made)
+    shown = {"lstm": "f", "gru": "z", "rnn": "h"}[cell]
+    values = {**dict(trace.gates.items()), **dict(trace.states.items())}[shown]
+    assert sorted(map(tuple, drawn.data[0].z)) == sorted(map(tuple, values[1, :, 0].T.tolist()))  # the top layer's
+
+
+def test_a_decoder_with_input_feeding_shows_its_attention_only():
+    model = untrained(input_feeding=True)
+    made = model.translate(["abc"], attention=True)
+    with pytest.raises(ValueError, match="cannot be traced with input_feeding"):
+        trace_decoder(model, made[0])
+    page = Page("t")
+    show_translations(model, page, made, ["cba"])
+    assert page.figures == 1
+
+
+def test_without_attention_there_is_none_to_show():
+    model = untrained(attention="none")
+    made = model.translate(["abc", ""], attention=True)
+    with pytest.raises(ValueError, match="no attention to show"):
+        made[0].attention_picture()
+    page = Page("t")
+    show_translations(model, page, made, ["cba", ""])
+    assert page.figures == 1  # the gates
+
+
+def test_the_tree_has_every_translation_and_the_search_is_the_same():
+    model = untrained()
+    lines = ["abc", "fedcba", "", "aa"]
+    plain = model.translate(lines, num_beams=3, num_return_sequences=3)
+    seen = model.translate(lines, num_beams=3, num_return_sequences=3, tree=True)
+    for one, other in zip(plain, seen, strict=True):
+        assert [t.text for t in one.sequences] == [t.text for t in other.sequences]
+        assert [t.score for t in one.sequences] == pytest.approx([t.score for t in other.sequences])
+        assert one.tree is None
+    assert seen[2].tree is None  # nothing was searched
+    for made in (seen[0], seen[1], seen[3]):
+        tree = made.tree
+        nodes = tree.record.nodes[tree.item]
+        complete = {
+            tuple(tree.record.path(tree.item, k)): node.total
+            for k, node in enumerate(nodes)
+            if node.fate == "completed"
+        }
+        for one in made.sequences:
+            if one.finished:
+                assert complete[one.ids] == pytest.approx(one.log_prob, abs=1e-5)
+        assert f"[END] {made.log_prob:.2f} ■" in str(tree)
+        assert tree.best == made.ids
+        assert len(tree.picture().data) > 2
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("letters")
+    (folder / "train.tsv").write_text("abc\tcba\nad\tda\nbcd\tdcb\n" * 8, "utf-8")
+    files = {"train": folder / "train.tsv", "dev": folder / "train.tsv", "cache": folder / "cache"}
+    trainer.train(Translator, TranslateSettings.read({**files, **SMALL, "epochs": 1}), folder / "run", quiet=True)
+    return folder / "run"
+
+
+@pytest.fixture
+def command(run, capsys, monkeypatch):
+    def call(text, *args):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False))
+        with pytest.raises(SystemExit) as end:
+            main(["translate", str(run), *map(str, args)])
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_a_run_s_report_shows_attention_and_gates(run):
+    page = (run / "report.html").read_text("utf-8")
+    for title in ("Translations", "Attention, 1 of 3", "Attention, 3 of 3", "Gates of the decoder"):
+        assert f"<h2>{title}</h2>" in page
+
+
+def test_pictures_of_each_line(command, run, tmp_path):
+    code, out, _ = command("abc\n\ndd\n", "--attention", tmp_path / "a.svg", "--tree", tmp_path / "t.png")
+    assert code == 0
+    assert len(out.splitlines()) == 3
+    assert {p.name for p in tmp_path.iterdir()} == {"a.svg", "a-3.svg", "t.png", "t-3.png"}
+    made = carousel.load(run).translate("abc")
+    svg = (tmp_path / "a.svg").read_text("utf-8")
+    assert all(f">{letter}</text>" in svg for letter in [*"abc", *made.text])
+
+
+def test_the_tree_in_words(command, run):
+    code, out, _ = command("abc\n", "--tree", "-", "--num-beams", 3)
+    assert code == 0
+    made = carousel.load(run).translate("abc", num_beams=3, tree=True)
+    assert out == f"{made.text}\n{made.tree}\n"
+
+
+def test_pictures_that_cannot_be(command, tmp_path):
+    for option in ("--attention", "--tree"):
+        code, out, err = command("abc\n", option, tmp_path / "a.gif")
+        assert (code, out) == (2, "")
+        assert f"{option}: {tmp_path}/a.gif: a picture's name must end in .png, .svg, .pdf" in err
+    code, _, err = command("ab\n" * 51, "--attention", tmp_path / "a.png", "--out", tmp_path / "said.txt")
+    assert code == 1
+    assert err == "error: --attention is for at most 50 lines at a time; give fewer\n"
+    assert not list(tmp_path.iterdir())
