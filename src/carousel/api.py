@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .tasks.base import Model, Task
-    from .tasks.bilm.model import BiLanguageModel
-    from .tasks.classify.model import Classifier
+    from .tasks.bilm.predictor import BiLanguageModel
+    from .tasks.classify.predictor import Classifier
     from .tasks.encode.model import SentenceEncoder
     from .tasks.forecast.model import Forecaster
     from .tasks.lm.model import LanguageModel

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from carousel.tasks.base import CombinedTask
+from carousel.tasks.shared.combined import CombinedTask
 from carousel.training import Data, Loss, Metric, Settings, key
 
 

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 def command(task: Any, name: str) -> Any:
     """The function behind `carousel train NAME`: its options are the keys of the task's settings."""
-    from carousel.training.settings import group_of
+    from carousel.training.settings import Choices, group_of
 
     fields = {key: field for key, field in task.Settings.model_fields.items() if key not in ("task", "train", "dev")}
     files = "TRAIN" if task.num_files == 1 else "SRC [TGT]"
@@ -43,7 +43,9 @@ def command(task: Any, name: str) -> Any:
     for key, field in fields.items():
         default = "" if field.default is None else f" \\[default: {field.default}]"
         panel = f"Settings: {group_of(field)}"
-        parameters.append(_option(key, field.annotation, f"{field.description}{default}", panel))
+        known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
+        metavar = None if known is None else "|".join([*known.names(), known.other])
+        parameters.append(_option(key, field.annotation, f"{field.description}{default}", panel, metavar=metavar))
 
     def run(**given: Any) -> None:
         given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing

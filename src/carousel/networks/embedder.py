@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..data.text.tokenizers import PAD, UNK
+from ..data.text.vectors import Vectors
 from ..ops.embedding import embedding
+from .encoder import SequenceDropout
 
 
 class Embedder(nn.Module):
@@ -34,3 +37,47 @@ class Embedder(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, {self.weight.shape[1]}, dropout={self.dropout}"
+
+
+class WordEmbedder(nn.Module):
+    """A vector for each word. In training, a share `word_dropout` of the words is read as `[UNK]`, then dropout.
+
+    >>> WordEmbedder(10, 4)(torch.tensor([[1, 2, 0]])).shape
+    torch.Size([1, 3, 4])
+    """
+
+    def __init__(
+        self,
+        words: int,
+        size: int,
+        *,
+        word_dropout: float = 0.0,
+        dropout: float = 0.0,
+        variational: bool = True,
+        frozen: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedder = Embedder(words, size)
+        self.embedder.weight.requires_grad_(not frozen)
+        self.word_dropout = word_dropout
+        self.drop = SequenceDropout(dropout, variational)
+
+    @torch.no_grad()
+    def set_vectors(self, vectors: Vectors) -> None:
+        """Begin with these vectors, (V, size); words that have none keep their own, scaled to be as long."""
+        given, known = torch.from_numpy(vectors.values), torch.from_numpy(vectors.known)
+        weight = self.embedder.weight
+        weight.mul_(given[known].std().nan_to_num(1) / weight[UNK:].std())
+        weight[known] = given[known]
+
+    def forward(self, words: Tensor) -> Tensor:
+        """words (T, B) → (T, B, size); of blank texts alone, (0, B), a step of `[PAD]`, since layers want one."""
+        if not len(words):
+            words = words.new_full((1, words.shape[1]), PAD)
+        if self.training and self.word_dropout:
+            hidden = (torch.rand(words.shape, device=words.device) < self.word_dropout) & (words >= UNK)
+            words = words.masked_fill(hidden, UNK)
+        return self.drop(self.embedder(words))
+
+    def extra_repr(self) -> str:
+        return f"word_dropout={self.word_dropout}"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
-from .. import cells, layers
+from .. import layers
 from ..ops.dropout import dropout
 
-if TYPE_CHECKING:
-    CellName = str
-else:
-    CellName = Literal[tuple(cells.registry())]
 
-
-def encoder(cell: CellName, input_size: int, hidden_size: int, **options: Any) -> layers.Recurrent:
+def encoder(cell: str, input_size: int, hidden_size: int, **options: Any) -> layers.Recurrent:
     """The layers of `cell`; `options` are the layer's own."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="dropout option adds dropout after all but last")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError
 from ..masks import length_mask
 
-PoolingName = Literal["last", "mean", "max", "attention"]
+POOLINGS = ("last", "mean", "max", "attention")
 
 
-def pooling(name: PoolingName, size: int, bidirectional: bool = False) -> nn.Module:
+def pooling(name: str, size: int, bidirectional: bool = False) -> nn.Module:
     """The pooling `name` for vectors of `size` numbers: (T, B, size) and lengths (B,) → (B, size).
 
     A sequence of length 0 becomes the zero vector.
@@ -31,7 +29,7 @@ def pooling(name: PoolingName, size: int, bidirectional: bool = False) -> nn.Mod
             return Max()
         case "attention":
             return Attention(size)
-    raise ArgumentError(f"pooling must be one of {', '.join(get_args(PoolingName))}; got {name!r}")
+    raise ArgumentError(f"pooling must be one of {', '.join(POOLINGS)}; got {name!r}")
 
 
 class Last(nn.Module):

@@ -9,15 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ..errors import ArgumentError
-from ..training import Data, Network, Settings
-from ..training.settings import group_of
+from ..training.settings import Settings, group_of
 from ..wording import an
 from .registry import find, register
+
+if TYPE_CHECKING:  # help does not wait for torch
+    from torch import Tensor, nn
+
+    from ..training import Data, Network
 
 ESSENTIAL = ("cell", "embedding", "hidden", "layers", "attention", "composition")  # settings that a model prints
 
@@ -29,7 +31,7 @@ class Assets(Protocol):
         """Write the files that `Task.load_assets` reads."""
 
 
-N = TypeVar("N", bound=Network)
+N = TypeVar("N", bound="Network")
 A = TypeVar("A", bound=Assets)
 
 
@@ -186,29 +188,3 @@ class Model(ABC, Generic[N, A]):
             if shown:
                 lines.append(f"  {name:<9} {shown if len(shown) <= 110 else shown[:109] + '…'}")
         return "\n".join(lines)
-
-
-class CombinedTask(Network, Model[Any, Any], Task):
-    """A task whose declaration, assets, network and model are one class."""
-
-    settings: Any = None  # type: ignore[assignment]
-    __repr__ = Model.__repr__
-
-    @property
-    def network(self) -> Any:  # type: ignore[override]
-        return self
-
-    @classmethod
-    def make_network(cls, settings: Any, assets: Any) -> Any:
-        return assets
-
-    @classmethod
-    def make_model(cls, network: Any, assets: Any) -> Any:
-        return network
-
-    @classmethod
-    def report(cls, model: Any, page: Any) -> None:
-        model.show(page)
-
-    def show(self, page: Any) -> None:
-        pass

@@ -20,8 +20,8 @@ from ..user_code import is_place, load_place
 GROUP = "carousel.tasks"
 _PLACES = {
     "lm": "carousel.tasks.lm.model:LanguageModel",
-    "bilm": "carousel.tasks.bilm.model:BiLanguageModel",
-    "classify": "carousel.tasks.classify.model:Classifier",
+    "bilm": "carousel.tasks.bilm.task:Bilm",
+    "classify": "carousel.tasks.classify.task:Classify",
     "tag": "carousel.tasks.tag.model:Tagger",
     "encode": "carousel.tasks.encode.model:SentenceEncoder",
     "tree": "carousel.tasks.tree.model:TreeModel",

@@ -1,7 +1,19 @@
 """Training: settings, the trainer, checkpoints, the run directory and its report."""
 
-from .network import Data, Loss, Metric, Network
-from .run import Run
-from .settings import ColumnName, Settings, key
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .network import Data, Loss, Metric, Network
+    from .run import Run
+    from .settings import ColumnName, Settings, key
 
 __all__ = ["ColumnName", "Data", "Loss", "Metric", "Network", "Run", "Settings", "key"]
+_HOMES = {"Run": "run", "ColumnName": "settings", "Settings": "settings", "key": "settings"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first asked for: settings alone need no torch."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'network')}"), name)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
+from torch import Tensor
 
 from ..errors import RunError, SettingsError
 from .network import Network
@@ -111,16 +112,22 @@ class Run:
         """Whether so many epochs have been trained to the end."""
         return self.result is not None and self.result["epochs"] >= epochs
 
-    def load_weights(self, network: Network) -> None:
-        """Give `network` the weights of the best epoch."""
+    def read_weights(self) -> dict[str, Tensor]:
+        """The weights of the best epoch."""
         if not self.weights.exists():
             raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
         try:
-            network.load_state_dict(load_file(self.weights))
-        except (SafetensorError, RuntimeError) as error:
-            raise RunError(
-                f"{self.weights}: damaged, or not of this config.yaml ({str(error).splitlines()[0]})"
-            ) from error
+            return load_file(self.weights)
+        except SafetensorError as error:
+            raise RunError(f"{self.weights}: damaged ({error})") from error
+
+    def load_weights(self, network: Network) -> None:
+        """Give `network` the weights of the best epoch."""
+        try:
+            network.load_state_dict(self.read_weights())
+        except RuntimeError as error:
+            problem = str(error).splitlines()[0]
+            raise RunError(f"{self.weights}: damaged, or not of this config.yaml ({problem})") from error
 
     def weights_info(self) -> dict[str, Any]:
         """What the weights' file says of itself: the epoch and its dev metric."""

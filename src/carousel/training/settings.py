@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import yaml
 from pydantic import (
@@ -30,6 +30,13 @@ from ..errors import SettingsError, did_you_mean
 
 # The name of a column, or its number, which YAML reads as such.
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
+
+
+class Choices(NamedTuple):
+    """In the annotation of a field: what a command's help lists, though other values may be right too."""
+
+    names: Callable[[], Sequence[str]]
+    other: str  # what else may be given, as a metavar
 
 
 def key(default: Any, help: str, group: str, needs: dict[str, Any] | None = None, **bounds: Any) -> Any:

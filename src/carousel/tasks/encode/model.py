@@ -22,16 +22,17 @@ from ...data.text.vocabulary import texts_of
 from ...errors import DataError
 from ...files import write_json
 from ...metrics import Confusion, pearson, spearman
-from ...networks.pooling import PoolingName, pooling
+from ...networks.pooling import pooling
 from ...pictures.confusion import show_confusion
 from ...report import figure
 from ...training import ColumnName, Data, Loss, Metric, key
 from ...training.modes import in_eval_mode
 from ...training.run import read_kept
-from ..base import CombinedTask, LayerInput
+from ..base import LayerInput
 from ..classify.check import TableCheck, check_tables
+from ..shared.combined import CombinedTask
 from ..shared.context import ContextEmbedder, read_words
-from ..shared.words import WordSettings
+from ..shared.settings import PoolingName, WordSettings
 from .examples import Joined, JudgedBatch, JudgedBatches, JudgedPairs, Judgement
 
 

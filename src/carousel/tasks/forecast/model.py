@@ -22,12 +22,14 @@ from ...data.sources.series import Gaps, Grid, Series, read_series, series_of
 from ...data.sources.times import time_words
 from ...errors import ArgumentError, DataError, SettingsError
 from ...files import write_json
-from ...networks.encoder import CellName, encoder
+from ...networks.encoder import encoder
 from ...training import ColumnName, Data, Loss, Settings, key
 from ...training.modes import in_eval_mode
 from ...training.run import read_kept
 from ...wording import counted
-from ..base import CombinedTask, LayerInput
+from ..base import LayerInput
+from ..shared.cell import CellName
+from ..shared.combined import CombinedTask
 from .check import SeriesCheck, check_series
 from .errors import Errors, measure
 from .frame import Frame

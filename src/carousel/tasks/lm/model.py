@@ -18,11 +18,13 @@ from ...data.text.vocabulary import texts_of
 from ...decoding import GenerationConfig
 from ...layers import RecurrentStepper
 from ...networks.embedder import Embedder
-from ...networks.encoder import CellName, SequenceDropout, encoder
+from ...networks.encoder import SequenceDropout, encoder
 from ...ops.cross_entropy import linear_cross_entropy
 from ...training import Data, Loss, Metric, key
 from ...training.modes import each_evaluating, in_eval_mode
-from ..base import CombinedTask, LayerInput
+from ..base import LayerInput
+from ..shared.cell import CellName
+from ..shared.combined import CombinedTask
 from ..shared.generation import Generation, generate, prepare, stream_text
 from ..shared.text import TextSettings
 from .check import TextCheck, check_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,12 +16,15 @@ from ...data.stores.examples import CONTEXT, ExampleBatch, ExampleStore
 from ...data.text.words import Wordbook
 from ...errors import RunError
 from ...files import write_text
+from ...networks.embedder import WordEmbedder
 from ...networks.encoder import SequenceDropout
 from ...training import Run
 from ...wording import an
-from ..bilm.model import BiLanguageModel
-from ..runs import load_run, settings_of, task_of
-from .words import WordEmbedder, WordSettings
+from ..bilm.data import BilmAssets
+from ..bilm.network import BilmNetwork
+from ..bilm.settings import BilmSettings
+from ..runs import settings_of
+from .settings import WordSettings
 
 FOLDER = "embedder"  # in the run directory of the task that uses it
 
@@ -50,49 +54,73 @@ class ScalarMix(nn.Module):
         return f"{len(self.scores)} layers"
 
 
+@dataclass
+class ContextAssets:
+    """The bilm that a task reads with: its settings and words, which are kept in the run directory of the task."""
+
+    settings: BilmSettings
+    bilm: BilmAssets
+    name: str  # the run that it was taken from
+    weights: dict[str, Tensor] | None = None  # of that run, for a new network
+
+    @classmethod
+    def find(cls, settings: WordSettings) -> Self | None:
+        """Those of the run that the settings of a new run name."""
+        if settings.embedder is None:
+            return None
+        run = Run(settings.embedder)
+        task, own = settings_of(run)
+        if not isinstance(own, BilmSettings):
+            raise RunError(f"{run.folder}: {an(task.name)} run; an embedder is a bilm run")
+        return cls(own, task.load_assets(own, run.folder), str(settings.embedder), run.read_weights())
+
+    def save(self, folder: Path) -> None:
+        """Write what `load` reads to the directory of the run that uses it, whose own weights include the bilm's."""
+        own = folder / FOLDER
+        own.mkdir(exist_ok=True)
+        write_text(own / "config.yaml", self.settings.to_yaml())
+        self.bilm.save(own)
+
+    @classmethod
+    def load(cls, settings: WordSettings, folder: Path) -> Self | None:
+        """Those in a run directory."""
+        if settings.embedder is None:
+            return None
+        task, own = settings_of(Run(folder / FOLDER))
+        assert isinstance(own, BilmSettings)
+        return cls(own, task.load_assets(own, folder / FOLDER), str(settings.embedder))
+
+    @property
+    def words(self) -> Wordbook:
+        return self.bilm.words
+
+    def describe(self, store: ExampleStore) -> str:
+        """How much of the examples to train on it knows."""
+        words = store[CONTEXT + "tokens"].values
+        return f"{self.name}: a bilm; {np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
+
+
+def context_embedder(settings: WordSettings, assets: ContextAssets | None) -> ContextEmbedder | None:
+    """The embedder of a network, with the weights of its run if the network is a new one."""
+    return None if assets is None else ContextEmbedder(settings, assets)
+
+
 class ContextEmbedder(nn.Module):
     """The layers of a `bilm`, mixed. Unless `tuned`, the bilm stays as it is: no gradients, no dropout inside it."""
 
-    def __init__(self, bilm: BiLanguageModel, settings: WordSettings) -> None:
+    def __init__(self, settings: WordSettings, assets: ContextAssets) -> None:
         super().__init__()
         s = settings
-        self.name = str(s.embedder)
+        self.assets = assets
         self.tuned = s.embedder_tuned
+        bilm = BilmNetwork(assets.settings, assets.bilm)
+        if assets.weights is not None:
+            bilm.load_state_dict(assets.weights)
         self.bilm = bilm.requires_grad_(self.tuned)
         self.mix = ScalarMix(bilm.settings.layers + 1)
         self.drop = SequenceDropout(s.dropout if s.embedder_dropout is None else s.embedder_dropout, s.variational)
         self.size = 2 * bilm.settings.embedding
         self.train(self.training)
-
-    @classmethod
-    def find(cls, settings: WordSettings) -> Self | None:
-        """The embedder that the settings of a new run name."""
-        if settings.embedder is None:
-            return None
-        run = Run(settings.embedder)
-        kind = task_of(run)
-        if kind.name != "bilm":
-            raise RunError(f"{run.folder}: {an(kind.name)} run; an embedder is a bilm run")
-        return cls(load_run(run.folder), settings)
-
-    def keep(self, folder: Path) -> None:
-        """Write what `restore` reads to the directory of the run that uses it, whose own weights include ours."""
-        own = folder / FOLDER
-        own.mkdir(exist_ok=True)
-        write_text(own / "config.yaml", self.bilm.settings.to_yaml())
-        self.bilm.save(own)
-
-    @classmethod
-    def restore(cls, settings: WordSettings, folder: Path) -> Self | None:
-        """The embedder of a run directory, its parameters not yet loaded."""
-        if settings.embedder is None:
-            return None
-        _, own = settings_of(Run(folder / FOLDER))
-        return cls(BiLanguageModel.load_assets(own, folder / FOLDER), settings)  # type: ignore[arg-type]
-
-    @property
-    def wordbook(self) -> Wordbook:
-        return self.bilm.wordbook
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
@@ -116,23 +144,19 @@ class ContextEmbedder(nn.Module):
         names = ["words", *(f"layer {k}" for k in range(1, len(self.mix.scores)))]
         return dict(zip(names, self.mix.shares.tolist(), strict=True))
 
-    def describe(self, store: ExampleStore) -> str:
-        """What it knows of the examples to train on."""
-        words = store[CONTEXT + "tokens"].values
-        return f"{self.name}: a bilm; {np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
-
     def __str__(self) -> str:
         shares = ", ".join(f"{name} {share:.3f}" for name, share in self.shares.items())
         kind = "tuned" if self.tuned else "frozen"
-        return f"{shares}; γ {self.mix.gamma.item():.3f}; {kind}, {self.name}"
+        return f"{shares}; γ {self.mix.gamma.item():.3f}; {kind}, {self.assets.name}"
 
     def show(self, page: Any) -> None:
         """Add to a report what was learnt of the mix."""
         s = self.bilm.settings
         kind = "trained with the task" if self.tuned else "left as they are"
         page.heading("Embedder").text(
-            f"The bilm `{self.name}` ({s.layers} {s.cell} layers each way, {len(self.wordbook.words):,} words), its "
-            f"weights {kind}. Its layers are mixed in these shares, and the mix is multiplied by γ = "
+            f"The bilm `{self.assets.name}` ({s.layers} {s.cell} layers in each direction, "
+            f"{len(self.assets.words.words):,} words), its weights {kind}. Its layers are mixed in these shares, "
+            f"and the mix is multiplied by γ = "
             f"*{self.mix.gamma.item():.3f}*."
         )
         page.table(["layer", "share"], [[name, f"{share:.3f}"] for name, share in self.shares.items()])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ...data import LineBatches, Lines, RunningText, StreamBatches, TokenStore, Vocabulary, tokenize
-from ...data.batches.base import Batches
-from ...data.sources.lines import Source
-from ...training import Settings, key
+from ...training.settings import Settings, key
+
+if TYPE_CHECKING:
+    from ...data import TokenStore, Vocabulary
+    from ...data.batches.base import Batches
+    from ...data.sources.lines import Source
 
 
 class TextSettings(Settings):
@@ -39,11 +41,15 @@ class TextSettings(Settings):
 
     def source(self, path: Path) -> Source:
         """The file `path` in this layout."""
+        from ...data import Lines, RunningText
+
         if self.layout == "lines":
             return Lines(path)
         return RunningText(path, end_lines=self.layout == "sentences")
 
     def make_vocabulary(self) -> Vocabulary:
+        from ...data import Vocabulary
+
         if self.vocabulary is None:
             source = self.source(self.train)
             return Vocabulary.train(source, self.tokens, size=self.vocabulary_size, min_frequency=self.min_frequency)
@@ -52,9 +58,13 @@ class TextSettings(Settings):
         return Vocabulary.from_file(self.vocabulary, self.tokens)
 
     def store(self, path: Path, vocabulary: Vocabulary) -> TokenStore:
+        from ...data import tokenize
+
         return tokenize(self.source(path), vocabulary, self.cache or default_cache())
 
     def training_batches(self, store: TokenStore) -> Batches:
+        from ...data import LineBatches, StreamBatches
+
         if self.layout == "lines":
             return LineBatches(
                 store, tokens=self.batch_tokens, sequences=self.batch_size, max_length=self.max_length, seed=self.seed
@@ -64,6 +74,8 @@ class TextSettings(Settings):
 
     def reading_batches(self, store: TokenStore) -> Batches:
         """All of the text once, in an order that does not change: running text as one stream."""
+        from ...data import LineBatches, StreamBatches
+
         if self.layout == "lines":
             return LineBatches(store, tokens=16_384, sequences=256, shuffle=False)
         return StreamBatches(store, streams=1, bptt=1024)

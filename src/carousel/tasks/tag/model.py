@@ -26,10 +26,10 @@ from ...ops.cross_entropy import linear_cross_entropy
 from ...pictures.confusion import show_confusion
 from ...training import ColumnName, Data, Loss, Metric, key
 from ...training.modes import in_eval_mode
-from ..base import CombinedTask, LayerInput, Option
-from ..shared.characters import CharacterSettings
+from ..base import LayerInput, Option
+from ..shared.combined import CombinedTask
 from ..shared.context import ContextEmbedder
-from ..shared.words import WordSettings
+from ..shared.settings import CharacterSettings, WordSettings
 from .check import TagCheck, check_tags
 from .examples import Lexicon, SchemeName, TagCounts, TaggedSentences, complaints
 from .tagged import Tagged, TaggedList

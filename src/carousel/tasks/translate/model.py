@@ -22,12 +22,14 @@ from ...metrics import bleu, chrf
 from ...networks.attention import AttentionName, Real, make_attention
 from ...networks.decoder import Bridge, Course, Decoder, DecoderStepper, InitName, Sight, Writer
 from ...networks.embedder import Embedder
-from ...networks.encoder import CellName, SequenceDropout, encoder
+from ...networks.encoder import SequenceDropout, encoder
 from ...ops.cross_entropy import linear_cross_entropy
 from ...ops.prediction import Predictor
 from ...training import Data, Loss, Metric, Settings, key
 from ...training.modes import each_evaluating, in_eval_mode
-from ..base import CombinedTask, LayerInput, Option
+from ..base import LayerInput, Option
+from ..shared.cell import CellName
+from ..shared.combined import CombinedTask
 from ..shared.generation import prepare
 from ..shared.text import default_cache
 from .check import PairCheck, check_pairs

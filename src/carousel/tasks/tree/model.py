@@ -24,8 +24,9 @@ from ...pictures.confusion import show_confusion
 from ...training import Data, Loss, Metric, key
 from ...training.modes import in_eval_mode
 from ...training.run import read_kept
-from ..base import CombinedTask, Option
-from ..shared.words import VectorSettings
+from ..base import Option
+from ..shared.combined import CombinedTask
+from ..shared.settings import VectorSettings
 from .check import TreeCheck, check_trees
 from .examples import (
     Classes,

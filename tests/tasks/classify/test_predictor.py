@@ -14,7 +14,8 @@ from carousel.data import UNK, Vocabulary
 from carousel.data.sources.tables import Table
 from carousel.data.stores.examples import collate
 from carousel.errors import DataError, SettingsError
-from carousel.tasks.classify.model import Classifier, ClassifySettings
+from carousel.tasks.classify.settings import ClassifySettings
+from carousel.tasks.classify.task import Classify
 from carousel.training import trainer
 
 WORDS = ["the", "a", "film", "scene", "plot", "actor", "was", "is", "rather", "quite"]
@@ -61,12 +62,18 @@ def trained(reviews, tmp_path_factory):
     write_reviews(folder / "train.tsv", 960, seed=1)
     given = {"hidden": 8, "embedding": 8, "epochs": 1, "lr": 0.02, "batch_size": 8}
     files = {"train": folder / "train.tsv", "dev": reviews / "dev.tsv", "cache": folder / "cache"}
-    trainer.train(Classifier, ClassifySettings.read({**files, **given}), folder / "run", quiet=True)
+    trainer.train(Classify, ClassifySettings.read({**files, **given}), folder / "run", quiet=True)
     return folder / "run"
 
 
+def new_model(settings):
+    """A model that has not been trained, and its data."""
+    assets, data = Classify.prepare(settings)
+    return Classify.make_model(Classify.make_network(settings, assets), assets), data
+
+
 def batch_of(model, texts, labels=None):
-    batch = collate(model.reading(texts)[0])
+    batch = collate(model.encoder(texts)[0])
     if labels is None:
         return batch
     return type(batch)(batch.tokens, batch.lengths, torch.tensor(labels), batch.rows)
@@ -78,24 +85,24 @@ def batch_of(model, texts, labels=None):
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "attention"])
 @pytest.mark.parametrize("cell", registry())
 def test_texts_do_not_feel_their_neighbours(settings, cell, pooling):
-    model, _ = Classifier.prepare(settings(cell=cell, pooling=pooling, bidirectional=cell != "rnn"))
-    model.eval()
+    model, _ = new_model(settings(cell=cell, pooling=pooling, bidirectional=cell != "rnn"))
+    model.network.eval()
     texts = ["warm", "the film was rather dull is a plot", "unseen words here", "the plot"]
     together = batch_of(model, texts)
-    scores = model.scores(together)
+    scores = model.network.scores(together)
     longer = torch.cat((together.tokens, torch.full((3, len(texts)), 7)))  # rubbish past the end
-    torch.testing.assert_close(model.scores(replace(together, tokens=longer)), scores)
+    torch.testing.assert_close(model.network.scores(replace(together, tokens=longer)), scores)
     for k, text in enumerate(texts):
         alone = batch_of(model, [text])
-        torch.testing.assert_close(model.scores(alone)[0], scores[k])
+        torch.testing.assert_close(model.network.scores(alone)[0], scores[k])
 
 
 def test_the_loss_by_hand(settings):
-    model, _ = Classifier.prepare(settings(class_weights="bad=3,good=0.5", label_smoothing=0.1))
+    model, _ = new_model(settings(class_weights="bad=3,good=0.5", label_smoothing=0.1))
     assert model.labels == ["bad", "good"]
     batch = batch_of(model, ["warm film", "dull"], [1, 0])
-    model.eval()
-    scores = model.scores(batch).tolist()
+    model.network.eval()
+    scores = model.network.scores(batch).tolist()
 
     def cross_entropy(row, label):
         total = math.log(sum(math.exp(score) for score in row))
@@ -104,7 +111,7 @@ def test_the_loss_by_hand(settings):
         return sum(share * (total - score) for share, score in zip(shares, row, strict=True))
 
     expected = (0.5 * cross_entropy(scores[0], 1) + 3 * cross_entropy(scores[1], 0)) / 2
-    loss = model.loss(batch)
+    loss = model.network.loss(batch)
     assert loss.mean.item() == pytest.approx(expected, rel=1e-5)
     assert loss.weight == 2
 
@@ -112,60 +119,60 @@ def test_the_loss_by_hand(settings):
 def test_class_weights(settings, tmp_path):
     uneven = tmp_path / "uneven.tsv"
     uneven.write_text("a\tx\nb\tx\nc\tx\nd\ty\n")
-    model, _ = Classifier.prepare(settings(train=uneven, dev=None, class_weights="balanced"))
-    assert model.weights.tolist() == pytest.approx([4 / (2 * 3), 4 / (2 * 1)])
-    assert "weights" not in model.state_dict()
+    model, _ = new_model(settings(train=uneven, dev=None, class_weights="balanced"))
+    assert model.network.weights.tolist() == pytest.approx([4 / (2 * 3), 4 / (2 * 1)])
+    assert "weights" not in model.network.state_dict()
     for wrong in ("even", "x=1", "x=1,y=two", "x=1,y=2,z=3", "x=1,y=-1"):
         with pytest.raises(SettingsError, match=r"class_weights: write none, balanced or x=1,y=1; got"):
-            Classifier.prepare(settings(train=uneven, dev=None, class_weights=wrong))
+            new_model(settings(train=uneven, dev=None, class_weights=wrong))
 
 
 def test_words_are_hidden_in_training_alone(settings):
-    model, _ = Classifier.prepare(settings(word_dropout=0.5, dropout=0))
+    model, _ = new_model(settings(word_dropout=0.5, dropout=0))
     words = torch.arange(4, 20).unsqueeze(1).repeat(1, 50)
     words[10:] = 0
-    unknown = model.embedder.embedder.weight[UNK]
-    model.train()
-    hidden = (model.embedder(words) == unknown).all(2)
+    unknown = model.network.embedder.embedder.weight[UNK]
+    model.network.train()
+    hidden = (model.network.embedder(words) == unknown).all(2)
     assert 0.3 < hidden[:10].float().mean() < 0.7
     assert not hidden[10:].any()
-    assert not (model.eval().embedder(words) == unknown).all(2).any()
+    assert not (model.network.eval().embedder(words) == unknown).all(2).any()
 
 
 def test_given_vectors(settings, tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("warm 1 2 3\nfilm 4 5 6\nwhatever 7 8 9\n")
-    model, data = Classifier.prepare(settings(vectors=path, embedding=3, freeze_vectors=True))
-    weight = model.embedder.embedder.weight
+    model, data = new_model(settings(vectors=path, embedding=3, freeze_vectors=True))
+    weight = model.network.embedder.embedder.weight
     assert weight[model.vocabulary.id("warm")].tolist() == [1, 2, 3]
     assert weight[0].tolist() == [0, 0, 0]
     assert not weight.requires_grad
     assert data.info["word vectors"].endswith(f"2 of {len(model.vocabulary)} tokens have one")
     with pytest.raises(DataError, match="its vectors have 3 numbers, but embedding is 8; set embedding to 3"):
-        Classifier.prepare(settings(vectors=path))
+        new_model(settings(vectors=path))
 
 
 @pytest.mark.parametrize("tokens", ["character", "bpe"])
 def test_other_tokens(settings, tokens):
-    model, _ = Classifier.prepare(settings(tokens=tokens, lower=True))
+    model, _ = new_model(settings(tokens=tokens, lower=True))
     assert isinstance(model.vocabulary, Vocabulary)
     assert model.predict("WARM").probabilities == model.predict("warm").probabilities
 
 
 def test_a_blank_text_alone(settings):
-    model, _ = Classifier.prepare(settings())
+    model, _ = new_model(settings())
     assert model.predict("").label is None
 
 
 def test_more_examples_to_train_on(settings, tmp_path):
     extra = tmp_path / "phrases.tsv"
     extra.write_text("splendid\tgood\ntedious\tbad\n")
-    model, data = Classifier.prepare(settings(extra=extra))
+    model, data = new_model(settings(extra=extra))
     assert "splendid" in model.vocabulary
     assert len(data.train.store) == 98
     extra.write_text("splendid\tgood\nmiddling\tneutral\n")
     with pytest.raises(DataError, match=r"phrases.tsv:2: the label 'neutral' is not in the training data"):
-        Classifier.prepare(settings(extra=extra))
+        new_model(settings(extra=extra))
 
 
 # ---------------------------------------------------------------- runs
@@ -185,13 +192,13 @@ def test_it_learns_and_says_so(trained, reviews, capsys, reached):
     assert sum(said[0].probabilities.values()) == pytest.approx(1)
     assert repr(model.predict("a warm film")).startswith("good 0.")
     page = (trained / "report.html").read_text("utf-8")
-    assert "What is taken for what" in page
+    assert "Confusion matrix (rows: true, columns: predicted)" in page
     assert "heatmap" in page
 
 
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, recurrent_dropout=0.2, average=0.9, schedule="cosine", pooling="attention")
-    goes_on(Classifier, noisy)
+    goes_on(Classify, noisy)
 
 
 # ---------------------------------------------------------------- the command line
@@ -332,6 +339,6 @@ def test_bad_data_to_evaluate_on(command, trained, tmp_path):
 def test_a_very_long_text_is_cut_off_and_said(settings, reviews, tmp_path):
     path = tmp_path / "long.tsv"
     path.write_text((reviews / "train.tsv").read_text() + "warm " * 100_000 + "\tgood\n")
-    _, data = Classifier.prepare(settings(train=path, max_length=50))
+    _, data = new_model(settings(train=path, max_length=50))
     assert data.notes == [f"{path}: 1 text is cut off after 50 tokens (max_length)"]
     assert max(batch.tokens.shape[0] for batch in data.train) == 50

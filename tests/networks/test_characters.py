@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from carousel.tasks.shared.characters import CharacterCNN, CharacterRNN, WordShapes, distinct
+from carousel.networks.characters import CharacterCNN, CharacterRNN, WordShapes, distinct
 
 WORDS = torch.tensor([[5, 6, 5, 8], [7, 0, 7, 9], [4, 0, 4, 0]])  # (C, W)
 LENGTHS = torch.tensor([3, 1, 3, 2])

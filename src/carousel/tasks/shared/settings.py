@@ -1,27 +1,31 @@
-"""Sentences of words: the keys that tasks on them share, and words to vectors."""
+"""Settings that several tasks share. Whatever needs torch is imported where it is used: help does not wait for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
-from ...data import PAD, UNK, Vocabulary
-from ...data.stores.examples import ExampleBatches, ExampleStore
-from ...data.text.encoder import Reading
-from ...data.text.vectors import Vectors, read_vectors
-from ...data.text.words import Wordbook
 from ...errors import DataError
-from ...layers import Recurrent
-from ...networks.embedder import Embedder
-from ...networks.encoder import CellName, SequenceDropout, encoder
-from ...training import Settings, key
+from ...training.settings import Settings, key
 from ...wording import counted
+from .cell import CellName
 from .text import default_cache
+
+if TYPE_CHECKING:
+    from ...data import Vocabulary
+    from ...data.stores.examples import ExampleBatches, ExampleStore
+    from ...data.text.encoder import Reading
+    from ...data.text.vectors import Vectors
+    from ...data.text.words import Wordbook
+    from ...layers import Recurrent
+    from ...networks.characters import WordShapes
+    from ...networks.embedder import WordEmbedder
+
+CharacterName = Literal["none", "rnn", "cnn"]
+PoolingName = Literal["last", "mean", "max", "attention"]
 
 
 class VectorSettings(Settings):
@@ -54,6 +58,8 @@ class VectorSettings(Settings):
 
     def make_vocabulary(self, texts: Iterable[str], kind: Literal["character", "word", "bpe"] = "word") -> Vocabulary:
         """The vocabulary of the training `texts`, or the one that was given."""
+        from ...data import Vocabulary
+
         if self.vocabulary is None:
             try:
                 return Vocabulary.train(texts, kind, size=self.vocabulary_size, min_frequency=self.min_frequency)
@@ -63,19 +69,23 @@ class VectorSettings(Settings):
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, kind)
 
-    def set_vectors(self, embedder: WordEmbedder, vocabulary: Vocabulary) -> dict[str, str]:
-        """Let the words of the vocabulary begin with the vectors that were given; facts of them for the report."""
+    def read_vectors(self, vocabulary: Vocabulary) -> tuple[Vectors | None, dict[str, str]]:
+        """The vectors that were given for the words of the vocabulary, and a line on them for the report."""
+        from ...data.text.vectors import read_vectors
+
         if self.vectors is None:
-            return {}
-        found = read_vectors(self.vectors, vocabulary)
-        width = found.values.shape[1]
+            return None, {}
+        vectors = read_vectors(self.vectors, vocabulary)
+        width = vectors.values.shape[1]
         if width != self.embedding:
             problem = f"its vectors have {width} numbers, but embedding is {self.embedding}"
             raise DataError(self.vectors, None, problem, f"set embedding to {width}")
-        embedder.set_vectors(found)
-        return {"word vectors": f"{self.vectors}: {int(found.known.sum()):,} of {len(vocabulary):,} tokens have one"}
+        known = f"{int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
+        return vectors, {"word vectors": f"{self.vectors}: {known}"}
 
     def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
+        from ...networks.embedder import WordEmbedder
+
         return WordEmbedder(
             len(vocabulary), self.embedding, word_dropout=self.word_dropout, dropout=self.dropout,
             variational=variational, frozen=self.freeze_vectors and self.vectors is not None,
@@ -98,14 +108,20 @@ class LayerSettings(VectorSettings):
     forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
 
     def training_batches(self, store: ExampleStore) -> ExampleBatches:
+        from ...data.stores.examples import ExampleBatches
+
         return ExampleBatches(store, tokens=self.batch_tokens, sequences=self.batch_size, seed=self.seed)
 
     def reading_batches(self, store: ExampleStore) -> ExampleBatches:
         """All examples once, in an order that does not change."""
+        from ...data.stores.examples import ExampleBatches
+
         return ExampleBatches(store, tokens=16_384, sequences=256, shuffle=False)
 
     def recurrent(self, input_size: int, **options: Any) -> Recurrent:
         """Layers of these settings' cell, units and noise; `options` are the layer's own."""
+        from ...networks.encoder import encoder
+
         return encoder(
             self.cell,
             input_size,
@@ -141,6 +157,8 @@ class WordSettings(LayerSettings):
 
     def reading(self, vocabulary: Vocabulary, context: Wordbook | None = None) -> Reading:
         """How texts are read; `context` is an embedder's."""
+        from ...data.text.encoder import Reading
+
         return Reading(vocabulary, self.max_length, lower=self.lower, context=context)
 
     def cut_notes(self, store: ExampleStore) -> list[str]:
@@ -165,45 +183,23 @@ class WordSettings(LayerSettings):
         return self.hidden * (2 if self.bidirectional else 1)
 
 
-class WordEmbedder(nn.Module):
-    """A vector for each word. In training, a share `word_dropout` of the words is read as `[UNK]`, then dropout.
+class CharacterSettings(LayerSettings):
+    """Keys of the tasks that read the characters of words."""
 
-    >>> WordEmbedder(10, 4)(torch.tensor([[1, 2, 0]])).shape
-    torch.Size([1, 3, 4])
-    """
+    characters: CharacterName = key("rnn", "what reads a word's characters", "model")
+    character_embedding: int = key(50, "size of a character's vector", "model", {"characters": ...}, ge=1)
+    character_hidden: int = key(
+        100, "units in each direction over characters, or filters", "model", {"characters": ...}, ge=1
+    )
+    character_width: int = key(3, "characters that a filter sees", "model", {"characters": ("cnn",)}, ge=1)
 
-    def __init__(
-        self,
-        words: int,
-        size: int,
-        *,
-        word_dropout: float = 0.0,
-        dropout: float = 0.0,
-        variational: bool = True,
-        frozen: bool = False,
-    ) -> None:
-        super().__init__()
-        self.embedder = Embedder(words, size)
-        self.embedder.weight.requires_grad_(not frozen)
-        self.word_dropout = word_dropout
-        self.drop = SequenceDropout(dropout, variational)
+    def shapes(self, known: Vocabulary | None) -> WordShapes | None:
+        """What reads the characters of words, of which these are `known`."""
+        from ...networks.characters import CharacterCNN, CharacterRNN, WordShapes
 
-    @torch.no_grad()
-    def set_vectors(self, vectors: Vectors) -> None:
-        """Begin with these vectors, (V, size); words that have none keep their own, scaled to be as long."""
-        given, known = torch.from_numpy(vectors.values), torch.from_numpy(vectors.known)
-        weight = self.embedder.weight
-        weight.mul_(given[known].std().nan_to_num(1) / weight[UNK:].std())
-        weight[known] = given[known]
-
-    def forward(self, words: Tensor) -> Tensor:
-        """words (T, B) → (T, B, size); of blank texts alone, (0, B), a step of `[PAD]`, since layers want one."""
-        if not len(words):
-            words = words.new_full((1, words.shape[1]), PAD)
-        if self.training and self.word_dropout:
-            hidden = (torch.rand(words.shape, device=words.device) < self.word_dropout) & (words >= UNK)
-            words = words.masked_fill(hidden, UNK)
-        return self.drop(self.embedder(words))
-
-    def extra_repr(self) -> str:
-        return f"word_dropout={self.word_dropout}"
+        if self.characters == "none" or known is None:
+            return None
+        size, width = len(known), self.character_embedding
+        if self.characters == "rnn":
+            return WordShapes(CharacterRNN(size, width, self.character_hidden, self.cell))
+        return WordShapes(CharacterCNN(size, width, self.character_hidden, self.character_width))

@@ -5,20 +5,13 @@ Each distinct word of a batch is read once, however often it stands there.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...data import Vocabulary
-from ...masks import length_mask
-from ...networks.embedder import Embedder
-from ...networks.encoder import CellName, encoder
-from ...training import key
-from .words import LayerSettings
-
-CharacterName = Literal["none", "rnn", "cnn"]
+from ..masks import length_mask
+from .embedder import Embedder
+from .encoder import encoder
 
 
 class CharacterRNN(nn.Module):
@@ -29,7 +22,7 @@ class CharacterRNN(nn.Module):
     (torch.Size([4, 50]), 50)
     """
 
-    def __init__(self, characters: int, embedding: int, hidden: int, cell: CellName = "lstm") -> None:
+    def __init__(self, characters: int, embedding: int, hidden: int, cell: str = "lstm") -> None:
         super().__init__()
         self.embedder = Embedder(characters, embedding, scale=(3 / embedding) ** 0.5)
         self.layer = encoder(cell, embedding, hidden, bidirectional=True)
@@ -110,23 +103,3 @@ class WordShapes(nn.Module):
         places = torch.full(mask.shape, len(vectors), dtype=torch.int64, device=mask.device)
         places[mask] = which
         return F.embedding(places, torch.cat((vectors, vectors.new_zeros(1, self.size))))
-
-
-class CharacterSettings(LayerSettings):
-    """Keys of the tasks that read the characters of words."""
-
-    characters: CharacterName = key("rnn", "what reads a word's characters", "model")
-    character_embedding: int = key(50, "size of a character's vector", "model", {"characters": ...}, ge=1)
-    character_hidden: int = key(
-        100, "units in each direction over characters, or filters", "model", {"characters": ...}, ge=1
-    )
-    character_width: int = key(3, "characters that a filter sees", "model", {"characters": ("cnn",)}, ge=1)
-
-    def shapes(self, known: Vocabulary | None) -> WordShapes | None:
-        """What reads the characters of words, of which these are `known`."""
-        if self.characters == "none" or known is None:
-            return None
-        size, width = len(known), self.character_embedding
-        if self.characters == "rnn":
-            return WordShapes(CharacterRNN(size, width, self.character_hidden, self.cell))
-        return WordShapes(CharacterCNN(size, width, self.character_hidden, self.character_width))

@@ -1,0 +1,84 @@
+"""The bidirectional language model's data: sentences to examples, the words that a run keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ...data import Vocabulary
+from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.text.vectors import Vectors
+from ...data.text.words import Wordbook
+from ...training import Data
+from ...wording import counted
+from ..lm.check import TextCheck, check_text
+from .sentences import ReadSentences, Sentences
+from .settings import BilmSettings
+
+
+@dataclass
+class BilmAssets:
+    """What a run keeps: its words and their characters."""
+
+    words: Wordbook
+    vectors: Vectors | None = None  # that the words of a new network begin with
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder)
+
+    @classmethod
+    def load(cls, settings: BilmSettings, folder: Path) -> Self:
+        return cls(Wordbook.load(folder, settings.characters != "none", settings.lower))
+
+
+def open_source(settings: BilmSettings, path: str | Path) -> Sentences:
+    return Sentences(path, word_column=settings.word_column, lower=settings.lower)
+
+
+def learn_words(settings: BilmSettings, source: Sentences) -> Wordbook:
+    """The words of the training text, and their characters."""
+    words = settings.make_vocabulary(source)
+    if settings.characters == "none":
+        return Wordbook(words, None, settings.lower)
+    spelled = ("".join(sentence.words) for sentence in source.sentences())
+    return Wordbook(words, Vocabulary.train(spelled, "character"), settings.lower)
+
+
+def store_sentences(
+    settings: BilmSettings, assets: BilmAssets, source: Sentences, max_length: int | None = None
+) -> ExampleStore:
+    return keep_examples(ReadSentences(source, assets.words, max_length), settings.cache_folder)
+
+
+def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[BilmAssets, Data]:
+    """The assets of a new run, or those given, and the batches of its data."""
+    s = settings
+    source, dev_source = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)  # checked first
+    more: dict[str, str] = {}
+    if assets is None:
+        words = learn_words(s, source)
+        vectors, more = s.read_vectors(words.words)
+        assets = BilmAssets(words, vectors)
+    store = store_sentences(s, assets, source, s.max_length)
+    info = {
+        "training text": f"{s.train}: {len(store):,} sentences, {store.tokens:,} words",
+        "vocabulary": f"{len(assets.words.words):,} words; {store.unknown / store.tokens:.2%} unknown",
+    }
+    dev = None
+    if dev_source is not None:
+        held_out = store_sentences(s, assets, dev_source)
+        dev = s.reading_batches(held_out)
+        rate = held_out.unknown / held_out.tokens
+        info["dev text"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
+    cut = store.facts["cut"]
+    many = counted(cut, "sentence is", "sentences are")
+    notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
+    return assets, Data(s.training_batches(store), dev, info | more, notes)
+
+
+def check(settings: BilmSettings) -> TextCheck:
+    """What is in the files that `settings` name."""
+    source = open_source(settings, settings.train)
+    dev = None if settings.dev is None else open_source(settings, settings.dev)
+    return check_text(source, dev, settings.make_vocabulary(source))

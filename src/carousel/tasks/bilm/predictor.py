@@ -1,0 +1,85 @@
+"""The bidirectional language model in use: vectors of words in their context, evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...data.stores.examples import ExampleBatch, ExampleBatches, collate
+from ...data.text.vocabulary import texts_of
+from ...training.modes import in_eval_mode
+from ..base import LayerInput, Model
+from .data import BilmAssets, open_source, store_sentences
+from .network import BilmNetwork
+
+
+class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
+    """A bidirectional language model.
+
+    >>> import tempfile, carousel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     options = {"out": folder + "/run", "embedding": 16, "hidden": 16, "epochs": 1, "quiet": True}
+    ...     model = carousel.train("bilm", ["the cat sat", "the cat ran"], **options)
+    >>> model.embed("the cat sat down").shape  # the words' own vectors, and those of two layers in both directions
+    (3, 4, 32)
+    """
+
+    name = "bilm"
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {"words": self.assets.words.words}
+
+    def embed(self, sentences: str | Iterable[str | Sequence[str]]) -> Any:
+        """The vectors of a sentence's words, (layers + 1, words, 2·embedding), or of each of several, in a list.
+
+        A sentence is text with spaces between words, or a list of words. The first layer has the words' own vectors
+        (twice); in the others the forward half has read up to the word, the backward half from the end down to it.
+        """
+        if isinstance(sentences, str):
+            return next(self.vectors([sentences]))
+        return list(self.vectors(sentences))
+
+    @in_eval_mode
+    @torch.no_grad()
+    def vectors(self, sentences: Iterable[str | Sequence[str]], batch: int = 64) -> Iterator[np.ndarray]:
+        """As `embed`, for sentences that stream past, `batch` at a time."""
+        waiting = iter(sentences)
+        while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, batch)]:
+            found = torch.stack(self.network.contexts(collate(self.assets.words.encode(group))))
+            yield from (found[:, : len(words), b].numpy() for b, words in enumerate(group))
+
+    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+        """A row for each word: its line and itself, and beside them the vectors, all layers end to end; none is cut."""
+        words = [(line, word) for line, text in enumerate(texts, 1) for word in text.split()]
+        size = (self.settings.layers + 1) * 2 * self.settings.embedding
+        rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(texts)]
+        beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
+        return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
+
+    @in_eval_mode
+    def evaluate(self, path: str | Path) -> dict[str, float]:
+        """The perplexity of both directions together and of each; how much was read, and how much of it unknown."""
+        batches, metric = self.batches(path), self.network.metric()
+        for batch in batches:
+            metric.add(batch)
+        store = batches.store
+        return {**metric.result(), "sentences": len(store), "words": store.tokens, "unknown": store.unknown}
+
+    def batches(self, path: str | Path) -> ExampleBatches:
+        store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
+        return self.settings.reading_batches(store)
+
+    def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        """Of the lowest layer from left to right."""
+        network = self.network
+        marked, x = network.words(batch)
+        steps = batch.lengths + 1
+        tokens = texts_of(self.assets.words.words, marked[:-1], steps)
+        lowest = network.forward_layers.layers[0]
+        return LayerInput("forward_layers.layers.0", lowest, network.drop(x)[:-1], steps, tokens)

@@ -1,0 +1,43 @@
+"""Settings of the bidirectional language model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from ...training.settings import key
+from ..shared.settings import CharacterName, CharacterSettings
+
+
+class BilmSettings(CharacterSettings):
+    """Keys of the two-way language model."""
+
+    task: Literal["bilm"] = key("bilm", "the task", "data")
+    train: Path = key(..., "text to train on: a sentence a line, or a word a line (.conllu, .conll)", "data")
+    dev: Path | None = key(None, "text to choose the best epoch by", "data")
+    word_column: int = key(1, "the column of the words, where columns are numbered", "data", ge=1)
+    min_frequency: int = key(2, "how often a word must occur to be known", "data", ge=1)
+    max_length: int = key(1000, "longer sentences are cut into parts of so many words for training", "data", ge=1)
+
+    embedding: int = key(256, "numbers in a word's vector, and in what a layer and direction says of it", "model", ge=1)
+    hidden: int = key(256, "units in a layer and direction; if more than embedding, projected to it", "model", ge=1)
+    layers: int = key(2, "recurrent layers in each direction", "model", ge=1)
+    tied: bool = key(True, "output and word vectors share one matrix", "model")
+    characters: CharacterName = key("cnn", "what reads a word's characters", "model")
+    dropout: float = key(0.3, "dropout before, between and after the layers", "model", ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _widths(self) -> Self:
+        if self.hidden < self.embedding:
+            raise ValueError(f"hidden: {self.hidden} units are fewer than embedding ({self.embedding}); give as many")
+        if self.hidden > self.embedding and not _projects(self.cell):
+            raise ValueError(f"hidden: the cell {self.cell} does not project; set it to embedding ({self.embedding})")
+        return self
+
+
+def _projects(cell: str) -> bool:
+    from ...cells import registry
+
+    return registry()[cell].projects

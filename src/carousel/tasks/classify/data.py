@@ -1,0 +1,134 @@
+"""The classifier's data: tables to examples, the vocabulary and the labels that a run keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from ...data import Vocabulary
+from ...data.sources.tables import Table
+from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.text.encoder import Reading
+from ...data.text.vectors import Vectors
+from ...errors import RunError, SettingsError
+from ...files import write_json
+from ...training import Data
+from ...training.run import read_kept
+from ...wording import counted
+from ..shared.context import ContextAssets
+from .check import TableCheck, check_tables
+from .examples import LabelledTexts, count_labels
+from .settings import ClassifySettings
+
+
+@dataclass
+class ClassifyAssets:
+    """What a run keeps: the vocabulary, the labels in their order, the words of an embedder."""
+
+    vocabulary: Vocabulary
+    labels: list[str]
+    context: ContextAssets | None = None
+    weights: Tensor | None = None  # of the classes in the loss, (classes,); while training
+    vectors: Vectors | None = None  # that the words of a new network begin with
+
+    def save(self, folder: Path) -> None:
+        self.vocabulary.save(folder / "tokenizer.json")
+        write_json(folder / "labels.json", self.labels, indent=0)
+        if self.context is not None:
+            self.context.save(folder)
+
+    @classmethod
+    def load(cls, settings: ClassifySettings, folder: Path) -> Self:
+        labels = read_kept(folder / "labels.json", list[str])
+        context = ContextAssets.load(settings, folder)
+        return cls(Vocabulary.load(folder / "tokenizer.json"), labels, context)
+
+    def encoder(self, settings: ClassifySettings) -> Reading:
+        """Texts to integers."""
+        return settings.reading(self.vocabulary, None if self.context is None else self.context.words)
+
+
+def open_table(settings: ClassifySettings, path: str | Path, labelled: bool = True) -> Table:
+    return Table(path, settings.text_column, settings.label_column, labelled=labelled)
+
+
+def training_tables(settings: ClassifySettings) -> list[Table]:
+    return [open_table(settings, path) for path in (settings.train, settings.extra) if path is not None]
+
+
+def store_examples(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> ExampleStore:
+    """The examples of some tables as integers."""
+    return keep_examples(LabelledTexts(tables, assets.encoder(settings), assets.labels), settings.cache_folder)
+
+
+def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
+    """The assets of a new run, or those given, and the batches of its data."""
+    s = settings
+    tables, dev_table = training_tables(s), None if s.dev is None else open_table(s, s.dev)  # files are checked first
+    count = count_labels(tables[0])
+    labels, info = sorted(count), {}
+    weights = class_weights(s.class_weights, count)
+    if assets is None:
+        vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
+        vectors, info = s.read_vectors(vocabulary)
+        assets = ClassifyAssets(vocabulary, labels, ContextAssets.find(s), vectors=vectors)
+    elif labels != assets.labels:
+        raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
+    assets.weights = weights
+    store = store_examples(s, assets, tables)
+    unknown = f"{store.unknown / store.tokens:.2%} unknown"
+    info = {
+        "training texts": _describe(s.train, store),
+        "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
+        "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens; {unknown}",
+        **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
+        **info,
+    }
+    dev = None
+    if dev_table is not None:
+        held_out = store_examples(s, assets, [dev_table])
+        dev = s.reading_batches(held_out)
+        info["dev texts"] = f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
+    return assets, Data(s.training_batches(store), dev, info, s.cut_notes(store))
+
+
+def class_weights(given: str, count: Counter[str]) -> Tensor | None:
+    """What an example of each class counts, (classes,); None if all count the same."""
+    labels = sorted(count)
+    if given == "none":
+        return None
+    if given == "balanced":  # 1 on average over the examples
+        return torch.tensor([count.total() / (len(labels) * count[label]) for label in labels])
+    weights: dict[str, float] = {}
+    for pair in given.split(","):
+        label, _, weight = pair.rpartition("=")
+        try:
+            weights[label.strip()] = float(weight)
+        except ValueError:
+            weights[label.strip()] = -1
+    if set(weights) != set(labels) or not all(0 <= weight < float("inf") for weight in weights.values()):
+        example = ",".join(f"{label}=1" for label in labels[:3]) + (",…" if len(labels) > 3 else "")
+        raise SettingsError(f"class_weights: write none, balanced or {example}; got {given!r}")
+    return torch.tensor([weights[label] for label in labels])
+
+
+def check(settings: ClassifySettings) -> TableCheck:
+    """What is in the files that `settings` name."""
+    s = settings
+    tables = training_tables(s)
+    dev = None if s.dev is None else open_table(s, s.dev)
+    vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
+    extra = tables[1] if len(tables) > 1 else None
+    return check_tables(tables[0], dev, vocabulary, s.max_length, s.read_text, extra=extra)
+
+
+def _describe(path: Path, store: ExampleStore) -> str:
+    cut = store.facts["cut"]
+    note = f"; {cut:,} cut off after max_length" if cut else ""
+    return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{note}"

@@ -1,0 +1,149 @@
+"""The classifier in use: labels for texts, evaluation, what its layers read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from ...data import Vocabulary
+from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
+from ...data.text.vocabulary import texts_of
+from ...training.modes import in_eval_mode
+from ..base import LayerInput, Model
+from .data import ClassifyAssets, open_table, store_examples
+from .network import Accuracy, ClassifierNetwork
+
+
+class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
+    """A classifier of texts.
+
+    >>> import tempfile, carousel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     reviews = [("a fine film", "good"), ("dull", "bad")]
+    ...     model = carousel.train("classify", reviews, out=folder + "/run", hidden=4, epochs=1, quiet=True)
+    >>> model.predict("a fine film").label in ("bad", "good")
+    True
+    """
+
+    name = "classify"
+    columns = ("label", "confidence", "text")
+
+    def __init__(self, network: ClassifierNetwork, assets: ClassifyAssets) -> None:
+        super().__init__(network, assets)
+        self.encoder = assets.encoder(network.settings)
+
+    @property
+    def labels(self) -> list[str]:
+        return self.assets.labels
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.assets.vocabulary
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {"tokens": self.vocabulary, "labels": self.labels, "embedder": self.network.context or ""}
+
+    @overload
+    def predict(self, texts: str) -> Prediction: ...
+    @overload
+    def predict(self, texts: Iterable[str]) -> Predictions: ...
+    def predict(self, texts: str | Iterable[str]) -> Prediction | Predictions:
+        """The label of a text, or of each of several, with the model's confidence in it; prints readably."""
+        if isinstance(texts, str):
+            return next(self.predictions([texts]))
+        return Predictions(self.predictions(texts))
+
+    @in_eval_mode
+    @torch.no_grad()
+    def predictions(self, texts: Iterable[str], batch_size: int = 256) -> Iterator[Prediction]:
+        """As `predict`, for a stream of texts, `batch_size` at a time. A blank text has no label."""
+        waiting = iter(texts)
+        while group := list(islice(waiting, batch_size)):
+            columns, cut = self.encoder(group)
+            batch = collate(columns)
+            probabilities = self.network.scores(batch).softmax(1).tolist()
+            for text, length, row, short in zip(
+                group, batch.lengths.tolist(), probabilities, cut.tolist(), strict=True
+            ):
+                yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))), short)
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        return (prediction.as_dict() for prediction in self.predictions(lines))
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """As `predict_lines`, for the texts of a table; its labels, if there are any, are not read."""
+        return self.predict_lines(row.text for row in open_table(self.settings, path, labelled=False))
+
+    def batches(self, path: str | Path) -> ExampleBatches:
+        store = store_examples(self.settings, self.assets, [open_table(self.settings, path)])
+        return self.settings.reading_batches(store)
+
+    def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        tokens = texts_of(self.vocabulary, batch.tokens, batch.lengths)
+        return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
+
+    @in_eval_mode
+    def measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
+        """The metric of a file, and its examples."""
+        batches, metric = self.batches(path), self.network.metric()
+        for batch in batches:
+            metric.add(batch)
+        return metric, batches.store
+
+    def evaluate(self, path: str | Path) -> dict[str, Any]:
+        """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; the confusion matrix."""
+        metric, store = self.measure(path)
+        return {
+            **metric.result(),
+            "texts": len(store),
+            "tokens": store.tokens,
+            "unknown": store.unknown,
+            "cut": store.facts["cut"],
+            "classes": metric.confusion.classes(),
+            "confusion": metric.confusion.table(),
+        }
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A text and the probability of each label for it; none if the text is blank.
+
+    >>> Prediction("a fine film", {"bad": 0.125, "good": 0.875})
+    good 0.875  a fine film
+    """
+
+    text: str
+    probabilities: dict[str, float]
+    cut: bool = False  # only the first max_length tokens were read
+
+    @property
+    def label(self) -> str | None:
+        return max(self.probabilities, key=self.probabilities.__getitem__, default=None)
+
+    @property
+    def confidence(self) -> float | None:
+        return max(self.probabilities.values(), default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        rounded = {label: round(p, 6) for label, p in self.probabilities.items()}
+        confidence = None if self.confidence is None else round(self.confidence, 6)
+        return {
+            "label": self.label, "confidence": confidence, "text": self.text, "probabilities": rounded, "cut": self.cut
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"{self.label} {self.confidence or 0:.3f}  {self.text}"
+
+
+class Predictions(list[Prediction]):
+    """Predictions, printed one per line."""
+
+    def __repr__(self) -> str:
+        width = max((len(str(p.label)) for p in self), default=0)
+        return "\n".join(f"{p.label!s:{width}} {p.confidence or 0:.3f}  {p.text}" for p in self)

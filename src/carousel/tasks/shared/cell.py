@@ -1,0 +1,48 @@
+"""The setting `cell`: one of the built-in cells, a registered one of the user's, or one in a file, FILE.py:CLASS."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from ...errors import did_you_mean
+from ...training.settings import Choices
+from ...user_code import is_place, load_place
+
+
+@functools.cache
+def built_in_cells() -> tuple[str, ...]:
+    """The names in the class statements of `carousel.cells`, without importing torch.
+
+    >>> "lstm" in built_in_cells()
+    True
+    """
+    files = sorted((Path(__file__).parents[2] / "cells").glob("*.py"))
+    nodes = (node for file in files for node in ast.parse(file.read_text("utf-8")).body)
+    given = (k.value for node in nodes if isinstance(node, ast.ClassDef) for k in node.keywords if k.arg == "name")
+    return tuple(value.value for value in given if isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def cell_name(given: Any) -> Any:
+    """The name of a cell that is given by name, as FILE.py:CLASS, or as a class; the class is registered then."""
+    if isinstance(given, str) and given in built_in_cells():
+        return given
+    from ...cells import Cell, registry
+
+    cell = load_place(given, "a cell") if isinstance(given, str) and is_place(given) else given
+    if isinstance(cell, type) and issubclass(cell, Cell):
+        name = next((name for name, known in registry().items() if known is cell), None)
+        if name is None:
+            raise ValueError(f'the cell {cell.__name__} has no name; write class {cell.__name__}(Cell, name="…")')
+        return name
+    if cell in registry():
+        return cell
+    hint = did_you_mean(str(cell), registry()) or f"cells are {', '.join(registry())}; or give FILE.py:CLASS"
+    raise ValueError(f"there is no such cell; {hint}")
+
+
+CellName = Annotated[str, BeforeValidator(cell_name), Choices(built_in_cells, "FILE.py:CLASS")]
