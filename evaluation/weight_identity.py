@@ -4,7 +4,7 @@
     python evaluation/weight_identity.py > after.txt         # in another, on the same machine
     diff before.txt after.txt && echo identical
 
-One line for each task and set of options, on data made here.
+One line for each task and set of options, on data made here; arguments choose some of them by name.
 """
 
 import hashlib
@@ -65,6 +65,8 @@ def main() -> None:
         folder = Path(made)
         write_data(folder)
         for name, options in COMMANDS.items():
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
             command = ["-c", CALL, "train", *options.split(), "--out", f"runs/{name}", *COMMON, "--quiet"]
             environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
             subprocess.run(

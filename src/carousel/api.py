@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from .tasks.classify.predictor import Classifier
     from .tasks.encode.model import SentenceEncoder
     from .tasks.forecast.model import Forecaster
-    from .tasks.lm.model import LanguageModel
+    from .tasks.lm.predictor import LanguageModel
     from .tasks.tag.model import Tagger
     from .tasks.translate.model import Translator
-    from .tasks.tree.model import TreeModel
+    from .tasks.tree.predictor import TreeModel
     from .training import Run
 
     AnyTask = TypeVar("AnyTask", bound=Task)

@@ -85,14 +85,15 @@ def test_what_is_there_survives_a_failure(carousel, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A language model, trained for a moment."""
-    from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+    from carousel.tasks.lm.settings import LanguageSettings
+    from carousel.tasks.lm.task import LanguageTask
     from carousel.training.trainer import train
 
     folder = tmp_path_factory.mktemp("lm")
     (folder / "train.txt").write_text("abcabcabc\nbcbcbcabc\ncababcab\n" * 4, "utf-8")
     small = {"hidden": 4, "embedding": 3, "epochs": 1, "cache": folder / "cache", "threads": 1}
     settings = LanguageSettings.read({"train": folder / "train.txt", **small})
-    train(LanguageModel, settings, folder / "run", quiet=True, report=False)
+    train(LanguageTask, settings, folder / "run", quiet=True, report=False)
     return folder / "run"
 
 

@@ -11,7 +11,7 @@ import yaml
 from safetensors.torch import load_file
 
 from carousel.cli.main import main
-from carousel.tasks.lm.model import LanguageSettings
+from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.runs import settings_of
 from carousel.training import Run
 from carousel.training.module import Module

@@ -12,7 +12,8 @@ import pytest
 import carousel as library
 from carousel.cli.main import main
 from carousel.cli.use import show
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.lm.settings import LanguageSettings
+from carousel.tasks.lm.task import LanguageTask
 from carousel.training.trainer import train
 
 POEMS = [
@@ -28,7 +29,7 @@ def run(tmp_path_factory):
     (folder / "poems.txt").write_text("\n".join(POEMS) + "\n", "utf-8")
     given = {"hidden": 8, "embedding": 8, "epochs": 2, "threads": 1, "batch_size": 2, "lr": 0.05}
     settings = LanguageSettings.read({"train": folder / "poems.txt", "cache": folder / "cache", **given})
-    train(LanguageModel, settings, folder / "run", quiet=True, report=False)
+    train(LanguageTask, settings, folder / "run", quiet=True, report=False)
     return folder / "run"
 
 
@@ -199,7 +200,7 @@ def test_on_a_terminal_the_same_text_is_streamed(works, run, monkeypatch):
     args = ["generate", run, "-n", 2, "--prompt", "床", "--prompt", "春", "--seed", 3, "--max-length", 20]
     whole = works(*args)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("carousel.tasks.lm.model.LanguageModel.generations", None)  # not called
+    monkeypatch.setattr("carousel.tasks.lm.predictor.LanguageModel.generations", None)  # not called
     assert works(*args) == whole
 
 

@@ -2,7 +2,8 @@
 
 import random
 
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.lm.settings import LanguageSettings
+from carousel.tasks.lm.task import LanguageTask
 from carousel.training import trainer
 from carousel.training.checkpoint_callback import CheckpointCallback
 from carousel.training.module import Module
@@ -27,7 +28,13 @@ def language(folder, **given):
     return LanguageSettings.read({**known, **given})
 
 
-def fit(settings, out, task=LanguageModel, **options):
+def new_model(settings, task=LanguageTask):
+    """A model that has not been trained, and its data."""
+    assets, data = task.prepare(settings)
+    return task.make_model(task.make_network(settings, assets), assets), data
+
+
+def fit(settings, out, task=LanguageTask, **options):
     """Train quietly; the run directory."""
     return trainer.train(task, settings, out, quiet=True, **{"report": False, **options})
 

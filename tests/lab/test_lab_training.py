@@ -12,13 +12,16 @@ from carousel.lab.claims import initialisation, optimizers
 from carousel.lab.claims.initialisation import STARTS, different_units
 from carousel.lab.claims.optimizers import OPTIMIZERS, Optimizers, Trained
 from carousel.lab.learning import Curve, corpus
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.network import LanguageNetwork
+from carousel.tasks.lm.settings import LanguageSettings
+from carousel.tasks.lm.task import LanguageTask
 
 
 @pytest.fixture
 def model():
     settings = LanguageSettings(train="-", hidden=6, embedding=4, tied=False)
-    return LanguageModel(settings, Vocabulary.train(["abcde"]))
+    return LanguageNetwork(settings, LanguageAssets(Vocabulary.train(["abcde"])))
 
 
 # ---------------------------------------------------------------- learning
@@ -31,7 +34,8 @@ def test_a_training_goes_as_by_hand():
         model, curve = dates.train(STARTS["equal"], optimizer="sgd", lr=0.5, clip=0, epochs=1, log_steps=1, seed=4)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(4)
-            twin, data = LanguageModel.prepare(model.settings)
+            assets, data = LanguageTask.prepare(model.settings)
+            twin = LanguageTask.make_network(model.settings, assets)
         data.train.set_epoch(0)
         batches = list(data.train)
     with torch.no_grad():
@@ -107,7 +111,7 @@ def test_units_that_begin_alike_stay_alike_and_others_part(tmp_path):
 def test_the_first_loss_from_zeros_is_that_of_chance():
     with corpus(64, seed=1) as dates:
         model, curve = dates.train(STARTS["zero"], epochs=1, log_steps=1)
-    assert curve.losses[0] == pytest.approx(math.log(len(model.vocabulary)), rel=1e-5)
+    assert curve.losses[0] == pytest.approx(math.log(len(model.embedder.weight)), rel=1e-5)
 
 
 # ---------------------------------------------------------------- optimizers

@@ -12,7 +12,9 @@ from carousel.data import Vocabulary
 from carousel.lab.claims import jacobian, vanishing
 from carousel.lab.gate_use import by_token, gate_use
 from carousel.lab.reading import Reading, read
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.settings import LanguageSettings
+from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.tag.examples import Lexicon
 from carousel.tasks.tag.model import Tagger, TagSettings
 
@@ -31,7 +33,8 @@ def lm(text, tmp_path):
     def make(**given):
         usual = {"train": "gone.txt", "dev": text, "hidden": 5, "embedding": 4, "cache": tmp_path / "cache"}
         settings = LanguageSettings(**{**usual, **given})
-        return LanguageModel(settings, Vocabulary.train(LINES)).eval()
+        assets = LanguageAssets(Vocabulary.train(LINES))
+        return LanguageTask.make_model(LanguageTask.make_network(settings, assets).eval(), assets)
 
     return make
 
@@ -50,15 +53,15 @@ def test_what_a_language_model_s_layers_read(lm, text):
     model = lm()
     found = read(model)
     assert found.name == "layers"
-    assert found.layer is model.layers
+    assert found.layer is model.network.layers
     assert found.source == f"the 5 longest sequences of {text}"
     longest = sorted(LINES, key=len, reverse=True)
     assert found.tokens == tuple(("[START]", *line) for line in longest)
     for k, line in enumerate(longest):
         ids = torch.tensor([1, *(int(i) for i in model.vocabulary.encode(line))])
         assert found.lengths[k] == len(ids)
-        assert torch.equal(found.x[: len(ids), k], model.embedder(ids).detach())
-    assert not model.layers._forward_pre_hooks  # as it was
+        assert torch.equal(found.x[: len(ids), k], model.network.embedder(ids).detach())
+    assert not model.network.layers._forward_pre_hooks  # as it was
     assert model.evaluate(text)["tokens"] == sum(len(line) + 1 for line in LINES)
 
 
@@ -224,8 +227,10 @@ def test_a_gru_has_a_gate_that_keeps(lm):
     model = lm(cell="gru")
     (found,) = lab.forget_argmax(1, samples=1, model=model).preferences
     rows = slice(5, 10)  # z of r z n
-    assert found.norms == pytest.approx(model.layers.weight_hh_l0[rows].norm(dim=1).tolist())
-    assert found.biases == pytest.approx((model.layers.bias_ih_l0 + model.layers.bias_hh_l0)[rows].tolist())
+    assert found.norms == pytest.approx(model.network.layers.weight_hh_l0[rows].norm(dim=1).tolist())
+    assert found.biases == pytest.approx(
+        (model.network.layers.bias_ih_l0 + model.network.layers.bias_hh_l0)[rows].tolist()
+    )
 
 
 def test_a_bidirectional_tagger_can_be_looked_at(tagger):

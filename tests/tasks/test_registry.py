@@ -9,7 +9,8 @@ import pytest
 from carousel.errors import ArgumentError
 from carousel.tasks import find, find_for, names, registry
 from carousel.tasks.base import Task
-from carousel.tasks.classify.model import Classifier, ClassifySettings
+from carousel.tasks.classify.settings import ClassifySettings
+from carousel.tasks.classify.task import Classify
 from carousel.training import Settings
 
 
@@ -23,7 +24,7 @@ def test_our_tasks_have_the_names_they_are_listed_by():
 
 
 def test_one_task_does_not_import_the_others():
-    code = "import sys; from carousel.tasks import find; find('tree'); print('carousel.tasks.lm.model' in sys.modules)"
+    code = "import sys; from carousel.tasks import find; find('tree'); print('carousel.tasks.lm.task' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
@@ -34,11 +35,11 @@ def test_the_registry_alone_does_not_import_torch():
 
 def test_a_name_is_taken_once():
     with pytest.raises(ArgumentError, match="there is a task 'classify' already"):
-        type("Other", (Classifier,), {"name": "classify", "__module__": __name__})
+        type("Other", (Classify,), {"name": "classify", "__module__": __name__})
 
 
 def test_a_subclass_without_a_name_is_no_task_of_its_own():
-    own = type("Own", (Classifier,), {})
+    own = type("Own", (Classify,), {})
     with pytest.raises(ArgumentError, match="its name 'classify' is that of another class"):
         find(own)
 
@@ -47,7 +48,7 @@ def test_settings_must_name_the_task():
     with pytest.raises(ArgumentError, match="Nameless: its Settings do not name the task; add the line task: Literal"):
         type("Nameless", (Task,), {"name": "nameless", "Settings": Settings})
     with pytest.raises(ArgumentError, match="do not name the task"):
-        type("Wrong", (Classifier,), {"name": "wrong", "Settings": ClassifySettings})
+        type("Wrong", (Classify,), {"name": "wrong", "Settings": ClassifySettings})
 
 
 def test_unknown():
@@ -61,10 +62,11 @@ def test_unknown():
 
 def test_an_installed_package_declares_one(tmp_path, monkeypatch):
     (tmp_path / "sensors_of_others.py").write_text(
-        "from typing import Literal\nfrom carousel.tasks.tree.model import TreeModel, TreeSettings\n"
+        "from typing import Literal\nfrom carousel.tasks.tree.settings import TreeSettings\n"
+        "from carousel.tasks.tree.task import TreeTask\n"
         "from carousel.training import key\n\n\n"
         "class TheirSettings(TreeSettings):\n    task: Literal['theirs'] = key('theirs', 'the task', 'data')\n\n\n"
-        "class Theirs(TreeModel):\n    name = 'theirs'\n    Settings = TheirSettings\n"
+        "class Theirs(TreeTask):\n    name = 'theirs'\n    Settings = TheirSettings\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     point = EntryPoint("theirs", "sensors_of_others:Theirs", "carousel.tasks")

@@ -10,7 +10,7 @@ from helpers.tiny import fit, language
 from safetensors.torch import load_file
 from torch import nn
 
-from carousel.tasks.lm.model import LanguageModel
+from carousel.tasks.lm.task import LanguageTask
 from carousel.training.csv_logger import read_metrics
 
 PLAIN = {"dropout": 0.0, "log_steps": 1, "epochs": 2, "dev": None}
@@ -49,7 +49,8 @@ class Bare(nn.Module):
 def prepare(settings):
     """What a run starts from."""
     lightning.seed_everything(settings.seed, verbose=False)
-    return LanguageModel.prepare(settings)
+    assets, data = LanguageTask.prepare(settings)
+    return LanguageTask.make_network(settings, assets), data
 
 
 def bare_run(settings, make, rates=None):

@@ -10,7 +10,8 @@ import pytest
 from helpers.tiny import Killed, fit, kill_at, language, outcome
 
 from carousel.errors import RunError
-from carousel.tasks.lm.model import LanguageModel
+from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.runs import load_run, settings_of
 from carousel.training import Run, trainer
 from carousel.training.checkpoints import Checkpoints
@@ -143,7 +144,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted, capsys):
     killed(settings, tmp_path / "run", ("batch", 1, 3))
     newest = Checkpoints(tmp_path / "run" / "checkpoints").paths()[-1]
     newest.write_bytes(newest.read_bytes()[:-5])
-    run = trainer.train(LanguageModel, settings, tmp_path / "run", resume=True, report=False)
+    run = trainer.train(LanguageTask, settings, tmp_path / "run", resume=True, report=False)
     said = capsys.readouterr().err
     assert f"{newest}: damaged or cut short" in said
     assert "going on from step 8\n" in said
@@ -155,7 +156,7 @@ def test_all_checkpoints_damaged_means_from_the_beginning(tmp_path, uninterrupte
     killed(settings, tmp_path / "run", ("batch", 1, 3))
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.write_bytes(b"")
-    run = trainer.train(LanguageModel, settings, tmp_path / "run", resume=True, report=False)
+    run = trainer.train(LanguageTask, settings, tmp_path / "run", resume=True, report=False)
     said = capsys.readouterr().err
     assert "going back to the beginning" in said
     assert outcome(run) == uninterrupted(**NOISE)
@@ -178,7 +179,7 @@ def test_stopped_before_training_began(tmp_path, uninterrupted, moment):
 
     settings = language(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LanguageModel if moment == "save" else CSVLogger, moment, _die)
+        patch.setattr(LanguageAssets if moment == "save" else CSVLogger, moment, _die)
         with pytest.raises(Killed):
             fit(settings, tmp_path / "run")
     run = fit(settings, tmp_path / "run", resume=True)
@@ -195,7 +196,7 @@ def _die(*_):
 
 def test_a_finished_run_gains_epochs(tmp_path, uninterrupted):
     run = fit(language(tmp_path), tmp_path / "run")
-    longer = resumed_settings(run, LanguageModel, {"epochs": 5})
+    longer = resumed_settings(run, LanguageTask, {"epochs": 5})
     run = fit(longer, tmp_path / "run", resume=True)
     assert outcome(run) == uninterrupted(epochs=5)
     assert run.result["epochs"] == 5
@@ -204,8 +205,8 @@ def test_a_finished_run_gains_epochs(tmp_path, uninterrupted):
 
 def test_a_run_that_gained_epochs_and_was_killed_goes_on_to_them(tmp_path, uninterrupted):
     run = fit(language(tmp_path), tmp_path / "run")
-    killed(resumed_settings(run, LanguageModel, {"epochs": 5}), run.folder, ("batch", 3, 3), resume=True)
-    run = fit(resumed_settings(run, LanguageModel, {}), run.folder, resume=True)
+    killed(resumed_settings(run, LanguageTask, {"epochs": 5}), run.folder, ("batch", 3, 3), resume=True)
+    run = fit(resumed_settings(run, LanguageTask, {}), run.folder, resume=True)
     assert outcome(run) == uninterrupted(epochs=5)
 
 
@@ -216,7 +217,7 @@ def test_other_settings_are_refused_by_name(tmp_path, name, value):
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     said = "null" if value is None else value
     with pytest.raises(RunError, match=rf"config.yaml: {name} is .* there, {said} now"):
-        resumed_settings(Run(tmp_path / "run"), LanguageModel, {name: value})
+        resumed_settings(Run(tmp_path / "run"), LanguageTask, {name: value})
     assert before == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
 
 
@@ -224,7 +225,7 @@ def test_the_same_settings_again_are_no_change(tmp_path):
     settings = language(tmp_path)
     killed(settings, tmp_path / "run", ("batch", 1, 0))
     again = {"hidden": 6, "train": str(settings.train), "lr": "2e-2", "patience": 4}
-    assert resumed_settings(Run(tmp_path / "run"), LanguageModel, again).patience == 4
+    assert resumed_settings(Run(tmp_path / "run"), LanguageTask, again).patience == 4
 
 
 def test_other_data_is_refused(tmp_path):

@@ -15,8 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import carousel
 from carousel.errors import DataError, RunError, SettingsError
-from carousel.tasks.lm.model import LanguageModel
-from carousel.tasks.runs import load_run, settings_of
+from carousel.tasks.runs import load_run
 from carousel.training import Run
 
 
@@ -35,10 +34,7 @@ def test_what_is_in_it(finished):
     }  # fmt: skip
     assert finished.result["command"] == "carousel train lm 'a b'"
     json.loads((finished.folder / "tokenizer.json").read_text("utf-8"))
-    assert (
-        load_file(finished.weights).keys()
-        == LanguageModel.load_assets(settings_of(finished)[1], finished.folder).state_dict().keys()
-    )
+    assert load_file(finished.weights).keys() == load_run(finished.folder).network.state_dict().keys()
 
 
 def test_the_report(finished):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from carousel.errors import SettingsError
 from carousel.tasks import find
-from carousel.tasks.lm.model import LanguageSettings
+from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.registry import BUILT_IN
 from carousel.training.settings import load_yaml
 

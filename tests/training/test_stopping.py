@@ -160,11 +160,11 @@ def test_a_run_outside_the_main_thread(tmp_path):
 
 
 def test_the_interrupt_is_said(tmp_path, capsys):
-    from carousel.tasks.lm.model import LanguageModel
+    from carousel.tasks.lm.task import LanguageTask
     from carousel.training import trainer
 
     with pytest.MonkeyPatch.context() as patch:
         send_at(patch, signal.SIGINT, "batch", 0, 1)
         with pytest.raises(Interrupted):
-            trainer.train(LanguageModel, language(tmp_path), tmp_path / "run")
+            trainer.train(LanguageTask, language(tmp_path), tmp_path / "run")
     assert "stopping after this step; press Ctrl-C again to stop without saving\n" in capsys.readouterr().err

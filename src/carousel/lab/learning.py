@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
+from lightning.pytorch import Callback
 
 from ..data.corpora.dates import split_dates, write_dates
-from ..tasks.lm.model import LanguageModel, LanguageSettings
-from ..training import Data, Loss
+from ..tasks.lm.network import LanguageNetwork
+from ..tasks.lm.settings import LanguageSettings
+from ..tasks.lm.task import LanguageTask
 from ..training.csv_logger import read_metrics
 from ..training.module import Diverged
 from ..training.trainer import train
@@ -42,6 +44,23 @@ class Curve:
         return float("inf") if self.diverged or not self.dev else self.dev[-1]
 
 
+class _Observer(Callback):
+    """Calls `start` before training and `watch` before each update."""
+
+    network: LanguageNetwork
+
+    def __init__(self, start: Callable[[LanguageNetwork], None], watch: Callable[[LanguageNetwork], None]) -> None:
+        self.start, self.watch = start, watch
+
+    def on_fit_start(self, trainer: Any, module: Any) -> None:
+        self.network = module.network
+        with torch.no_grad():
+            self.start(self.network)
+
+    def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, index: int) -> None:
+        self.watch(self.network)
+
+
 class Corpus:
     """Dates in a folder that is there while it is needed, and models that read them."""
 
@@ -54,39 +73,26 @@ class Corpus:
 
     def train(
         self,
-        start: Callable[[LanguageModel], None] = lambda model: None,
-        watch: Callable[[LanguageModel], None] = lambda model: None,
+        start: Callable[[LanguageNetwork], None] = lambda network: None,
+        watch: Callable[[LanguageNetwork], None] = lambda network: None,
         **settings: Any,
-    ) -> tuple[LanguageModel, Curve]:
-        """Train a model whose weights `start` may set; `watch` sees it before each update, and after the last."""
-        made: list[LanguageModel] = []
-
-        class Model(LanguageModel):
-            @classmethod
-            def prepare(cls, settings: LanguageSettings, network: Self | None = None) -> tuple[Self, Data]:
-                model, data = super().prepare(settings, network)
-                with torch.no_grad():
-                    start(model)
-                made.append(model)
-                return model, data
-
-            def loss(self, batch: Any) -> Loss:
-                watch(self)
-                return super().loss(batch)
-
+    ) -> tuple[LanguageNetwork, Curve]:
+        """Train a network whose weights `start` may set; `watch` is called before each update, and after the last."""
+        observer = _Observer(start, watch)
         self.runs += 1
         folder = self.folder / str(self.runs)
         files = {"train": self.folder / "train.txt", "dev": self.folder / "dev.txt", "cache": self.folder / "cache"}
+        given = LanguageSettings.read({**MODEL, **files, **settings})
         diverged = False
         with torch.random.fork_rng(devices=[]):
             try:
-                train(Model, LanguageSettings.read({**MODEL, **files, **settings}), folder, quiet=True, report=False)
+                train(LanguageTask, given, folder, callbacks=[observer], quiet=True, report=False)
             except Diverged:
                 diverged = True
-        watch(made[0])
+        watch(observer.network)
         rows = read_metrics(folder / "metrics.csv")
         logged = [row for row in rows if "loss" in row]
-        return made[0], Curve(
+        return observer.network, Curve(
             tuple(int(row["step"]) for row in logged), tuple(row["loss"] for row in logged),
             tuple(row["dev_perplexity"] for row in rows if "dev_perplexity" in row), diverged,
         )  # fmt: skip

@@ -19,12 +19,12 @@ from ..user_code import is_place, load_place
 
 GROUP = "carousel.tasks"
 _PLACES = {
-    "lm": "carousel.tasks.lm.model:LanguageModel",
+    "lm": "carousel.tasks.lm.task:LanguageTask",
     "bilm": "carousel.tasks.bilm.task:Bilm",
     "classify": "carousel.tasks.classify.task:Classify",
     "tag": "carousel.tasks.tag.model:Tagger",
     "encode": "carousel.tasks.encode.model:SentenceEncoder",
-    "tree": "carousel.tasks.tree.model:TreeModel",
+    "tree": "carousel.tasks.tree.task:TreeTask",
     "forecast": "carousel.tasks.forecast.model:Forecaster",
     "translate": "carousel.tasks.translate.model:Translator",
 }

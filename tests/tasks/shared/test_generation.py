@@ -3,12 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.tiny import new_model
 from torch import nn
 
 from carousel.data import END, PAD, START, UNK
 from carousel.decoding import Constraint, GenerationConfig, OptionError
 from carousel.errors import DataError
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.shared.generation import read_rhymes
 
 POEMS = [
@@ -28,13 +29,14 @@ def make(tmp_path_factory):
         path.write_text("\n".join(text) + "\n", "utf-8")
         known = {"train": path, "cache": folder / "cache", "hidden": 8, "embedding": 6, **given}
         torch.manual_seed(4)
-        made = LanguageModel.prepare(LanguageSettings.read(known))[0]
+        made = new_model(LanguageSettings.read(known))[0]
+        network = made.network.eval()
         with torch.no_grad():
-            for parameter in made.parameters():
+            for parameter in network.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.5)
-            made.bias[[PAD, START, UNK]] = 4.0  # what must never be made is what the model likes best
-            made.bias[END] = -1.0
-        return made.eval()
+            network.bias[[PAD, START, UNK]] = 4.0  # what must never be made is what the model likes best
+            network.bias[END] = -1.0
+        return made
 
     return model
 
@@ -55,12 +57,12 @@ def shape(text):
 def plain_greedy(model, prompt, length, unknown=False, start=START):
     """The most probable token at every step, with torch's own LSTM."""
     lstm = nn.LSTM(model.settings.embedding, model.settings.hidden, model.settings.layers)
-    lstm.load_state_dict(model.layers.state_dict())
+    lstm.load_state_dict(model.network.layers.state_dict())
     ids, total = [start, *(model.vocabulary.tokens.index(c) for c in prompt)], 0.0
     while len(ids) - 1 < length and (len(ids) == 1 + len(prompt) or ids[-1] != END):
-        x, _ = lstm(F.embedding(torch.tensor(ids), model.embedder.weight).unsqueeze(1))
-        x = x[-1, 0] if model.project is None else model.project(x[-1, 0])
-        log_probs = (model.output_weight @ x + model.bias).log_softmax(-1)
+        x, _ = lstm(F.embedding(torch.tensor(ids), model.network.embedder.weight).unsqueeze(1))
+        x = x[-1, 0] if model.network.project is None else model.network.project(x[-1, 0])
+        log_probs = (model.network.output_weight @ x + model.network.bias).log_softmax(-1)
         allowed = log_probs.clone()
         allowed[[PAD, START] if unknown else [PAD, START, UNK]] = -torch.inf
         ids.append(int(allowed.argmax()))
@@ -105,7 +107,7 @@ def test_running_text(make, layout, start):
     model = make(layout=layout)
     expected, _ = plain_greedy(model, "明", 25, start=start)
     if layout == "running":
-        model.bias.data[END] = -1e9
+        model.network.bias.data[END] = -1e9
         expected, _ = plain_greedy(model, "明", 25)
     found = model.generate("明", num_beams=1, max_length=25)
     assert found.text == "".join(model.vocabulary.tokens[i] for i in expected if i != END)
@@ -211,25 +213,26 @@ def test_a_prefix_is_forced_and_scored(poet):
 
 def test_min_length(poet):
     with torch.no_grad():
-        short = poet.bias[END].clone()
-        poet.bias[END] = 8.0
+        short = poet.network.bias[END].clone()
+        poet.network.bias[END] = 8.0
         try:
             assert poet.generate(num_beams=1).text == ""
             made = poet.generate("明", num_beams=1, min_length=7)
             assert len(made.text) == 7 and made.finished
         finally:
-            poet.bias[END] = short
+            poet.network.bias[END] = short
 
 
 def test_the_mode_of_the_model_is_restored(make):
-    model = make(dropout=0.5).train()
-    model.embedder.eval()
+    model = make(dropout=0.5)
+    model.network.train()
+    model.network.embedder.eval()
     calm = make(dropout=0.5).generate(seed=1, max_length=20)
     assert model.generate(seed=1, max_length=20) == calm
-    assert model.training and model.layers.training and not model.embedder.training
+    assert model.network.training and model.network.layers.training and not model.network.embedder.training
     pieces = model.stream(seed=1, max_length=20)
     next(pieces)
-    assert model.training
+    assert model.network.training
 
 
 class NoMoon(Constraint):
@@ -248,14 +251,14 @@ class NoMoon(Constraint):
 def test_a_constraint_of_the_user(poet, options):
     moon = poet.vocabulary.id("月")
     with torch.no_grad():
-        poet.bias[moon] += 6
+        poet.network.bias[moon] += 6
         try:
             assert "月" in poet.generate(max_length=20, seed=1, **options).text
             made = poet.generate(max_length=20, seed=1, constraints=[NoMoon()], **options)
             assert "月" not in made.text and len(made.tokens) > 3
             assert "".join(poet.stream(max_length=20, seed=1, constraints=[NoMoon()], **options)) == made.text
         finally:
-            poet.bias[moon] -= 6
+            poet.network.bias[moon] -= 6
 
 
 # ---------------------------------------------------------------- rules

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...errors import ArgumentError, check_counts
 from ...pictures.gates import opens
 from ...report import Page, figure
-from ...tasks.lm.model import LanguageModel
+from ...tasks.lm.network import LanguageNetwork
 from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
 from ..learning import Corpus, Curve, corpus
@@ -35,8 +35,8 @@ class Start:
     output: Callable[[Tensor], Any] | None = None
     hidden: int | None = None  # units, if others than the rest have
 
-    def __call__(self, model: LanguageModel) -> None:
-        for own, parts in ((self.layer, list(model.layers.parameters())), (self.output, [model.output])):
+    def __call__(self, network: LanguageNetwork) -> None:
+        for own, parts in ((self.layer, list(network.layers.parameters())), (self.output, [network.output])):
             for weight in parts if own is not None else ():
                 own(weight)  # type: ignore[misc]
 
@@ -246,39 +246,43 @@ def begin(dates: Corpus, start: str, **settings: Any) -> Begun:
     distinct: list[int] = []
     stuck: list[float] = []
 
-    def watch(model: LanguageModel) -> None:
+    def watch(network: LanguageNetwork) -> None:
         if not stuck:
-            stuck.append(saturation(model))
-        distinct.append(different_units(model))
+            stuck.append(saturation(network))
+        distinct.append(different_units(network))
 
     _, curve = dates.train(STARTS[start], watch, **settings)
     return Begun(start, curve, tuple(distinct), stuck[0])
 
 
-def different_units(model: LanguageModel) -> int:
+def different_units(network: LanguageNetwork) -> int:
     """How many units of a model with one layer differ in at least one bit of what belongs to them.
 
     >>> from carousel.data import Vocabulary
-    >>> from carousel.tasks.lm.model import LanguageSettings
-    >>> model = LanguageModel(LanguageSettings(train="-", hidden=6, tied=False), Vocabulary.train(["abba"]))
-    >>> different_units(model)
+    >>> from carousel.tasks.lm.data import LanguageAssets
+    >>> from carousel.tasks.lm.settings import LanguageSettings
+    >>> assets = LanguageAssets(Vocabulary.train(["abba"]))
+    >>> network = LanguageNetwork(LanguageSettings(train="-", hidden=6, tied=False), assets)
+    >>> different_units(network)
     6
     >>> with torch.no_grad():
-    ...     STARTS["equal"](model)
-    >>> different_units(model)
+    ...     STARTS["equal"](network)
+    >>> different_units(network)
     1
     """
-    size = model.layers.hidden_size
-    own = [weight.detach().unflatten(0, (-1, size)).transpose(0, 1).flatten(1) for weight in model.layers.parameters()]
-    heard = model.layers.get_parameter("weight_hh_l0").detach().T
+    size = network.layers.hidden_size
+    own = [
+        weight.detach().unflatten(0, (-1, size)).transpose(0, 1).flatten(1) for weight in network.layers.parameters()
+    ]
+    heard = network.layers.get_parameter("weight_hh_l0").detach().T
     return len(torch.unique(torch.cat([*own, heard], 1), dim=0))
 
 
 @torch.no_grad()
-def saturation(model: LanguageModel) -> float:
+def saturation(network: LanguageNetwork) -> float:
     """The share of gates (between 0 and 1) that are shut or wide open when the model reads all of its characters."""
-    tokens = torch.arange(len(model.vocabulary)).unsqueeze(1)
-    trace = model.layers.trace(model.embedder(tokens))
-    gates = [trace.gates[name].flatten() for name in model.layers.cell.gates if opens(model.layers.cell, name)]
+    tokens = torch.arange(len(network.embedder.weight)).unsqueeze(1)
+    trace = network.layers.trace(network.embedder(tokens))
+    gates = [trace.gates[name].flatten() for name in network.layers.cell.gates if opens(network.layers.cell, name)]
     every = torch.cat(gates) if gates else torch.full((1,), 0.5)  # an RNN has none
     return float(((every < SHUT) | (every > 1 - SHUT)).float().mean())

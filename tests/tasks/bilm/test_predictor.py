@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.tiny import new_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -20,7 +21,11 @@ from carousel.data.stores.examples import collate
 from carousel.data.text.words import Wordbook
 from carousel.errors import SettingsError
 from carousel.networks.embedder import Embedder
-from carousel.tasks.bilm.model import BiLanguageModel, BilmSettings, mark, turned
+from carousel.tasks.bilm.data import BilmAssets
+from carousel.tasks.bilm.network import BilmNetwork, mark, turned
+from carousel.tasks.bilm.predictor import BiLanguageModel
+from carousel.tasks.bilm.settings import BilmSettings
+from carousel.tasks.bilm.task import Bilm
 from carousel.training import trainer
 
 SENTENCES = ["the cat sat", "a dog", "dog", "the old dog saw the cat", "Zoe sat", "the cat saw a dog and sat down"]
@@ -33,18 +38,19 @@ def network(**given):
     settings = BilmSettings(train="text.txt", **{**SMALL, **given})
     words = Vocabulary.train(SENTENCES[:4] + SENTENCES[5:], "word")
     characters = None if settings.characters == "none" else Vocabulary.train("".join(SENTENCES).replace(" ", ""))
-    model = BiLanguageModel(settings, Wordbook(words, characters))
+    assets = BilmAssets(Wordbook(words, characters))
+    model = BiLanguageModel(BilmNetwork(settings, assets).eval(), assets)
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in model.network.parameters():
             parameter.mul_(2).add_(torch.randn_like(parameter) * 0.3)
         for part in model.modules():
             if isinstance(part, Embedder):
                 part.weight[PAD] = 0
-    return model.eval()
+    return model
 
 
 def batch_of(model, sentences):
-    return collate(model.wordbook.encode([sentence.split() for sentence in sentences]))
+    return collate(model.assets.words.encode([sentence.split() for sentence in sentences]))
 
 
 def torch_stack(model, stack):
@@ -61,15 +67,18 @@ def torch_stack(model, stack):
 def own_vectors(model, sentence):
     """[START], words, [END] as vectors, one by one; and their numbers."""
     ids = [START]
-    vectors = [model.embedder.embedder.weight[START]]
+    vectors = [model.network.embedder.embedder.weight[START]]
     for word in sentence.split():
-        ids.append(model.wordbook.words.id(word))
-        vector = model.embedder.embedder.weight[ids[-1]]
-        if model.shapes is not None:
-            letters = torch.tensor([model.wordbook.characters.id(letter) for letter in word]).unsqueeze(1)
-            vector = vector + model.spelled.weight @ model.shapes.reader(letters, torch.tensor([len(word)]))[0]
+        ids.append(model.assets.words.words.id(word))
+        vector = model.network.embedder.embedder.weight[ids[-1]]
+        if model.network.shapes is not None:
+            letters = torch.tensor([model.assets.words.characters.id(letter) for letter in word]).unsqueeze(1)
+            vector = (
+                vector
+                + model.network.spelled.weight @ model.network.shapes.reader(letters, torch.tensor([len(word)]))[0]
+            )
         vectors.append(vector)
-    return [*ids, END], torch.stack([*vectors, model.embedder.embedder.weight[END]])
+    return [*ids, END], torch.stack([*vectors, model.network.embedder.embedder.weight[END]])
 
 
 @torch.no_grad()
@@ -78,11 +87,11 @@ def plain_losses(model, sentence):
     ids, x = own_vectors(model, sentence)
     found = []
     for stack, numbers, vectors in (
-        (model.forward_layers, ids, x),
-        (model.backward_layers, ids[::-1], x.flip(0)),
+        (model.network.forward_layers, ids, x),
+        (model.network.backward_layers, ids[::-1], x.flip(0)),
     ):
         y, _ = torch_stack(model, stack)(vectors[:-1].unsqueeze(1))
-        logits = y[:, 0] @ model.output_weight.T + model.bias
+        logits = y[:, 0] @ model.network.output_weight.T + model.network.bias
         found.append(F.cross_entropy(logits.double(), torch.tensor(numbers[1:]), reduction="none").tolist())
     return found
 
@@ -112,7 +121,7 @@ def test_perplexities_are_those_of_torchs_layers(given, tmp_path):
 
 def test_the_loss_is_that_of_both_directions():
     model = network()
-    loss = model.loss(batch_of(model, SENTENCES))
+    loss = model.network.loss(batch_of(model, SENTENCES))
     every = [value for sentence in SENTENCES for way in plain_losses(model, sentence) for value in way]
     assert loss.mean.item() == pytest.approx(sum(every) / len(every), rel=1e-5)
     assert loss.weight == len(every) / 2
@@ -121,30 +130,31 @@ def test_the_loss_is_that_of_both_directions():
 @pytest.mark.parametrize("cell", registry())
 def test_backwards_is_forwards_on_reversed_text_with_the_stacks_swapped(cell):
     model, mirrored = network(cell=cell, label_smoothing=0.1), network(cell=cell, label_smoothing=0.1)
-    weights = model.state_dict()
+    weights = model.network.state_dict()
     names = {name: name.replace("forward_", "?").replace("backward_", "forward_").replace("?", "backward_")
              for name in weights}  # fmt: skip
-    mirrored.load_state_dict({names[name]: value for name, value in weights.items()})
+    mirrored.network.load_state_dict({names[name]: value for name, value in weights.items()})
     with torch.no_grad():  # a sentence that is read backwards begins with [END]
-        for table in (mirrored.embedder.embedder.weight, mirrored.bias):
+        for table in (mirrored.network.embedder.embedder.weight, mirrored.network.bias):
             table[[START, END]] = table[[END, START]]
     batch = batch_of(model, SENTENCES)
     other = batch_of(model, [" ".join(reversed(sentence.split())) for sentence in SENTENCES])
-    forward, backward = model.losses(batch)
-    torch.testing.assert_close(mirrored.losses(other), torch.stack((backward, forward)))
+    forward, backward = model.network.losses(batch)
+    torch.testing.assert_close(mirrored.network.losses(other), torch.stack((backward, forward)))
     assert not torch.allclose(forward, backward)
 
 
 def test_gradients_of_the_loss():
-    model = network(layers=2).double().train()
+    model = network(layers=2)
+    model.network.double().train()
     for part in model.modules():
         if hasattr(part, "rate"):
             part.rate = 0.0
-    model.embedder.word_dropout = 0.0
+    model.network.embedder.word_dropout = 0.0
     batch = batch_of(model, SENTENCES[:4])
-    model.loss(batch).mean.backward()
+    model.network.loss(batch).mean.backward()
     draw = random.Random(0)
-    for name, parameter in model.named_parameters():
+    for name, parameter in model.network.named_parameters():
         place = tuple(draw.randrange(size) for size in parameter.shape)
         if name == "embedder.embedder.weight":
             place = (START, 2)
@@ -152,7 +162,7 @@ def test_gradients_of_the_loss():
             values = []
             for step in (1e-6, -2e-6):
                 parameter[place] += step
-                values.append(model.loss(batch).mean.item())
+                values.append(model.network.loss(batch).mean.item())
             parameter[place] += 1e-6
         expected = (values[0] - values[1]) / 2e-6
         assert parameter.grad[place].item() == pytest.approx(expected, rel=1e-4, abs=1e-8), name
@@ -168,7 +178,7 @@ def plain_vectors(model, sentence):
     found = [torch.cat((x[1:-1], x[1:-1]), 1)]
     for depth in range(1, model.settings.layers + 1):
         sides = []
-        for stack, vectors in ((model.forward_layers, x), (model.backward_layers, x.flip(0))):
+        for stack, vectors in ((model.network.forward_layers, x), (model.network.backward_layers, x.flip(0))):
             y = vectors[:-1].unsqueeze(1)
             for layer in stack.layers[:depth]:
                 lstm = nn.LSTM(model.settings.embedding, model.settings.hidden)
@@ -202,11 +212,11 @@ def test_sentences_do_not_feel_their_neighbours(sentences, cell):
 def test_padding_is_zero_and_has_no_effect():
     model = network()
     batch = batch_of(model, SENTENCES)
-    for layer in model.contexts(batch):
+    for layer in model.network.contexts(batch):
         assert layer.shape == (8, 6, 12)
         assert not layer[~batch.mask].any()
         assert layer[batch.mask].abs().sum(1).all()
-    losses = model.losses(batch)
+    losses = model.network.losses(batch)
     assert losses.shape == (2, 9, 6)
     real = torch.arange(9).unsqueeze(1) < batch.lengths + 1
     assert not losses[:, ~real].any()
@@ -238,10 +248,11 @@ def test_marks_of_empty_sentences():
 
 
 def test_marks_are_never_hidden():
-    model = network(word_dropout=0.9, dropout=0.0, characters="none").train()
+    model = network(word_dropout=0.9, dropout=0.0, characters="none")
+    model.network.train()
     batch = batch_of(model, SENTENCES * 20)
-    read = model.read(batch)
-    hidden = (read.tokens == model.embedder.embedder.weight[UNK]).all(2)
+    read = model.network.read(batch)
+    hidden = (read.tokens == model.network.embedder.embedder.weight[UNK]).all(2)
     words = read.marked > UNK
     assert 0.8 < hidden[words].float().mean() < 1
     assert not hidden[read.marked < UNK].any()
@@ -283,7 +294,7 @@ def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path, reach
     write_sentences(tmp_path / "train.txt", 800, 1)
     network = {"embedding": 32, "hidden": 64, "layers": 1, "dropout": 0.0, "word_dropout": 0.0}
     small = settings(train=tmp_path / "train.txt", batch_size=8, schedule="linear", **network)
-    run = trainer.train(BiLanguageModel, small, tmp_path / "run", quiet=True)
+    run = trainer.train(Bilm, small, tmp_path / "run", quiet=True)
     model = carousel.load(run.folder)
     found = model.evaluate(text / "dev.txt")
     # Each pair is drawn from four, and their number from three; all else follows. Not to know which noun an adjective
@@ -304,13 +315,13 @@ def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path, reach
 
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, average=0.9, recurrent_dropout=0.1)
-    goes_on(BiLanguageModel, noisy, index=3)
+    goes_on(Bilm, noisy, index=3)
 
 
 def test_long_sentences_are_cut_for_training_alone(settings, tmp_path):
     long = tmp_path / "long.txt"
     long.write_text("a b c d e f g\na b\n")
-    _, data = BiLanguageModel.prepare(settings(train=long, dev=long, max_length=3))
+    _, data = Bilm.prepare(settings(train=long, dev=long, max_length=3))
     assert sorted(length for batch in data.train for length in batch.lengths.tolist()) == [1, 2, 3, 3]
     assert [batch.lengths.tolist() for batch in data.dev] == [[7, 2]]
     assert data.notes == [f"{long}: 1 sentence is cut into parts of 3 words (max_length)"]
@@ -319,9 +330,9 @@ def test_long_sentences_are_cut_for_training_alone(settings, tmp_path):
 def test_given_vectors(settings, tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("old 1 2 3 4 5 6\ndog 6 5 4 3 2 1\n")
-    model, data = BiLanguageModel.prepare(settings(vectors=path, freeze_vectors=True, tied=False))
-    weight = model.embedder.embedder.weight
-    assert weight[model.wordbook.words.id("old")].tolist() == [1, 2, 3, 4, 5, 6]
+    model, data = new_model(settings(vectors=path, freeze_vectors=True, tied=False), Bilm)
+    weight = model.network.embedder.embedder.weight
+    assert weight[model.assets.words.words.id("old")].tolist() == [1, 2, 3, 4, 5, 6]
     assert not weight.requires_grad
     assert "2 of" in data.info["word vectors"]
 

@@ -6,11 +6,13 @@ import random
 
 import pytest
 import torch
+from helpers.tiny import new_model
 
 import carousel
 from carousel.data.sources.brackets import Tree
 from carousel.errors import SettingsError
-from carousel.tasks.tree.model import TreeModel, TreeSettings
+from carousel.tasks.tree.settings import TreeSettings
+from carousel.tasks.tree.task import TreeTask
 from carousel.training import trainer
 
 SIGNS = {"good": 1, "fine": 1, "bad": 0, "dull": 0}
@@ -52,13 +54,13 @@ def trained(woods, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     given = {"hidden": 12, "embedding": 8, "epochs": 10, "lr": 0.03, "batch_size": 8, "dropout": 0.0}
     files = {"train": woods / "train.txt", "dev": woods / "dev.txt", "cache": folder / "cache"}
-    trainer.train(TreeModel, TreeSettings.read({**files, **given, "word_dropout": 0.0}), folder / "run", quiet=True)
+    trainer.train(TreeTask, TreeSettings.read({**files, **given, "word_dropout": 0.0}), folder / "run", quiet=True)
     return folder / "run"
 
 
 @pytest.mark.parametrize("composition", ["n-ary", "child-sum", "recursive"])
 def test_trees_do_not_feel_their_neighbours(settings, composition):
-    model, _ = TreeModel.prepare(settings(composition=composition))
+    model, _ = new_model(settings(composition=composition), TreeTask)
     trees = ["(1 (1 good) (0 bad))", "(0 dull)", "(1 (0 not) (0 (0 bad) (1 (1 fine) (1 good))))"]
     together = model.predict(trees)
     for tree, found in zip(trees, together, strict=True):
@@ -69,10 +71,10 @@ def test_trees_do_not_feel_their_neighbours(settings, composition):
 def test_the_loss_by_hand(settings, train_on, tmp_path):
     path = tmp_path / "two.txt"
     path.write_text("(1 (_ good) (0 bad))\n(0 dull)\n")
-    model, data = TreeModel.prepare(settings(train=path, train_on=train_on, dev=None))
-    model.eval()
+    model, data = new_model(settings(train=path, train_on=train_on, dev=None), TreeTask)
+    model.network.eval()
     [batch] = data.train
-    loss = model.loss(batch)
+    loss = model.network.loss(batch)
     expected = []
     for text in path.read_text().splitlines():
         tree = Tree.parse(text)
@@ -86,17 +88,17 @@ def test_the_loss_by_hand(settings, train_on, tmp_path):
 def test_joined_classes(settings, tmp_path):
     path = tmp_path / "five.txt"
     path.write_text("(4 (2 a) (3 b))\n(0 (1 c) (2 d))\n(2 (0 a) (4 b))\n")
-    model, data = TreeModel.prepare(settings(train=path, dev=path, classes="negative=0,1; positive=3,4"))
-    assert model.classes.names == ["negative", "positive"]
-    meter = model.eval().metric()
+    model, data = new_model(settings(train=path, dev=path, classes="negative=0,1; positive=3,4"), TreeTask)
+    assert model.network.classes.names == ["negative", "positive"]
+    meter = model.network.eval().metric()
     for batch in data.dev:
         meter.add(batch)
     assert (meter.roots.total, meter.nodes.total) == (2, 6)
     for wrong in ("negative", "a=0", "a=0;b=", "a=0;b=0,1"):
         with pytest.raises(SettingsError, match="classes: write, say, negative=0,1;positive=3,4"):
-            TreeModel.prepare(settings(train=path, classes=wrong))
+            TreeTask.prepare(settings(train=path, classes=wrong))
     with pytest.raises(SettingsError, match=r"classes: b has '7', but .*five\.txt has only 0, 1, 2, 3, 4"):
-        TreeModel.prepare(settings(train=path, classes="a=0;b=7"))
+        TreeTask.prepare(settings(train=path, classes="a=0;b=7"))
 
 
 @pytest.mark.learning
@@ -114,7 +116,7 @@ def test_it_learns_what_not_does(trained, woods, reached):
 
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, average=0.9, schedule="cosine")
-    goes_on(TreeModel, noisy)
+    goes_on(TreeTask, noisy)
 
 
 # ---------------------------------------------------------------- the command line

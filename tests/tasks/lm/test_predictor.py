@@ -6,13 +6,16 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.tiny import new_model
 from torch import nn
 
 from carousel.cells import registry
 from carousel.data import END, START, UNK, TextBatch, Vocabulary
 from carousel.networks.encoder import SequenceDropout
-from carousel.tasks.lm import model as language
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
+from carousel.tasks.lm import network as language
+from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.network import LanguageNetwork
+from carousel.tasks.lm.settings import LanguageSettings
 
 LINES = ["abba", "a cab", "back and forth", "b", "dada is cabaret", "a bad cad", "fade  away", "zebra"]
 
@@ -27,12 +30,13 @@ def make(tmp_path):
         small = {"hidden": 7, "embedding": 5, "dropout": 0.0, "batch_size": 3, "bptt": 6, "min_frequency": 2}
         settings = LanguageSettings.read({"train": path, "cache": tmp_path / "cache", **small, **given})
         torch.manual_seed(3)
-        made = LanguageModel.prepare(settings)[0]
+        made = new_model(settings)[0]
+        network = made.network.eval()
         with torch.no_grad():
-            for parameter in made.parameters():
+            for parameter in network.parameters():
                 parameter.mul_(2).add_(torch.randn_like(parameter) * 0.3)
-            made.embedder.weight[0] = 0
-        return made.eval()
+            network.embedder.weight[0] = 0
+        return made
 
     model.path = path
     return model
@@ -42,13 +46,13 @@ def make(tmp_path):
 def plain_log_probs(model, ids, start=START):
     """log p of each id given those before it, from one unbroken pass in torch's own parts."""
     lstm = nn.LSTM(model.settings.embedding, model.settings.hidden, model.settings.layers)
-    lstm.load_state_dict(model.layers.state_dict())
-    x = F.embedding(torch.tensor([start, *ids[:-1]]), model.embedder.weight)
+    lstm.load_state_dict(model.network.layers.state_dict())
+    x = F.embedding(torch.tensor([start, *ids[:-1]]), model.network.embedder.weight)
     x, _ = lstm(x.unsqueeze(1))
     x = x.squeeze(1)
-    if model.project is not None:
-        x = x @ model.project.weight.T
-    logits = x @ model.output_weight.T + model.bias
+    if model.network.project is not None:
+        x = x @ model.network.project.weight.T
+    logits = x @ model.network.output_weight.T + model.network.bias
     return logits.double().log_softmax(-1)[range(len(ids)), ids].tolist()
 
 
@@ -168,17 +172,17 @@ def batch_of(model, lines, padding=0):
 
 
 def gradients(model, *losses):
-    model.zero_grad()
+    model.network.zero_grad()
     sum(losses).backward()
-    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    return {name: parameter.grad.clone() for name, parameter in model.network.named_parameters()}
 
 
 def test_the_loss_is_the_mean_of_what_is_there(make):
     """Lines one by one, weighed by their tokens, give the loss and the gradient of the batch."""
     model = make()
     batch = batch_of(model, LINES)
-    together = model.loss(batch)
-    alone = [model.loss(batch_of(model, [line])) for line in LINES]
+    together = model.network.loss(batch)
+    alone = [model.network.loss(batch_of(model, [line])) for line in LINES]
     assert together.weight == sum(loss.weight for loss in alone) == sum(len(line) + 1 for line in LINES)
     mean = sum(loss.mean * loss.weight for loss in alone) / together.weight
     torch.testing.assert_close(together.mean, mean)
@@ -187,7 +191,7 @@ def test_the_loss_is_the_mean_of_what_is_there(make):
 
 def test_padding_has_no_effect(make):
     model = make()
-    plain, padded = (model.loss(batch_of(model, LINES[:4], padding=n)).mean for n in (0, 9))
+    plain, padded = (model.network.loss(batch_of(model, LINES[:4], padding=n)).mean for n in (0, 9))
     torch.testing.assert_close(plain, padded)
     torch.testing.assert_close(gradients(model, plain), gradients(model, padded), rtol=1e-4, atol=1e-6)
 
@@ -198,17 +202,17 @@ def test_what_stands_in_the_padding_has_no_effect(make):
     other = TextBatch(
         torch.where(batch.targets > 0, batch.inputs, 5), batch.targets, batch.lengths, batch.rows, batch.tokens
     )
-    torch.testing.assert_close(model.loss(batch).mean, model.loss(other).mean, rtol=0, atol=0)
+    torch.testing.assert_close(model.network.loss(batch).mean, model.network.loss(other).mean, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 def test_label_smoothing_is_torchs(make, smoothing):
     model = make(label_smoothing=smoothing)
     batch = batch_of(model, LINES)
-    x, _ = model.read(batch.inputs, None, batch.lengths)
-    logits = (x @ model.output_weight.T + model.bias).flatten(0, 1)
+    x, _ = model.network.read(batch.inputs, None, batch.lengths)
+    logits = (x @ model.network.output_weight.T + model.network.bias).flatten(0, 1)
     expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=0, label_smoothing=smoothing)
-    torch.testing.assert_close(model.loss(batch).mean, expected)
+    torch.testing.assert_close(model.network.loss(batch).mean, expected)
 
 
 def test_smoothing_is_not_part_of_the_perplexity(make):
@@ -233,11 +237,11 @@ def test_a_state_is_carried_through_running_text(make):
     text = make.path.read_text("utf-8")
     expected = plain_log_probs(model, ids_of(model, text))
     batches = model.settings.training_batches(model.settings.store(make.path, model.vocabulary))
-    total = sum(loss.mean.item() * loss.weight for loss in map(model.loss, batches))
+    total = sum(loss.mean.item() * loss.weight for loss in map(model.network.loss, batches))
     assert total == pytest.approx(-sum(expected), rel=1e-5)
-    again = sum(loss.mean.item() * loss.weight for loss in map(model.loss, batches))
+    again = sum(loss.mean.item() * loss.weight for loss in map(model.network.loss, batches))
     assert again == pytest.approx(total, rel=1e-6)  # the next epoch begins afresh
-    kept = model.carried
+    kept = model.network.carried
     assert {part.requires_grad for part in kept.values()} == {False}
     other = make(layout="running")
     other.carried = kept
@@ -257,16 +261,16 @@ def test_every_cell_learns(make, cell, layout, reached):
     noise = {"dropout": 0.1, "recurrent_dropout": 0.1, "weight_drop": 0.1, "zoneout": 0.1, "embedding_dropout": 0.1}
     model = make(cell=cell, layout=layout, layers=2, hidden=24, embedding=12, **noise).train()
     batches = model.settings.training_batches(model.settings.store(make.path, model.vocabulary))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
-    before = model.eval().evaluate(make.path)["perplexity"]
-    model.train()
+    optimizer = torch.optim.Adam(model.network.parameters(), lr=0.03)
+    before = model.network.eval().evaluate(make.path)["perplexity"]
+    model.network.train()
     for _ in range(15):
         for batch in batches:
             optimizer.zero_grad()
-            model.loss(batch).mean.backward()
-            assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+            model.network.loss(batch).mean.backward()
+            assert all(torch.isfinite(p.grad).all() for p in model.network.parameters() if p.grad is not None)
             optimizer.step()
-    reached("perplexity", model.eval().evaluate(make.path)["perplexity"], below=2)
+    reached("perplexity", model.network.eval().evaluate(make.path)["perplexity"], below=2)
     reached("perplexity before", before, above=4)
     assert model.generate(max_length=20, seed=1).text is not None
 
@@ -275,7 +279,7 @@ def test_every_cell_learns(make, cell, layout, reached):
 def test_the_forget_bias(bias):
     """Of torch's two biases together; the second quarter is the forget gate's."""
     settings = LanguageSettings(train="t", hidden=4, embedding=4, layers=2, forget_bias=bias)
-    layers = LanguageModel(settings, Vocabulary.train(["ab"])).layers
+    layers = LanguageNetwork(settings, LanguageAssets(Vocabulary.train(["ab"]))).layers
     for k in range(2):
         total = (getattr(layers, f"bias_ih_l{k}") + getattr(layers, f"bias_hh_l{k}"))[4:8]
         torch.testing.assert_close(total, torch.full((4,), 1.0 if bias is None else bias))
@@ -283,16 +287,16 @@ def test_the_forget_bias(bias):
 
 def test_tied_means_one_matrix(make):
     model = make(hidden=5)
-    assert model.output_weight is model.embedder.weight
-    assert "output" not in model.state_dict()
-    assert make(tied=False).output_weight.shape == (len(model.vocabulary), 7)
+    assert model.network.output_weight is model.network.embedder.weight
+    assert "output" not in model.network.state_dict()
+    assert make(tied=False).network.output_weight.shape == (len(model.vocabulary), 7)
 
 
 def test_padding_is_the_zero_vector_and_stays_so(make):
     model = make(tied=False)
-    assert not model.embedder(torch.tensor([0])).any()
-    model.loss(batch_of(model, LINES)).mean.backward()
-    assert not model.embedder.weight.grad[0].any()
+    assert not model.network.embedder(torch.tensor([0])).any()
+    model.network.loss(batch_of(model, LINES)).mean.backward()
+    assert not model.network.embedder.weight.grad[0].any()
 
 
 def test_dropout_of_sequences():
@@ -308,8 +312,9 @@ def test_dropout_of_sequences():
 
 
 def test_hidden_tokens_are_hidden_at_every_place(make):
-    model = make(embedding_dropout=0.5).train()
-    vectors = model.embedder(torch.arange(4, len(model.vocabulary)).repeat(3, 1))
+    model = make(embedding_dropout=0.5)
+    model.network.train()
+    vectors = model.network.embedder(torch.arange(4, len(model.vocabulary)).repeat(3, 1))
     assert torch.equal(vectors[0], vectors[1])
     hidden = ~vectors[0].any(-1)
     assert 0 < hidden.sum() < len(hidden)

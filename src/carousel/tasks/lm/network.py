@@ -1,0 +1,150 @@
+"""The language model's network: embedding → layers → (projection) → vocabulary."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from ...data import END, PAD, TextBatch
+from ...layers import RecurrentStepper
+from ...networks.embedder import Embedder
+from ...networks.encoder import SequenceDropout, encoder
+from ...ops.cross_entropy import linear_cross_entropy
+from ...training import Loss, Metric, Network
+from .data import LanguageAssets
+from .settings import LanguageSettings
+
+WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
+
+
+class LanguageNetwork(Network):
+    """Tokens (T, B) to the log-probabilities of those that follow them."""
+
+    def __init__(self, settings: LanguageSettings, assets: LanguageAssets) -> None:
+        super().__init__()
+        self.settings = s = settings
+        size = len(assets.vocabulary)
+        self.embedder = Embedder(size, s.embedding, s.embedding_dropout)
+        self.layers = encoder(
+            s.cell,
+            s.embedding,
+            s.hidden,
+            num_layers=s.layers,
+            dropout=s.dropout,
+            variational=s.variational,
+            recurrent_dropout=s.recurrent_dropout,
+            weight_drop=s.weight_drop,
+            zoneout=s.zoneout,
+            forget_bias=s.forget_bias,
+        )
+        self.drop_input = SequenceDropout(s.dropout if s.input_dropout is None else s.input_dropout, s.variational)
+        self.drop_output = SequenceDropout(s.dropout if s.output_dropout is None else s.output_dropout, s.variational)
+        self.project = nn.Linear(s.hidden, s.embedding, bias=False) if s.tied and s.hidden != s.embedding else None
+        self.bias = nn.Parameter(torch.zeros(size))
+        if not s.tied:
+            self.output = nn.Parameter(torch.empty(size, s.hidden).uniform_(-0.1, 0.1))
+        self._state: Any = None  # carried from one window of running text to the next
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, E) if tied, else (V, H)."""
+        return self.embedder.weight if self.settings.tied else self.output
+
+    def read(self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """inputs (T, B) → what the output layer sees, (T, B, E or H), and the state after it."""
+        x = self.drop_input(self.embedder(inputs))
+        x, state = self.layers(x, state, lengths=lengths)
+        if self.project is not None:
+            x = self.project(x)
+        return self.drop_output(x), state
+
+    def log_probs(self, batch: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
+        """The log-probability of each target, (T, B), 0 past the end of a sequence; and the state after them."""
+        losses = []
+        for first in range(0, len(batch.inputs), WINDOW):
+            inputs, targets = (part[first : first + WINDOW] for part in (batch.inputs, batch.targets))
+            x, state = self.read(inputs, state, (batch.lengths - first).clamp(0, len(inputs)))
+            losses.append(
+                linear_cross_entropy(x, self.output_weight, targets, self.bias, ignore_index=PAD, reduction="none")
+            )
+        return -torch.cat(losses), state
+
+    def loss(self, batch: TextBatch) -> Loss:
+        running = self.settings.layout != "lines"
+        state = self._state if running and not batch.reset else None
+        full = batch.tokens == batch.inputs.numel()
+        x, state = self.read(batch.inputs, state, None if full else batch.lengths)
+        if running:
+            self._state = _detach(state)
+        smooth = self.settings.label_smoothing
+        mean = linear_cross_entropy(
+            x, self.output_weight, batch.targets, self.bias, ignore_index=PAD, label_smoothing=smooth
+        )
+        return Loss(mean, batch.tokens)
+
+    def metric(self) -> Perplexity:
+        return Perplexity(self)
+
+    def describe_loss(self) -> Any:
+        return lambda loss: f"loss {loss:.3f}  perplexity {math.exp(min(loss, 50)):,.1f}"
+
+    @property
+    def carried(self) -> dict[str, Tensor]:
+        state = self._state
+        if state is None:
+            return {}
+        return {str(k): part for k, part in enumerate(state if isinstance(state, tuple) else (state,))}
+
+    @carried.setter
+    def carried(self, state: dict[str, Tensor]) -> None:
+        parts = tuple(state[str(k)] for k in range(len(state)))
+        self._state = None if not parts else parts[0] if len(parts) == 1 else parts
+
+    def stepper(self) -> RecurrentStepper:
+        """This model as a search sees it."""
+        projection = None if self.project is None else self.project.weight
+        return RecurrentStepper(self.embedder.weight, self.layers, self.output_weight, self.bias, projection=projection)
+
+
+class Perplexity(Metric):
+    """exp of the mean negative log-probability of a token: of all tokens, and of all but `[END]`."""
+
+    best = "perplexity"
+    lower_is_better = True
+
+    def __init__(self, network: LanguageNetwork) -> None:
+        self.network = network
+        self.state: Any = None
+        self.total = self.count = self.ends = self.end_count = 0.0
+
+    @torch.no_grad()
+    def add(self, batch: TextBatch) -> None:
+        log_probs, state = self.network.log_probs(batch, None if batch.reset else self.state)
+        self.state = None if self.network.settings.layout == "lines" else state
+        self.total -= float(log_probs.sum(dtype=torch.float64))
+        self.count += batch.tokens
+        end = batch.targets == END
+        self.ends -= float(log_probs[end].sum(dtype=torch.float64))
+        self.end_count += int(end.sum())
+
+    def merge(self, other: Self) -> None:
+        self.total += other.total
+        self.count += other.count
+        self.ends += other.ends
+        self.end_count += other.end_count
+
+    def result(self) -> dict[str, float]:
+        every = self.total / max(1.0, self.count)
+        inner = (self.total - self.ends) / max(1.0, self.count - self.end_count)
+        return {"perplexity": safe_exp(every), "perplexity_without_end": safe_exp(inner)}
+
+
+def safe_exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
+
+
+def _detach(state: Any) -> Any:
+    return tuple(part.detach() for part in state) if isinstance(state, tuple) else state.detach()

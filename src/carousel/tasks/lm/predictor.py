@@ -1,0 +1,136 @@
+"""The language model in use: generation, scores of lines, evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from ...data import END, START, TextBatch, Vocabulary
+from ...data.batches.base import Batches
+from ...data.text.vocabulary import texts_of
+from ...decoding import GenerationConfig
+from ...layers import RecurrentStepper
+from ...training.modes import each_evaluating, in_eval_mode
+from ..base import LayerInput, Model
+from ..shared.generation import Generation, generate, prepare, stream_text
+from .data import LanguageAssets
+from .network import WINDOW, LanguageNetwork, safe_exp
+
+
+class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
+    """A language model.
+
+    >>> import tempfile, carousel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = carousel.train("lm", ["abba", "baab"], out=folder + "/run", hidden=8, epochs=1, quiet=True)
+    >>> len(model.generate("ab", max_length=3, min_length=3, seed=1).tokens)
+    3
+    """
+
+    name = "lm"
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.assets.vocabulary
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {"tokens": self.vocabulary}
+
+    def stepper(self) -> RecurrentStepper:
+        return self.network.stepper()
+
+    @overload
+    def generate(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Generation: ...
+
+    @overload
+    def generate(
+        self, prompt: Iterable[str], config: GenerationConfig | None = None, **options: Any
+    ) -> list[Generation]: ...
+
+    def generate(
+        self, prompt: str | Iterable[str] = "", config: GenerationConfig | None = None, **options: Any
+    ) -> Generation | list[Generation]:
+        """The continuation of a prompt, or a list of them for several prompts.
+
+        Options are the fields of `GenerationConfig`, as an object or by keyword: `top_k=10`, `num_beams=5`,
+        `form="五言律詩"`. Without any, the text is sampled from the model's own distribution.
+        """
+        if isinstance(prompt, str):
+            return next(self.generations([prompt], config, **options))
+        return list(self.generations(prompt, config, **options))
+
+    def generations(
+        self, prompts: Iterable[str], config: GenerationConfig | None = None, **options: Any
+    ) -> Iterator[Generation]:
+        """As `generate`, for several prompts, each result as soon as its batch is done."""
+        return generate(self, list(prompts), prepare(config, options, "lm"))
+
+    def stream(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
+        """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
+        return each_evaluating(self, stream_text(self, prompt, prepare(config, options, "lm")))
+
+    @in_eval_mode
+    @torch.no_grad()
+    def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
+        """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
+        for line in [lines] if isinstance(lines, str) else lines:
+            ids = [int(i) for i in self.vocabulary.encode(line)]
+            ends = self.settings.layout != "running"
+            targets = torch.tensor([*ids, END] if ends else ids).unsqueeze(1)
+            if not len(targets):
+                yield Scored(line, [], [])
+                continue
+            start = END if self.settings.layout == "sentences" else START
+            inputs = torch.cat((torch.tensor([[start]]), targets[:-1]))
+            batch = TextBatch(
+                inputs, targets, torch.tensor([len(targets)]), torch.zeros(1, dtype=torch.int64), len(targets)
+            )
+            log_probs, _ = self.network.log_probs(batch)
+            yield Scored(line, [self.vocabulary.token(int(t)) for t in targets], log_probs.flatten().tolist())
+
+    def layer_input(self, batch: TextBatch) -> LayerInput:
+        """Of a long text the first steps."""
+        network, inputs = self.network, batch.inputs[:WINDOW]
+        lengths = batch.lengths.clamp(max=len(inputs))
+        x = network.drop_input(network.embedder(inputs))
+        return LayerInput("layers", network.layers, x, lengths, texts_of(self.vocabulary, inputs, lengths))
+
+    def batches(self, path: str | Path) -> Batches:
+        return self.settings.reading_batches(self.settings.store(Path(path), self.vocabulary))
+
+    @in_eval_mode
+    def evaluate(self, path: str | Path) -> dict[str, float]:
+        """Perplexity with and without `[END]`, and bits for each character of the file, newlines counted."""
+        metric, batches = self.network.metric(), self.batches(path)
+        for batch in batches:
+            metric.add(batch)
+        pieces = self.settings.source(Path(path)).pieces()
+        characters = sum(len(piece.text) + piece.end for piece in pieces)
+        if self.settings.layout == "lines":
+            characters += len(batches.store)
+        bits = metric.total / math.log(2) / characters
+        unknown = batches.store.unknown
+        return {**metric.result(), "bits_per_character": bits, "tokens": int(metric.count), "unknown": unknown}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A line and what the model thinks of it, token by token."""
+
+    line: str
+    tokens: list[str]
+    log_probs: list[float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.log_probs)
+
+    @property
+    def perplexity(self) -> float:
+        return safe_exp(-self.total / len(self.tokens)) if self.tokens else math.nan

@@ -1,0 +1,116 @@
+"""The data of the task on trees: trees to examples, the words and classes that a run keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ...data import UNK, Vocabulary
+from ...data.sources.brackets import Trees
+from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.text.vectors import Vectors
+from ...errors import SettingsError
+from ...files import write_json
+from ...training import Data
+from ...training.run import read_kept
+from .check import TreeCheck, check_trees
+from .examples import Classes, LabelledTrees, TreeBatches, TreeCounts
+from .settings import TreeSettings
+
+
+@dataclass
+class TreeAssets:
+    """What a run keeps: words, classes, the labels that the training data has, and the most children of a node."""
+
+    vocabulary: Vocabulary
+    classes: Classes
+    labels: list[str]
+    children: int
+    vectors: Vectors | None = None  # that the words of a new network begin with
+
+    def save(self, folder: Path) -> None:
+        self.vocabulary.save(folder / "tokenizer.json")
+        kept = {"classes": self.classes.labels, "labels": self.labels, "children": self.children}
+        write_json(folder / "labels.json", kept)
+
+    @classmethod
+    def load(cls, settings: TreeSettings, folder: Path) -> Self:
+        kept = read_kept(
+            folder / "labels.json", lambda kept: (Classes(kept["classes"]), kept["labels"], kept["children"])
+        )
+        return cls(Vocabulary.load(folder / "tokenizer.json"), *kept)
+
+
+def store_trees(settings: TreeSettings, assets: TreeAssets, source: Trees) -> ExampleStore:
+    most = None if settings.composition == "child-sum" else assets.children
+    examples = LabelledTrees(source, assets.vocabulary, assets.classes, assets.labels, most, settings.lower)
+    return keep_examples(examples, settings.cache_folder)
+
+
+def reading_batches(store: ExampleStore) -> TreeBatches:
+    """All trees once, in an order that does not change."""
+    return TreeBatches(store, trees=128, shuffle=False)
+
+
+def prepare(settings: TreeSettings, assets: TreeAssets | None = None) -> tuple[TreeAssets, Data]:
+    """The assets of a new run, or those given, and the batches of its data."""
+    s = settings
+    source, dev_source = Trees(s.train), None if s.dev is None else Trees(s.dev)  # files are checked first
+    more: dict[str, str] = {}
+    if assets is None:
+        counts, classes, vocabulary = learn(s, source)
+        vectors, more = s.read_vectors(vocabulary)
+        children = s.children or max(1, counts.most_children)
+        assets = TreeAssets(vocabulary, classes, sorted(counts.labels), children, vectors)
+    else:
+        counts = TreeCounts(source)
+    store = store_trees(s, assets, source)
+    total = sum(counts.words.values())
+    info = {
+        "training trees": f"{s.train}: {counts.trees:,} trees, {counts.nodes:,} nodes, {total:,} words",
+        "classes": _describe(s, assets.classes, counts),
+        "vocabulary": f"{len(assets.vocabulary):,} words; {store.unknown / total:.2%} unknown",
+        "children": f"{counts.most_children} at most",
+    }
+    dev = None
+    if dev_source is not None:
+        held_out = store_trees(s, assets, dev_source)
+        dev = reading_batches(held_out)
+        info["dev trees"] = f"{s.dev}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
+    return assets, Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, info | more)
+
+
+def learn(s: TreeSettings, source: Trees) -> tuple[TreeCounts, Classes, Vocabulary]:
+    """What the training file holds, the classes, and the vocabulary."""
+    counts = TreeCounts(source)
+    if s.classes is None:
+        classes = Classes({label: [label] for label in sorted(counts.labels)})
+    else:
+        try:
+            classes = Classes.joined(s.classes)
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+        for name, of in classes.labels.items():
+            for label in of:
+                if label not in counts.labels:
+                    known = ", ".join(sorted(counts.labels)[:20])
+                    raise SettingsError(f"classes: {name} has {label!r}, but {s.train} has only {known}")
+    texts = (s.read_text(word) for word in counts.words.elements())
+    return counts, classes, s.make_vocabulary(texts)
+
+
+def check(settings: TreeSettings) -> TreeCheck:
+    """What is in the files that `settings` name."""
+    s = settings
+    source = Trees(s.train)
+    counts, classes, vocabulary = learn(s, source)
+    dev = None if s.dev is None else Trees(s.dev)
+    return check_trees(source, dev, set(vocabulary.tokens[UNK + 1 :]), sorted(counts.labels), classes, s.lower)
+
+
+def _describe(s: TreeSettings, classes: Classes, counts: TreeCounts) -> str:
+    if s.classes:
+        return ", ".join(f"{name} ({', '.join(of)})" for name, of in classes.labels.items())
+    total = counts.labels.total()
+    return ", ".join(f"{name} ({counts.labels[name] / total:.1%})" for name in classes.names[:50])
