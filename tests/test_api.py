@@ -155,7 +155,7 @@ def test_resume_needs_neither_data_nor_settings(place):
 @pytest.mark.parametrize(
     "given, kind, said",
     [
-        ({"resume": True}, RunError, "run: no run to go on with"),
+        ({"resume": True}, RunError, "run: no run to resume"),
         ({"resume": True, "force": True}, ArgumentError, "resume and force"),
         ({"hiden": 4}, SettingsError, "hiden: there is no such key; did you mean hidden?"),
         ({"hidden": 0}, SettingsError, "hidden: should be greater than or equal to 1, got 0"),

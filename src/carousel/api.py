@@ -188,5 +188,5 @@ def _same(task: type[Task], run: Run, name: str, data: Any, values: dict[str, An
     own = [run.data / file.relative_to(folder) for file in made]
     for file, before in zip(made, own, strict=True):
         if not before.exists() or before.read_bytes() != file.read_bytes():
-            raise RunError(f"{before}: the data given for {name} is not that of the run; leave it away, or restore it")
+            raise RunError(f"{before}: the data given for {name} is not that of the run; leave it out, or restore it")
     return own[0] if isinstance(given, Path) else tuple(own)

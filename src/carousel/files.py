@@ -19,6 +19,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota or the file is full
 PART = ".part"  # how the name of a half-written file ends; it begins with a dot
 
 
@@ -117,7 +118,7 @@ def remove_parts(folder: Path, older_than: float = 0.0) -> None:
                 part.unlink()
 
 
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # these come from a write and name no file
+_DISK = (*FULL, errno.EIO)  # these come from a write and name no file
 
 
 @contextmanager

@@ -205,7 +205,7 @@ def test_a_vocabulary_that_leaves_nothing(refused, place):
         (["--set", "hidden"], 1, "--set hidden: write it as key=value"),
         (["--config", "none.yaml"], 1, "none.yaml: No such file or directory"),
         (["--resume", "--force"], 2, "choose one of --resume and --force"),
-        (["--resume"], 1, "run: no run to go on with; leave --resume away to begin one"),
+        (["--resume"], 1, "run: no run to resume; leave out --resume to start one"),
         (["--patience", 2], 1, "patience: 2 goes by the dev set, and there is none"),
         (["--dev", "dev.txt", "--set", "tied=maybe"], 1, "--set tied: "),
     ],
@@ -239,7 +239,7 @@ def test_a_directory_that_is_taken(carousel, place):
     before = (place / "run" / "model.safetensors").read_bytes()
     code, out, err = carousel(*args, "--seed", 1)
     assert (code, out) == (1, "")
-    assert err == "error: run: a run is here already; go on with --resume, or begin anew with --force\n"
+    assert err == "error: run: a run is here already; continue it with --resume or overwrite it with --force\n"
     assert (place / "run" / "model.safetensors").read_bytes() == before
     assert carousel(*args, "--seed", 1, "--force")[0] == 0
     assert (place / "run" / "model.safetensors").read_bytes() != before
@@ -303,11 +303,11 @@ def test_ctrl_c(carousel, place, monkeypatch):
         patch.setattr(Module, "training_step", step)
         code, out, err = carousel("train", "lm", *args, "--out", "my run")
     assert (code, out) == (130, "")
-    told = "error: stopped at step 4, which is kept; go on with: carousel train lm --out 'my run' --resume"
+    told = "error: stopped at step 4, which is kept; resume with: carousel train lm --out 'my run' --resume"
     assert err.splitlines()[-1] == told
     code, out, err = carousel("train", "lm", "--out", "my run", "--resume")
     assert (code, out) == (0, "my run: done; look at 'my run/report.html'\n")
-    assert "going on from step 4" in err
+    assert "resuming from step 4" in err
     for name in ("model.safetensors", "metrics.csv"):
         assert (place / "my run" / name).read_bytes() == (place / "whole" / name).read_bytes()
 
@@ -331,5 +331,5 @@ def test_a_full_disk(carousel, place, monkeypatch):
     monkeypatch.setattr(Checkpoints, "save_checkpoint", full)
     code, _, err = carousel("train", "lm", "text.txt", "--out", "run", "--quiet", *SMALL)
     assert (code, len(err.splitlines())) == (1, 1)
-    end = "free some space, then go on with: carousel train lm --out run --resume\n"
+    end = "free some space, then resume with: carousel train lm --out run --resume\n"
     assert err == f"error: run/checkpoints/x: No space left on device; {end}"

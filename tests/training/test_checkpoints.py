@@ -148,7 +148,7 @@ def test_the_disk_is_full_during_a_run(tmp_path, monkeypatch, first):
     monkeypatch.undo()
     said = str(caught.value)
     newest = Checkpoints(tmp_path / "run" / "checkpoints").latest(pytest.fail)
-    end = f"go on with: carousel train lm --out {tmp_path / 'run'} --resume"
+    end = f"resume with: carousel train lm --out {tmp_path / 'run'} --resume"
     assert re.fullmatch(
         rf".*: No space left on device; step {step_of(newest)} is kept; free some space, then {end}", said
     )
@@ -158,5 +158,5 @@ def test_the_disk_is_full_during_a_run(tmp_path, monkeypatch, first):
 
 def test_a_full_disk_before_the_first_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoints, "save_checkpoint", full)
-    with pytest.raises(RunError, match="No space left on device; free some space, then go on with"):
+    with pytest.raises(RunError, match="No space left on device; free some space, then resume with"):
         fit(language(tmp_path), tmp_path / "run")

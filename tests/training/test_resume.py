@@ -147,7 +147,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted, capsys):
     run = trainer.train(LanguageTask, settings, tmp_path / "run", resume=True, report=False)
     said = capsys.readouterr().err
     assert f"{newest}: damaged or cut short" in said
-    assert "going on from step 8\n" in said
+    assert "resuming from step 8\n" in said
     assert outcome(run) == uninterrupted(**NOISE)
 
 
@@ -298,7 +298,7 @@ def test_ctrl_c_then_kill_9(tmp_path):
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 130
     command = f"carousel train lm --out {run.folder} --resume"
-    assert said.splitlines()[-1].endswith(f"which is kept; go on with: {command}")
+    assert said.splitlines()[-1].endswith(f"which is kept; resume with: {command}")
     assert f"stopped at step {Checkpoints(run.checkpoints).load_checkpoint(run_newest(run))['global_step']}" in said
 
     size = run.metrics.stat().st_size

@@ -165,7 +165,7 @@ def test_a_run_is_replaced_only_if_asked(tmp_path):
     first = fit(language(tmp_path), tmp_path / "run")
     (first.folder / "notes.txt").write_text("from the first run")
     before = contents(first.folder)
-    with pytest.raises(RunError, match="a run is here already; go on with --resume, or begin anew with --force"):
+    with pytest.raises(RunError, match="a run is here already; continue it with --resume or overwrite it"):
         fit(language(tmp_path, seed=1), first.folder)
     assert contents(first.folder) == before
     second = fit(language(tmp_path, seed=1), first.folder, force=True)

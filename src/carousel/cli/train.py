@@ -31,13 +31,19 @@ def command(task: Any, name: str) -> Any:
     files = "TRAIN" if task.num_files == 1 else "SRC [TGT]"
     whole = Path | None if task.num_files == 1 else list[Path] | None
     parameters = [
-        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="What to train on.")]),
-        _option("dev", whole, "What to choose the best epoch by.", None, metavar=files.replace("TRAIN", "FILE")),
+        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="Training data.")]),
+        _option(
+            "dev",
+            whole,
+            "Validation data, which selects the best epoch.",
+            None,
+            metavar=files.replace("TRAIN", "FILE"),
+        ),
         _option("out", Path, "The run directory.", None, metavar="RUN", required=True),
         _option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         _option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
         _option("resume", bool, "Continue the run in --out from its last checkpoint.", None, flag=True),
-        _option("force", bool, "Start over in the place of a run in --out.", None, flag=True),
+        _option("force", bool, "Overwrite the run in --out.", None, flag=True),
         _option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
     ]
     for key, field in fields.items():
@@ -77,7 +83,7 @@ def _train(
             places=places,
         )  # fmt: skip
     except Interrupted as stopped:
-        fail(f"{stopped}, which is kept; go on with: {resume_command(run, name)}", 130)
+        fail(f"{stopped}, which is kept; resume with: {resume_command(run, name)}", 130)
     if not (resume and run.result == before):  # else it had finished already
         typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")
 

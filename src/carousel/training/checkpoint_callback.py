@@ -48,6 +48,11 @@ class CheckpointCallback(Checkpoint):
         self._kept_step = 0
         self._handlers: dict[int, Any] = {}  # of signals, before ours
 
+    @property
+    def minutes(self) -> float:
+        """Spent on the run so far."""
+        return (self.seconds + time.monotonic() - self._started) / 60
+
     # ---------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, Any]:
@@ -94,7 +99,7 @@ class CheckpointCallback(Checkpoint):
         if self.wanted:
             raise Interrupted(trainer.global_step)
         if self._out_of_patience(module):
-            self.bar.say(f"no better for {counted(self.waited, 'epoch')}; stopping")
+            self.bar.say(f"no improvement for {counted(self.waited, 'epoch')}; stopping")
             trainer.should_stop = True
 
     # ---------------------------------------------------------------- what they do
@@ -134,11 +139,10 @@ class CheckpointCallback(Checkpoint):
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
         else:
             self.waited += 1
-        told = "  ".join(f"dev {name} {number:.4g}" for name, number in found.items())
+        results = "  ".join(f"dev {name} {number:.4g}" for name, number in found.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
-        minutes = (self.seconds + time.monotonic() - self._started) / 60
         mark = "  best" if better else ""
-        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {told}  {rate}  {minutes:.1f} min{mark}")
+        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {results}  {rate}  {self.minutes:.1f} min{mark}")
 
     def _is_better(self, value: float, lower_is_better: bool) -> bool:
         if self.best is None:
@@ -147,9 +151,9 @@ class CheckpointCallback(Checkpoint):
             return not math.isnan(value)
         return value < self.best if lower_is_better else value > self.best
 
-    def _keep_weights(self, module: Module, facts: dict[str, Any]) -> None:
+    def _keep_weights(self, module: Module, info: dict[str, Any]) -> None:
         # One entry of metadata: several are written in any order, and the same weights should be the same file.
-        metadata = {"carousel": json.dumps(facts)}
+        metadata = {"carousel": json.dumps(info)}
         with module.best_weights():
             data = save({name: t.contiguous() for name, t in module.network.state_dict().items()}, metadata=metadata)
         write_bytes(self.folder / "model.safetensors", data)

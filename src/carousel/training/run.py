@@ -66,7 +66,9 @@ class Run:
         if not self._is_run:
             raise RunError(f"{self.folder}: holds other files; give an empty or new directory")
         if not force:
-            raise RunError(f"{self.folder}: a run is here already; go on with --resume, or begin anew with --force")
+            raise RunError(
+                f"{self.folder}: a run is here already; continue it with --resume or overwrite it with --force"
+            )
 
     def begin(self) -> None:
         """Make the directory in the place of a run, if there is one; data for the run may be in it already."""

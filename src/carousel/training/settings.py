@@ -82,9 +82,9 @@ class Settings(BaseModel):
         "tie_weights": "tied",
     }
 
-    epochs: int = key(10, "how often the training data is read", "training", ge=1)
+    epochs: int = key(10, "passes over the training data", "training", ge=1)
     optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adadelta"] = key("adam", "the optimizer", "training")
-    lr: float = key(0.001, "learning rate at its highest", "training", gt=0)
+    lr: float = key(0.001, "peak learning rate", "training", gt=0)
     momentum: float = key(
         0.0, "momentum, for sgd and rmsprop", "training", {"optimizer": ("sgd", "rmsprop")}, ge=0, lt=1
     )
@@ -117,7 +117,7 @@ class Settings(BaseModel):
         ge=0,
         lt=1,
     )
-    patience: int | None = key(None, "stop after so many epochs without a better dev metric", "training", ge=1)
+    patience: int | None = key(None, "stop after this many epochs without improvement", "training", ge=1)
     seed: int = key(0, "same seed, same run", "training", ge=0, le=2**32 - 1)
     threads: int | None = key(None, "processor threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)

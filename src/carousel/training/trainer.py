@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from ..errors import ArgumentError, RunError, SettingsError
-from ..files import remove_parts, write_json, write_text
+from ..files import FULL, remove_parts, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
 from .checkpoint_callback import CheckpointCallback
@@ -70,7 +69,7 @@ def train(
         _check_dev(settings, data)
         if not resume:
             run.begin()
-        write_text(run.config, settings.to_yaml())  # of a run that goes on, too: it may have more epochs now
+        write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now
         if start is None:
             assets.save(run.folder)
         result = _fit(run, task.name, network, data, bar, callbacks, command, start)
@@ -88,13 +87,13 @@ def check_place(run: Run, *, resume: bool, force: bool) -> None:
     if not resume:
         run.check_free(force)
     elif not run.exists:
-        raise RunError(f"{run.folder}: no run to go on with; leave --resume away to begin one")
+        raise RunError(f"{run.folder}: no run to resume; leave out --resume to start one")
 
 
 def resumed_settings(
     run: Run, task: type[Trainable], given: Mapping[str, Any], places: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of a run that is to go on; those `given` again must be the same, except those that may change.
+    """The settings of a run that is resumed; those `given` again must be the same, except those that may change.
 
     `places` say where each was given, as `gather` has them.
     """
@@ -107,7 +106,7 @@ def resumed_settings(
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
         if then != now and name not in MAY_CHANGE:
             raise RunError(
-                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run goes on "
+                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run is resumed "
                 f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
             )
     return new
@@ -118,7 +117,7 @@ def _check_dev(settings: Settings, data: Data) -> None:
         raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
     for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
         if asked and data.dev is None:
-            raise SettingsError(f"{name}: {getattr(settings, name)} goes by the dev set, and there is none; give dev")
+            raise SettingsError(f"{name}: {getattr(settings, name)} needs a dev set, and there is none; give dev")
 
 
 def _fit(
@@ -138,22 +137,22 @@ def _fit(
     metric = network.metric()
     metrics = [f"dev_{name}" for name in metric.result()] if data.dev is not None else []
     log = CSVLogger(run.metrics, ["lr", "loss", "gradient", *metrics])
-    keeper = CheckpointCallback(run.folder, log, bar)
+    saver = CheckpointCallback(run.folder, log, bar)
     resumed = 0 if start is None else step_of(start)
     if start is None:
         log.begin()
     else:
-        bar.say(f"going on from step {resumed}")
+        bar.say(f"resuming from step {resumed}")
     for note in (*settings.idle, *data.notes):
         bar.say(note, "yellow")
-    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} an epoch")
+    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch")
     with _quiet_lightning():
         trainer = lightning.Trainer(
             accelerator="cpu",
             devices=1,
             max_epochs=settings.epochs,
             accumulate_grad_batches=settings.accumulate,
-            callbacks=[bar, *callbacks, keeper],
+            callbacks=[bar, *callbacks, saver],
             logger=[log, TensorBoardLogger(run.folder, name="", version="tensorboard", purge_step=resumed)],
             plugins=[checkpoints],
             enable_checkpointing=True,
@@ -167,29 +166,34 @@ def _fit(
         except Diverged as error:
             raise Diverged(_what_to_try(error, run, settings)) from error
         except OSError as error:
-            left = checkpoints.paths()
-            kept = f"; step {step_of(left[-1])} is kept" if left else ""
-            remedy = f"then go on with: {resume_command(run, task)}"
-            raise RunError(
-                f"{error.filename or run.folder}: {error.strerror}{kept}; free some space, {remedy}"
-            ) from error
+            raise _file_error(error, run, task) from error
         finally:
-            keeper.stop_listening()
-    minutes = (keeper.seconds + time.monotonic() - keeper._started) / 60
+            saver.stop_listening()
     result = {
         "task": task,
         "metric": metric.best,
-        f"dev_{metric.best}": keeper.best,
-        "best_epoch": keeper.best_epoch,
+        f"dev_{metric.best}": saver.best,
+        "best_epoch": saver.best_epoch,
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
         "parameters": network.size,
         "seed": settings.seed,
-        "minutes": round(minutes, 2),
+        "minutes": round(saver.minutes, 2),
         "command": shlex.join(command or ["carousel", "train", task, "--config", str(run.config)]),
     }
     write_json(run.result_file, result, indent=2)
     return result
+
+
+def _file_error(error: OSError, run: Run, task: str) -> RunError:
+    """What a file that could not be written means for the run."""
+    left = Checkpoints(run.checkpoints).paths()
+    kept = f"; step {step_of(left[-1])} is kept" if left else ""
+    remedy = "free some space" if error.errno in FULL else "make it writable"
+    return RunError(
+        f"{error.filename or run.folder}: {error.strerror or error}{kept}; {remedy}, then resume with: "
+        f"{resume_command(run, task)}"
+    )
 
 
 def resume_command(run: Run, task: str) -> str:
@@ -212,7 +216,7 @@ def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
 
 @contextmanager
 def _quiet_lightning() -> Any:
-    """Lightning is quiet: what there is to say, the bar says."""
+    """Without Lightning's own messages: the bar shows what is needed."""
     log = logging.getLogger("lightning.pytorch")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -7,6 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from carousel.tasks.bilm.model import BiLanguageModel, BilmSettings
+from carousel.tasks.classify.model import Classifier, ClassifySettings
 from safetensors.torch import load_file
 
 import carousel
@@ -14,8 +16,6 @@ from carousel.data import UNK, Vocabulary
 from carousel.data.text.encoder import Reading
 from carousel.data.text.words import Wordbook
 from carousel.errors import RunError, SettingsError
-from carousel.tasks.bilm.model import BiLanguageModel, BilmSettings
-from carousel.tasks.classify.model import Classifier, ClassifySettings
 from carousel.tasks.encode.model import EncodeSettings, SentenceEncoder
 from carousel.tasks.shared.context import ContextEmbedder, ScalarMix
 from carousel.tasks.tag.model import Tagger, TagSettings
@@ -261,7 +261,7 @@ def test_what_cannot_be_an_embedder(settings, folder, tmp_path):
 def test_an_embedder_needs_words(settings, task, tokens):
     with pytest.raises(SettingsError) as error:
         settings(task, tokens=tokens)
-    assert str(error.value) == f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it away"
+    assert str(error.value) == f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it out"
 
 
 @pytest.mark.parametrize("given", [{"embedder_tuned": True}, {"embedder_dropout": 0.1}], ids=["tuned", "dropout"])
@@ -269,7 +269,7 @@ def test_options_of_an_embedder_need_one(settings, given):
     (name,) = given
     with pytest.raises(SettingsError) as error:
         settings("tag", embedder=None, **given)
-    assert str(error.value) == f"{name}: there is no embedder; give one, or leave {name} away"
+    assert str(error.value) == f"{name}: there is no embedder; give one, or leave out {name}"
 
 
 def test_on_the_command_line(folder, tmp_path, command, monkeypatch):

@@ -1,18 +1,25 @@
-"""Integers made from files, kept between runs: used again if nothing they depend on has changed, else made anew."""
+"""Integers made from files, kept between runs: used again if nothing they depend on has changed, else made again.
+
+The version of this package is part of the key. What has not been used for a month is deleted when something is added.
+"""
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import DataError
+from ...files import FULL
+from ...version import __version__
 from .ragged import Damaged, Ragged, read
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+UNUSED = 30 * 24 * 3600  # seconds after which a file is deleted
+_PATTERN = "*-" + 16 * "[0-9a-f]" + ".arrow"  # the names of our files
 
 
 class Kept(NamedTuple):
@@ -41,19 +48,36 @@ def cached(
     ...     [cached(folder, "poems", ["poems.txt"], {"from": "poems.txt"}, build).built for _ in range(2)]
     [True, False]
     """
-    name = f"{stem}-{hashlib.blake2b(chr(10).join(slot).encode(), digest_size=8).hexdigest()}.arrow"
+    key = chr(10).join([__version__, *slot])
+    name = f"{stem}-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.arrow"
     path = Path(cache) / name
     try:
         columns, facts = read(path)
         if {key: facts.get(key) for key in expected} == expected:
+            _mark_used(path)
             return Kept(path, columns, facts, False)
     except (Damaged, OSError):
         pass  # none there, or none of use: make it
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        prune(path.parent)
         build(path)
     except OSError as error:
-        remedy = "free some space, or choose another" if error.errno in _FULL else "choose another"
+        remedy = "free some space, or choose another" if error.errno in FULL else "choose another"
         problem = f"cannot keep tokens here ({(os.strerror(error.errno) if error.errno else str(error)).lower()})"
         raise DataError(cache, None, problem, f"{remedy} cache directory") from error
     return Kept(path, *read(path, check=False), True)
+
+
+def prune(cache: Path, now: float | None = None) -> None:
+    """Delete the files of a cache that have not been used for a month; other files are not touched."""
+    now = time.time() if now is None else now
+    for path in cache.glob(_PATTERN):
+        with suppress(OSError):  # another process was faster, or it is not ours to delete
+            if now - path.stat().st_mtime > UNUSED:
+                path.unlink()
+
+
+def _mark_used(path: Path) -> None:
+    with suppress(OSError):  # a cache that can only be read
+        os.utime(path)

@@ -32,7 +32,7 @@ from . import fingerprint
 from .cache import cached
 from .ragged import Ragged, RaggedWriter, read
 
-FORMAT = 2  # of the cache; another number makes every cache anew
+FORMAT = 2  # of the cache; another number invalidates every cache
 CONTEXT = "context_"  # before the names of columns that an embedder reads
 NO_LABEL = -100  # past the end of a sequence; torch's losses leave it out
 

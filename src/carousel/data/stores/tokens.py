@@ -1,7 +1,7 @@
 """The tokens of a file of text, made once and memory-mapped ever after.
 
 A cache directory holds one Arrow file for each (source file, layout, vocabulary). It knows what the source was like
-when it was made; if the source has changed since, or the cache itself is cut short or damaged, it is made anew.
+when it was made; if the source has changed since, or the cache itself is cut short or damaged, it is made again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import fingerprint
 from .cache import cached
 from .ragged import Ragged, RaggedWriter, read
 
-FORMAT = 1  # of the cache; another number makes every cache anew
+FORMAT = 1  # of the cache; another number invalidates every cache
 
 
 class TokenStore:

@@ -69,7 +69,7 @@ def read_vectors(path: str | Path, vocabulary: Vocabulary) -> Vectors:
         except ValueError:
             raise DataError(path, number, f"not all that follows {word!r} is a number", "mend the line") from None
         if not np.isfinite(vector).all():
-            raise DataError(path, number, f"the vector of {word!r} is not finite", "mend or remove the line")
+            raise DataError(path, number, f"the vector of {word!r} is not finite", "fix or remove the line")
         for i in wanted[word]:
             is_exact = vocabulary.token(i) == word
             if not known[i] or (is_exact and not exact[i]):

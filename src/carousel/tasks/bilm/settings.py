@@ -16,7 +16,7 @@ class BilmSettings(CharacterSettings):
 
     task: Literal["bilm"] = key("bilm", "the task", "data")
     train: Path = key(..., "text to train on: a sentence a line, or a word a line (.conllu, .conll)", "data")
-    dev: Path | None = key(None, "text to choose the best epoch by", "data")
+    dev: Path | None = key(None, "validation text, which selects the best epoch", "data")
     word_column: int = key(1, "the column of the words, where columns are numbered", "data", ge=1)
     min_frequency: int = key(2, "how often a word must occur to be known", "data", ge=1)
     max_length: int = key(1000, "longer sentences are cut into parts of so many words for training", "data", ge=1)

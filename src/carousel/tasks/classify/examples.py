@@ -69,5 +69,5 @@ class LabelledTexts:
         if label not in self.labels:
             known = ", ".join(list(self.labels)[:20]) + (", …" if len(self.labels) > 20 else "")
             problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
-            raise DataError(table.path, line, problem, "mend or remove the row, or train with such rows")
+            raise DataError(table.path, line, problem, "fix or remove the row, or train with such rows")
         return self.labels[label]

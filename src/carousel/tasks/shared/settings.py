@@ -32,7 +32,7 @@ class VectorSettings(Settings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
     train: Path = key(..., "labelled examples to train on", "data")
-    dev: Path | None = key(None, "labelled examples to choose the best epoch by", "data")
+    dev: Path | None = key(None, "validation examples, which select the best epoch", "data")
     lower: bool = key(False, "read all text in lower case", "data")
     min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
     vocabulary_size: int | None = key(None, "the most tokens the vocabulary may have", "data", ge=5)
@@ -150,9 +150,9 @@ class WordSettings(LayerSettings):
     def _embedder_fits(self) -> Self:
         for name in ("embedder_tuned", "embedder_dropout"):
             if self.embedder is None and getattr(self, name) not in (False, None):
-                raise ValueError(f"{name}: there is no embedder; give one, or leave {name} away")
+                raise ValueError(f"{name}: there is no embedder; give one, or leave out {name}")
         if self.embedder is not None and (tokens := getattr(self, "tokens", "word")) != "word":
-            raise ValueError(f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it away")
+            raise ValueError(f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it out")
         return self
 
     def reading(self, vocabulary: Vocabulary, context: Wordbook | None = None) -> Reading:

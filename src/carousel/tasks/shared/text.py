@@ -18,7 +18,7 @@ class TextSettings(Settings):
     """Keys of the tasks that read plain text."""
 
     train: Path = key(..., "text to train on", "data")
-    dev: Path | None = key(None, "text to choose the best epoch by", "data")
+    dev: Path | None = key(None, "validation text, which selects the best epoch", "data")
     layout: Literal["lines", "running", "sentences"] = key(
         "lines",
         "lines: each by itself; running: one stream, newlines are tokens; sentences: one stream, [END] after each line",
