@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from carousel.cells import Cell, Gate, ParameterSpec, StateSpec
+from carousel.cells import Cell, Gate, ParameterSpec, SideInput, StateSpec
 
 
 def σ(a):
@@ -27,7 +27,7 @@ class ExponentialLSTM(Cell):
         "o": Gate("sigmoid", "blocks", "read"),
     }
     states = {"h": StateSpec(), "c": StateSpec(), "n": StateSpec(initial=1.0), "m": StateSpec()}
-    side_inputs = {"elapsed": lambda sizes: ()}
+    side_inputs = {"elapsed": SideInput(default=1.0)}
 
     def __init__(self, heads=2):
         self.blocks = heads
@@ -166,7 +166,7 @@ class IndependentRNN(Cell):
     """Units that see only themselves (IndRNN), with a fixed leak for each and a mask over the inputs."""
 
     gates = {"h": Gate("tanh", "diagonal", "candidate")}
-    side_inputs = {"seen": lambda sizes: (sizes.input,)}
+    side_inputs = {"seen": SideInput(lambda sizes: (sizes.input,), default=1.0)}
 
     def buffers(self, sizes):
         return {"leak": torch.linspace(0.1, 0.9, sizes.hidden)}

@@ -12,6 +12,7 @@ import pytest
 import torch
 from helpers.own_cells import OWN
 from helpers.references import KINDS, build, close, draw, equations, parameters, randomise, states_of
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import carousel
@@ -344,14 +345,30 @@ def test_path_says_why():
 def test_side_inputs_are_checked():
     layer = make("own-exponential")
     x, extra = draw(T, B, I), side(layer, T, B)
+    needed = type("Needed", (OWN["own-exponential"][0],), {"side_inputs": ("elapsed",)})
     with pytest.raises(TypeError, match=r"reads 'elapsed' at every step; give it as elapsed="):
-        layer(x)
+        Recurrent(needed(), I, H).double()(x)
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'elapse'.*elapsed"):
         layer(x, elapse=extra["elapsed"])
     with pytest.raises(TypeError, match="no side inputs"):
         carousel.LSTM(I, H)(x.float(), elapsed=extra["elapsed"])
     with pytest.raises(ValueError, match=r"elapsed must be a Tensor of \(5, 4\).*\(4, 5\)"):
         layer(x, elapsed=extra["elapsed"].T)
+
+
+@pytest.mark.parametrize("name", ["own-exponential", "own-independent"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_side_input_that_is_not_given_has_its_default(name, packed):
+    layer = make(name)
+    x, lengths = draw(T, B, I), torch.tensor([5, 4, 3, 1])
+    ones = {one: torch.ones(T, B, *layer.side_shape(one)).double() for one in layer.cell.side_inputs}
+    expected, _ = layer(x, lengths=lengths, **ones)
+    if packed:
+        y, _ = nn.utils.rnn.pad_packed_sequence(layer(nn.utils.rnn.pack_padded_sequence(x, lengths))[0])
+    else:
+        y, _ = layer(x, lengths=lengths)
+    torch.testing.assert_close(y, expected)
+    torch.testing.assert_close(layer.step(x[0])[0], expected[0])
 
 
 def test_sizes_that_do_not_fit():

@@ -7,7 +7,7 @@ from helpers.references import close, draw, parameters, randomise, single, σ
 
 import carousel
 from carousel import Clamp, Recurrent
-from carousel.cells import Gate, StateSpec, registry
+from carousel.cells import Gate, SideInput, StateSpec, registry
 
 T, B, I, H = 5, 3, 3, 4
 
@@ -167,9 +167,9 @@ def cell(**namespace):
         ({"gates": {"f": Gate(recurrent="sparse")}}, r"Mine\.gates: 'f' is 'sparse'; accepted: dense"),
         ({"gates": ("f",), "states": {"h": StateSpec(dtype="complex")}}, r"Mine\.states: 'h' is the output"),
         ({"gates": ("f",), "states": tuple("abcdefghi")}, r"Mine\.states: at most 8 states, got 9"),
-        ({"gates": ("f",), "side_inputs": {"f": lambda sizes: ()}}, r"Mine\.side_inputs: 'f' is the name of a gate"),
-        ({"gates": ("f",), "side_inputs": {"lengths": lambda sizes: ()}}, r"Mine\.side_inputs: 'lengths'"),
-        ({"gates": ("f",), "side_inputs": {"dt": ()}}, r"Mine\.side_inputs: 'dt' must have a function"),
+        ({"gates": ("f",), "side_inputs": {"f": SideInput()}}, r"Mine\.side_inputs: 'f' is the name of a gate"),
+        ({"gates": ("f",), "side_inputs": ("lengths",)}, r"Mine\.side_inputs: 'lengths'"),
+        ({"gates": ("f",), "side_inputs": {"dt": ()}}, r"Mine\.side_inputs: 'dt' must have a SideInput"),
     ],
 )
 def test_names_are_checked_where_the_class_is_written(namespace, complaint):

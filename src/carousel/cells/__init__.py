@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from typing import Any
 
-from .spec import Cell, Gate, ParameterSpec, Sizes, StateSpec, StepGradient, Weights, registry
+from .spec import Cell, Gate, ParameterSpec, SideInput, Sizes, StateSpec, StepGradient, Weights, registry
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -22,6 +22,7 @@ __all__ = [
     "Cell",
     "Gate",
     "ParameterSpec",
+    "SideInput",
     "Sizes",
     "StateSpec",
     "StepGradient",

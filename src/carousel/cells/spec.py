@@ -61,6 +61,13 @@ class StateSpec(NamedTuple):
     initial: float = 0.0
 
 
+class SideInput(NamedTuple):
+    """What a step reads beside x: its shape at one step without the batch, and its value where a call gives none."""
+
+    shape: Callable[[Sizes], tuple[int, ...]] = lambda sizes: ()
+    default: float | None = None  # None: every call must give it
+
+
 class ParameterSpec(NamedTuple):
     """A parameter that is not simply a shape of real numbers."""
 
@@ -171,8 +178,8 @@ class Cell:
 
     * `gates`: the blocks of rows of `weight_ih`, in order; names, or names with a :class:`Gate` each;
     * `states`: names, or names with a :class:`StateSpec` each; the first is the output, `h`;
-    * `side_inputs`: what a step reads beside x, names with the shape of one step without the batch
-      (a function of :class:`Sizes`), such as the time since the last observation;
+    * `side_inputs`: what a step reads beside x, such as the time since the last observation: names, or names with
+      a :class:`SideInput` each;
     * `input_window`: how many past inputs `project_input` sees beside the present one;
 
     and writes `step`. Everything else has a default. `class MGU(Cell, name="mgu")` registers the cell under a name: it
@@ -181,7 +188,7 @@ class Cell:
 
     gates: Any = {}
     states: Any = ("h",)
-    side_inputs: ClassVar[Mapping[str, Callable[[Sizes], tuple[int, ...]]]] = {}
+    side_inputs: Any = ()
     input_window: ClassVar[int] = 0
     blocks: int = 1  # of the gates whose recurrence is "blocks"
     forget_bias: ClassVar[float | None] = None  # the bias of the gate that keeps, at initialisation; None: as any other
@@ -201,6 +208,7 @@ class Cell:
         super().__init_subclass__(**kwargs)
         cls.gates = _declared(cls, "gates", Gate)
         cls.states = _declared(cls, "states", StateSpec)
+        cls.side_inputs = _declared(cls, "side_inputs", SideInput, needed=False)
         _check(cls)
         if PAST_INPUTS not in cls.states and cls.input_window:
             window = cls.input_window
@@ -371,8 +379,8 @@ def registry() -> dict[str, type[Cell]]:
 # ---- checks where a class is written ----
 
 
-def _declared(cls: type[Cell], kind: str, spec: type[Any]) -> Mapping[str, Any]:
-    """`gates` or `states` as a read-only mapping from name to `spec`."""
+def _declared(cls: type[Cell], kind: str, spec: type[Any], needed: bool = True) -> Mapping[str, Any]:
+    """`gates`, `states` or `side_inputs` as a read-only mapping from name to `spec`."""
     given = getattr(cls, kind)
     if isinstance(given, tuple):
         named = dict.fromkeys(given, spec())
@@ -384,7 +392,7 @@ def _declared(cls: type[Cell], kind: str, spec: type[Any]) -> Mapping[str, Any]:
         raise TypeError(
             f"{cls.__name__}.{kind} must be a tuple of names or a dict from name to {spec.__name__}, got {given!r}"
         )
-    if not named:
+    if needed and not named:
         raise TypeError(f"{cls.__name__}.{kind} must have at least one name")
     for name, value in named.items():
         _check_name(cls, kind, name)
@@ -411,12 +419,9 @@ def _check(cls: type[Cell]) -> None:
         raise TypeError(f"{cls.__name__}.states: {PAST_INPUTS!r} is the state of a cell with an input_window")
     if len(cls.states) > MAX_STATES:
         raise TypeError(f"{cls.__name__}.states: at most {MAX_STATES} states, got {len(cls.states)}")
-    for side, shape in cls.side_inputs.items():
-        _check_name(cls, "side_inputs", side)
+    for side in cls.side_inputs:
         if side in cls.gates or side in ("input", "hx", "state", "lengths", "reset", "gradients_of"):
             raise TypeError(f"{cls.__name__}.side_inputs: {side!r} is the name of a gate or of an argument")
-        if not callable(shape):
-            raise TypeError(f"{cls.__name__}.side_inputs: {side!r} must have a function from Sizes to a shape")
 
 
 @dataclass

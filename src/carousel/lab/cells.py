@@ -31,8 +31,9 @@ COLOURS = (
 
 
 def _runnable() -> dict[str, type[Cell]]:
-    """The registered cells that a lab can run: it has a sequence of inputs to give, and nothing beside it."""
-    return {name: cell for name, cell in registry().items() if not cell.side_inputs}
+    """The registered cells that need nothing but a sequence of inputs."""
+    needs = {name: [s for s in cell.side_inputs.values() if s.default is None] for name, cell in registry().items()}
+    return {name: cell for name, cell in registry().items() if not needs[name]}
 
 
 class LabCells(Mapping[str, LabCell]):
@@ -60,5 +61,5 @@ def lab_cell(name: str) -> LabCell:
     """The cell called `name`; any other name is an error that lists them."""
     named(name)
     if name not in CELLS:
-        raise ArgumentError(f"cell {name!r}: it reads side inputs, which a lab does not have")
+        raise ArgumentError(f"cell {name!r}: it has side inputs without a default, and a lab has none to give")
     return CELLS[name]

@@ -106,21 +106,23 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any, side: Mapping[str, An
 
 
 def _known_side(layer: Any, side: Mapping[str, Any]) -> dict[str, Any]:
-    """`side` in the order of the cell's side inputs, refused unless it has exactly those."""
+    """`side` in the order of the cell's side inputs, refused if one is unknown, or missing and without a default."""
     kind, known = type(layer).__name__, layer.cell.side_inputs
     for name in side:
         if name not in known:
             takes = f"its side inputs are {', '.join(known)}" if known else "its cell has no side inputs"
             raise TypeError(f"{kind} got an unexpected keyword argument {name!r}; {takes}")
-    for name in known:
-        if name not in side:
+    for name, spec in known.items():
+        if name not in side and spec.default is None:
             raise TypeError(f"{kind}: the cell reads {name!r} at every step; give it as {name}=")
-    return {name: side[name] for name in known}
+    return {name: side.get(name, spec.default) for name, spec in known.items()}
 
 
 def _read_side(layer: Any, name: str, value: Any, input: Tensor, batch: Batch) -> Tensor:
     """One side input in the layout of `input`, its features replaced by its own shape, as (T, B, *shape)."""
     expected = (*input.shape[:-1], *layer.side_shape(name))
+    if value is layer.cell.side_inputs[name].default:  # the call does not give it
+        value = input.new_full(expected, value)
     if not isinstance(value, Tensor) or tuple(value.shape) != expected:
         given = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"{type(layer).__name__}: {name} must be a Tensor of {expected}, like input, got {given}")
@@ -148,6 +150,9 @@ def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any, si
 
     batch = Batch(padded(input.data), active.sum(0), None, False, True, input)
     for name, value in side.items():
+        if value is layer.cell.side_inputs[name].default:
+            batch.side += (_read_side(layer, name, value, batch.x, batch),)
+            continue
         if not isinstance(value, PackedSequence) or not torch.equal(value.batch_sizes, input.batch_sizes):
             raise ValueError(f"{kind}: {name} must be a PackedSequence with the batch sizes of input")
         batch.side += (_read_side(layer, name, padded(value.data), batch.x, batch),)

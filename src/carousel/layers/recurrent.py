@@ -172,7 +172,7 @@ class Recurrent(nn.Module):
 
     def side_shape(self, name: str) -> tuple[int, ...]:
         """The shape of the side input `name` without steps and batch."""
-        return self.cell.side_inputs[name](self._sizes(0))
+        return self.cell.side_inputs[name].shape(self._sizes(0))
 
     def _sizes(self, layer: int) -> Sizes:
         """The sizes of one direction of `layer`."""
@@ -185,7 +185,7 @@ class Recurrent(nn.Module):
             return
         first, above = self._sizes(0), self._sizes(1)
         shapes = {f"the state {name!r}": spec.shape for name, spec in self.cell.states.items() if spec.shape}
-        shapes |= {f"the side input {name!r}": shape for name, shape in self.cell.side_inputs.items()}
+        shapes |= {f"the side input {name!r}": spec.shape for name, spec in self.cell.side_inputs.items()}
         for what, shape in shapes.items():
             if shape(first) != shape(above):
                 raise ValueError(
