@@ -18,7 +18,7 @@ def small(monkeypatch):
 
 def test_both_sides_are_one_network():
     plain = lm.Plain(20, 6, 4, 2)
-    ours = lm.make_model(SMALL)
+    ours = lm.make_network(SMALL)
     with torch.no_grad():
         ours.embedder.weight.copy_(plain.embedding.weight)
         ours.output.copy_(plain.output.weight)

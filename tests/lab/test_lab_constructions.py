@@ -10,8 +10,8 @@ import torch
 
 import carousel
 from carousel import lab
+from carousel.inspect import read_layers
 from carousel.lab.claims import forget_argmax, rnn_in_lstm, sentiment
-from carousel.lab.reading import read
 
 
 def in_torch(layer):
@@ -124,7 +124,7 @@ def test_climbing_finds_the_place_by_itself():
 
 def test_the_gates_of_a_model_reach_where_its_weights_let_them():
     layer = carousel.LSTM(3, 4, num_layers=2, bidirectional=True)
-    found = forget_argmax.look(read(torch.nn.Sequential(layer)))
+    found = forget_argmax.look(read_layers(torch.nn.Sequential(layer)))
     assert [one.layer for one in found] == ["0.l0", "0.l0_reverse", "0.l1", "0.l1_reverse"]
     unit = layer.weight_hh_l1_reverse[4 + 2].detach()  # rows i f g o: the third unit's f
     h = torch.zeros(4, 1, 4)
@@ -135,7 +135,7 @@ def test_the_gates_of_a_model_reach_where_its_weights_let_them():
     f = layer.trace(torch.zeros(1, 1, 3), (h, torch.zeros(4, 1, 4))).gates["f"][3, 0, 0, 2]
     assert found[3].spans[2][2] == pytest.approx(float(f), abs=1e-6)
     with pytest.raises(ValueError, match="has no gate that keeps the past"):
-        forget_argmax.look(read(carousel.RNN(2, 3)))
+        forget_argmax.look(read_layers(carousel.RNN(2, 3)))
 
 
 @pytest.mark.parametrize(

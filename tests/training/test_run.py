@@ -88,8 +88,8 @@ def test_nothing_is_unpickled(finished, tmp_path, monkeypatch):
 
 def test_a_loaded_model_is_the_one_that_was_kept(finished):
     model = carousel.load(str(finished.folder))
-    assert not model.training
-    torch.testing.assert_close(dict(model.state_dict()), load_file(finished.weights), rtol=0, atol=0)
+    assert not model.network.training
+    torch.testing.assert_close(dict(model.network.state_dict()), load_file(finished.weights), rtol=0, atol=0)
     found = model.evaluate(model.settings.dev)["perplexity"]
     assert found == pytest.approx(finished.result["dev_perplexity"], rel=1e-9)
     assert finished.weights_info()["dev_perplexity"] == finished.result["dev_perplexity"]

@@ -9,8 +9,8 @@ from statistics import fmean
 import torch
 
 from ..cells import Cell
+from ..inspect import LayerReading
 from ..pictures.gates import opens, title
-from .reading import Reading
 
 SHUT = 0.1  # a gate is shut below this, and open above 1 − this
 OFTEN = 5  # times that a token must occur to be judged
@@ -41,7 +41,7 @@ def label(name: str, layer: int, direction: int) -> str:
     return f"{name}.l{layer}{'_reverse' if direction else ''}".strip(".")
 
 
-def gate_use(reading: Reading) -> list[GateUse]:
+def gate_use(reading: LayerReading) -> list[GateUse]:
     """Of every gate between 0 and 1."""
     layer, real, found = reading.layer, reading.real, []
     with torch.no_grad():
@@ -64,7 +64,7 @@ def gate_use(reading: Reading) -> list[GateUse]:
     return found
 
 
-def by_token(reading: Reading) -> list[tuple[str, float, int]]:
+def by_token(reading: LayerReading) -> list[tuple[str, float, int]]:
     """Tokens with the mean of the first layer's keeping gate when they are read, and how often they are; lowest first.
 
     Empty if it is no text that was read, or if no token occurs often.

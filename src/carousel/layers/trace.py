@@ -36,6 +36,7 @@ class Trace:
     gradients: Mapping[str, Tensor] = field(default_factory=lambda: NoGradients())
     loss: Tensor | None = None
     cell: Cell | None = None
+    tokens: tuple[tuple[str, ...], ...] = ()  # the steps of each sequence, in a trace of a text model
 
     def __getattr__(self, name: str) -> Tensor:
         states = self.__dict__.get("states", {})

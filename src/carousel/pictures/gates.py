@@ -32,7 +32,8 @@ def opens(cell: Cell | None, name: str) -> bool:
 def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int = 0, steps: Sequence[str] = ()) -> Any:
     """Some gates or states of one sequence as a plotly figure, a panel for each of `names`.
 
-    `layer` counts layers and directions as the trace does. `steps` names the steps, those that the sequence has. Units
+    `layer` counts layers and directions as the trace does. `steps` names the steps, those that the
+    sequence has; without them the trace's own tokens do. Units
     are ordered by when the first of the panels is high in them, early ones below, the same in all panels.
 
     >>> from carousel.pictures import gates
@@ -44,6 +45,7 @@ def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int =
     for name in names:
         if name not in found:
             raise ArgumentError(f"names: this trace has no {name!r}; it has {', '.join(found)}")
+    steps = steps or (trace.tokens[sequence] if trace.tokens else ())
     every = len(next(iter(found.values()))[layer])
     count = len(steps) or every
     if count > every:

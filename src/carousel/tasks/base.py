@@ -7,7 +7,7 @@ the other parts when they are needed, so that the help of a command does not wai
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from .registry import find, register
 if TYPE_CHECKING:  # help does not wait for torch
     from torch import Tensor, nn
 
+    from ..layers import Clamp, Trace
     from ..training import Data, Network
 
 ESSENTIAL = ("cell", "embedding", "hidden", "layers", "attention", "composition")  # settings that a model prints
@@ -145,6 +146,33 @@ class Model(ABC, Generic[N, A]):
     def layer_input(self, batch: Any) -> LayerInput:
         """The layers that read a batch first, and what they read of it; with dropout in training mode."""
         raise ArgumentError(f"{an(self.name)} model has no recurrent layer that reads step by step")
+
+    def batch_of(self, items: Sequence[Any]) -> Any:
+        """Items as `predict` takes them, as one batch."""
+        raise ArgumentError(f"{an(self.name)} model does not read items one by one")
+
+    def trace(self, item: Any) -> Trace:
+        """Every gate and state of the recurrent layers while they read `item` (or each of a list): see `Trace`.
+
+        `trace.tokens` names the steps.
+        """
+        return self._watch(item, ())
+
+    def intervene(self, item: Any, *clamps: Clamp) -> Trace:
+        """As `trace`, with some gates or states held at given values (see `Clamp`)."""
+        return self._watch(item, clamps)
+
+    def _watch(self, item: Any, clamps: Sequence[Clamp]) -> Trace:
+        import torch
+
+        from ..training.modes import evaluating
+
+        with torch.no_grad(), evaluating(self):
+            read = self.layer_input(self.batch_of(item if isinstance(item, list) else [item]))
+            layer: Any = read.layer
+            trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths)
+        trace.tokens = read.tokens
+        return trace
 
     def evaluate(self, *files: Any, **options: Any) -> dict[str, Any]:
         """The results of the model on a data set, in JSON's terms: numbers, and tables by row and column."""

@@ -259,10 +259,10 @@ def test_every_cell_learns(make, cell, layout, reached):
     the frequencies of the characters one of 4, and to know the last character one of 1, but for a line's end."""
     make.path.write_text("abcdabcdabcd\n" * 12, "utf-8")
     noise = {"dropout": 0.1, "recurrent_dropout": 0.1, "weight_drop": 0.1, "zoneout": 0.1, "embedding_dropout": 0.1}
-    model = make(cell=cell, layout=layout, layers=2, hidden=24, embedding=12, **noise).train()
+    model = make(cell=cell, layout=layout, layers=2, hidden=24, embedding=12, **noise)
     batches = model.settings.training_batches(model.settings.store(make.path, model.vocabulary))
     optimizer = torch.optim.Adam(model.network.parameters(), lr=0.03)
-    before = model.network.eval().evaluate(make.path)["perplexity"]
+    before = model.evaluate(make.path)["perplexity"]
     model.network.train()
     for _ in range(15):
         for batch in batches:
@@ -270,7 +270,7 @@ def test_every_cell_learns(make, cell, layout, reached):
             model.network.loss(batch).mean.backward()
             assert all(torch.isfinite(p.grad).all() for p in model.network.parameters() if p.grad is not None)
             optimizer.step()
-    reached("perplexity", model.network.eval().evaluate(make.path)["perplexity"], below=2)
+    reached("perplexity", model.evaluate(make.path)["perplexity"], below=2)
     reached("perplexity before", before, above=4)
     assert model.generate(max_length=20, seed=1).text is not None
 

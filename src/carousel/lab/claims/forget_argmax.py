@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from ...errors import ArgumentError, check_counts
+from ...inspect import LayerReading, read_layers
 from ...report import Page, figure
 from ...wording import an
 from ..finding import Claim, Finding, Verdict
 from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
-from ..reading import Reading, read
 from ..words import percent
 
 CLOSE = 1e-9
@@ -249,7 +249,7 @@ def run(
     (True, True)
     """
     check_counts(units=units, hidden=hidden, samples=samples)
-    reading = None if model is None else read(model, data)  # a model that cannot be used is said first
+    reading = None if model is None else read_layers(model, data)  # a model that cannot be used is said first
     preferences = () if reading is None else tuple(look(reading))
     start = time.perf_counter()
     draw = torch.Generator().manual_seed(seed)
@@ -285,7 +285,7 @@ def climb(weights: Tensor, h: Tensor, steps: int = 60) -> Tensor:
     return h.detach()
 
 
-def look(reading: Reading) -> list[Preference]:
+def look(reading: LayerReading) -> list[Preference]:
     """The gates that keep the past, of every layer and direction."""
     layer, found = reading.layer, []
     gate = keeping_gate(layer.cell)

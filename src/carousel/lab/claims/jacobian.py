@@ -13,12 +13,12 @@ from torch import Tensor
 
 from ...cells import Weights
 from ...errors import check_counts
+from ...inspect import LayerReading, read_layers
 from ...layers import LSTM, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
-from ..reading import Reading, read
 from ..words import power
 
 EXACT = 1e-10
@@ -213,7 +213,7 @@ def run(
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        spectrum = None if model is None else spectrum_of(read(model, data))
+        spectrum = None if model is None else spectrum_of(read_layers(model, data))
         x = torch.randn(steps, 1, inputs, dtype=torch.float64)
         cells = []
         for kind in CELLS.values():
@@ -232,7 +232,7 @@ def run(
     return Jacobian(tuple(cells), printed_error, tuple(errors), seed, time.perf_counter() - start, spectrum)
 
 
-def spectrum_of(reading: Reading) -> Spectrum:
+def spectrum_of(reading: LayerReading) -> Spectrum:
     """Eigenvalues and norms of the first layer's derivative, at steps spread over the longest that it reads."""
     layer, x = reading.first()
     walk = Walk(layer, x)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from ...errors import ArgumentError, check_counts
+from ...inspect import LayerReading, read_layers
 from ...layers import RNN, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import Walk
 from ..finding import Claim, Finding, Verdict
-from ..reading import Reading, read
 from ..words import percent, power, raised
 
 GONE = -6.0  # as a power of ten: from here on nothing can be learned
@@ -238,7 +238,7 @@ def run(
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        reading = None if model is None else read(model, data)  # a model that cannot be used is said first
+        reading = None if model is None else read_layers(model, data)  # a model that cannot be used is said first
         x = torch.randn(steps, 1, inputs, dtype=torch.float64)
         cells = []
         for kind in CELLS.values():
@@ -295,14 +295,14 @@ def spread(most: int) -> list[int]:
     return sorted(k for k in found | {most} if k <= most)
 
 
-def fade_first(reading: Reading) -> Fading:
+def fade_first(reading: LayerReading) -> Fading:
     """The same in the first layer, forward, of a trained model, over the longest that it reads."""
     layer, x = reading.first()
     return fade(layer, x, f"{reading.name} of the model", "#b30000", "longdash")
 
 
 @torch.no_grad()
-def remember(reading: Reading) -> Memory:
+def remember(reading: LayerReading) -> Memory:
     """Change one input of each sequence, at some places, and see what is left of it in the output, step by step."""
     layer, x, lengths = reading.layer.eval(), reading.x, reading.lengths
     x, lengths = x[:, lengths > PLACES], lengths[lengths > PLACES]

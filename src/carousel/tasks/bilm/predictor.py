@@ -75,6 +75,9 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
         return self.settings.reading_batches(store)
 
+    def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
+        return collate(self.assets.words.encode([s.split() if isinstance(s, str) else s for s in items]))
+
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         """Of the lowest layer from left to right."""
         network = self.network

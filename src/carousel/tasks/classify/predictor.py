@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -83,6 +83,9 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
     def batches(self, path: str | Path) -> ExampleBatches:
         store = store_examples(self.settings, self.assets, [open_table(self.settings, path)])
         return self.settings.reading_batches(store)
+
+    def batch_of(self, items: Sequence[str]) -> ExampleBatch:
+        return collate(self.encoder(items)[0])
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         tokens = texts_of(self.vocabulary, batch.tokens, batch.lengths)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
-from ...data import END, START, TextBatch, Vocabulary
+from ...data import END, PAD, START, TextBatch, Vocabulary
 from ...data.batches.base import Batches
 from ...data.text.vocabulary import texts_of
 from ...decoding import GenerationConfig
@@ -80,19 +81,22 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
     def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
         """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
         for line in [lines] if isinstance(lines, str) else lines:
-            ids = [int(i) for i in self.vocabulary.encode(line)]
-            ends = self.settings.layout != "running"
-            targets = torch.tensor([*ids, END] if ends else ids).unsqueeze(1)
-            if not len(targets):
+            batch = self.batch_of([line])
+            if not len(batch.targets):
                 yield Scored(line, [], [])
                 continue
-            start = END if self.settings.layout == "sentences" else START
-            inputs = torch.cat((torch.tensor([[start]]), targets[:-1]))
-            batch = TextBatch(
-                inputs, targets, torch.tensor([len(targets)]), torch.zeros(1, dtype=torch.int64), len(targets)
-            )
             log_probs, _ = self.network.log_probs(batch)
-            yield Scored(line, [self.vocabulary.token(int(t)) for t in targets], log_probs.flatten().tolist())
+            yield Scored(line, [self.vocabulary.token(int(t)) for t in batch.targets], log_probs.flatten().tolist())
+
+    def batch_of(self, items: Sequence[str]) -> TextBatch:
+        """Lines as the model reads and predicts them, `[END]` included unless the text is running."""
+        running, start = self.settings.layout == "running", END if self.settings.layout == "sentences" else START
+        rows = [[int(i) for i in self.vocabulary.encode(line)] for line in items]
+        targets = [torch.tensor(row if running else [*row, END], dtype=torch.int64) for row in rows]
+        inputs = [torch.cat((row.new_tensor([start]), row[:-1])) if len(row) else row for row in targets]
+        lengths = torch.tensor([len(row) for row in targets])
+        padded = (pad_sequence(part, padding_value=PAD) for part in (inputs, targets))
+        return TextBatch(*padded, lengths, torch.arange(len(rows)), int(lengths.sum()))
 
     def layer_input(self, batch: TextBatch) -> LayerInput:
         """Of a long text the first steps."""

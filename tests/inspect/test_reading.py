@@ -9,9 +9,9 @@ import torch
 import carousel
 from carousel import lab
 from carousel.data import Vocabulary
+from carousel.inspect import LayerReading, read_layers
 from carousel.lab.claims import jacobian, vanishing
 from carousel.lab.gate_use import by_token, gate_use
-from carousel.lab.reading import Reading, read
 from carousel.tasks.lm.data import LanguageAssets
 from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.lm.task import LanguageTask
@@ -51,7 +51,7 @@ def tagger(tmp_path):
 
 def test_what_a_language_model_s_layers_read(lm, text):
     model = lm()
-    found = read(model)
+    found = read_layers(model)
     assert found.name == "layers"
     assert found.layer is model.network.layers
     assert found.source == f"the 5 longest sequences of {text}"
@@ -66,7 +66,7 @@ def test_what_a_language_model_s_layers_read(lm, text):
 
 
 def test_a_tagger_s_words_come_with_their_letters(tagger):
-    found = read(tagger)
+    found = read_layers(tagger)
     assert found.layer is tagger.layers  # and not that of the letters
     assert found.x.shape == (3, 2, tagger.layers.input_size)
     assert tagger.layers.input_size > 6
@@ -99,11 +99,11 @@ def test_layer_input_is_what_the_layers_are_called_with(tmp_path, monkeypatch):
     for name, (data, settings) in cases.items():
         model = carousel.train(name, data, out=tmp_path / name, **settings)
         files = sorted((tmp_path / name / "data").glob("train.*"))
-        found = read(model, files)
+        found = read_layers(model, files)
         seen = []
         hook = found.layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))  # noqa: B023
         for batch in model.batches(*files):
-            model.metric().add(batch)
+            model.network.metric().add(batch)
         hook.remove()
         assert model.get_submodule(found.name) is found.layer
         torch.testing.assert_close(seen[0][:, : found.x.shape[1]], found.x, msg=name)
@@ -114,11 +114,11 @@ def test_layer_input_is_what_the_layers_are_called_with(tmp_path, monkeypatch):
 def test_what_cannot_be_read_is_said(lm, tmp_path):
     model = lm(dev=None)
     with pytest.raises(ValueError, match=r"gone.txt: no such file, .*; give it with --data"):
-        read(model)
+        read_layers(model)
     with pytest.raises(ValueError, match="only a model of a run can read a file"):
-        read(carousel.LSTM(2, 3), "some.txt")
+        read_layers(carousel.LSTM(2, 3), "some.txt")
     with pytest.raises(ValueError, match="the model has no recurrent layer"):
-        read(torch.nn.Linear(2, 2))
+        read_layers(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="has no gate that keeps the past; give an LSTM or GRU"):
         lab.forget_argmax(1, samples=1, model=carousel.RNN(2, 3))
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_said(lm, tmp_path):
 def test_the_first_layer_alone_says_what_it_said_among_the_others(kind):
     layer = kind(3, 4, num_layers=2, bidirectional=True)
     x = torch.randn(6, 2, 3)
-    alone, longest = Reading("", layer, x, torch.tensor([4, 6]), "").first()
+    alone, longest = LayerReading("", layer, x, torch.tensor([4, 6]), "").first()
     assert torch.equal(longest, x[:, 1:].double())
     expected = layer.trace(x).states["h"][0, :, 1]
     torch.testing.assert_close(alone(longest)[0][:, 0].float(), expected, atol=1e-5, rtol=1e-5)
@@ -145,7 +145,7 @@ def test_shares_of_shut_and_open_by_hand():
     x = torch.zeros(4, 2, 2)
     x[:, 0, 0] = torch.tensor([1.0, 1.0, -1.0, 0.0])
     x[:, 1, 0] = torch.tensor([-1.0, 1.0, 1.0, 1.0])  # of which only the first is real
-    found = Reading("n", layer, x, torch.tensor([4, 1]), "", (("a", "a", "b", "c"), ("b",)))
+    found = LayerReading("n", layer, x, torch.tensor([4, 1]), "", (("a", "a", "b", "c"), ("b",)))
     use = {one.gate: one for one in gate_use(found)}
     assert set(use) == {"i", "f", "o"}
     assert use["f"].layer == "n.l0"
@@ -163,7 +163,7 @@ def test_tokens_at_which_it_lets_go():
             parameter.zero_()
         layer.weight_ih_l0[2:4, 0] = 2  # z of both units
     x = torch.tensor([-1.0, 1.0] * 5).reshape(10, 1, 1)
-    found = by_token(Reading("n", layer, x, torch.tensor([10]), "", (("x", "y") * 5,)))
+    found = by_token(LayerReading("n", layer, x, torch.tensor([10]), "", (("x", "y") * 5,)))
     assert found == [
         ("x", pytest.approx(1 / (1 + math.e**2)), 5),
         ("y", pytest.approx(1 / (1 + math.e**-2)), 5),
@@ -182,13 +182,13 @@ def test_what_is_left_of_a_changed_input_in_a_linear_memory():
         layer.weight_ih_l0.fill_(1)
         layer.weight_hh_l0.fill_(0.5)
     x = 1e-3 * torch.randn(40, 3, 1)
-    found = vanishing.remember(Reading("n", layer, x, torch.tensor([40, 30, 20]), "it"))
+    found = vanishing.remember(LayerReading("n", layer, x, torch.tensor([40, 30, 20]), "it"))
     assert found.left[:10] == pytest.approx([0.5**k for k in range(10)], rel=1e-2)
     assert found.horizon == 7  # 0.5⁷ < 0.01 < 0.5⁶
     with pytest.raises(ValueError, match="none has more than 4 steps"):
-        vanishing.remember(Reading("n", layer, x, torch.tensor([4, 3, 2]), "it"))
+        vanishing.remember(LayerReading("n", layer, x, torch.tensor([4, 3, 2]), "it"))
     with pytest.raises(ValueError, match="no input differs from the others"):
-        vanishing.remember(Reading("n", layer, torch.ones(9, 1, 1), torch.tensor([9]), "it"))
+        vanishing.remember(LayerReading("n", layer, torch.ones(9, 1, 1), torch.tensor([9]), "it"))
 
 
 def test_the_spectrum_of_a_known_matrix():
@@ -198,7 +198,7 @@ def test_the_spectrum_of_a_known_matrix():
         for parameter in layer.parameters():
             parameter.zero_()
         layer.weight_hh_l0.copy_(0.9 * turn)  # h stays 0, where tanh has slope 1
-    found = jacobian.spectrum_of(Reading("n", layer, torch.zeros(30, 1, 1), torch.tensor([30]), "it"))
+    found = jacobian.spectrum_of(LayerReading("n", layer, torch.zeros(30, 1, 1), torch.tensor([30]), "it"))
     assert found.steps == (0, 6, 12, 17, 23, 29)
     for values in found.eigenvalues:
         assert sorted(values) == [pytest.approx((0.54, -0.72)), pytest.approx((0.54, 0.72))]

@@ -1,6 +1,6 @@
-"""The recurrent layers of a model of one's own, and what they read: one way for every lab that takes `--run`.
+"""The recurrent layers of a trained model, and what they read of a file: for every lab that takes `--run`.
 
-A task gives the batches of a file and what its layers read of a batch: `Task.batches`, `Task.layer_input`.
+A model gives the batches of a file and what its layers read of a batch: `Model.batches`, `Model.layer_input`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ TEXTS, STEPS = 64, 200  # how much of what is read is looked at, at most; a rand
 
 
 @dataclass(frozen=True)
-class Reading:
+class LayerReading:
     """`layer` with all its layers and directions; `x` (T, B, I) is what it reads, `lengths` (B)."""
 
     name: str
@@ -46,11 +47,11 @@ class Reading:
         return alone.double(), self.x[: int(self.lengths[longest]), longest : longest + 1].double()
 
 
-def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None) -> Reading:
+def read_layers(model: Any, data: str | Path | Sequence[str | Path] | None = None) -> LayerReading:
     """What the layers of `model` read of the file `data`: of the longest sequences in it.
 
-    Without `data`, that is the file by which a run's best epoch was chosen, or the one that it was trained on. A module
-    that is no task of this package reads random numbers.
+    Without `data`, that is the file by which a run's best epoch was chosen, or the one that it was trained on. Any
+    other module reads random numbers.
     """
     from ..tasks.base import Model
     from ..training.modes import evaluating
@@ -60,7 +61,7 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
         if data is not None:
             raise ArgumentError(f"data: only a model of a run can read a file; this is {an(type(model).__name__)}")
         x = torch.randn(STEPS, 1, layer.input_size)
-        return Reading(name, layer, x, torch.tensor([len(x)]), f"{STEPS} random inputs")
+        return LayerReading(name, layer, x, torch.tensor([len(x)]), f"{STEPS} random inputs")
     given = data if data is not None else model.settings.dev or model.settings.train
     files = [given] if isinstance(given, str | Path) else list(given)
     missing = [file for file in files if not Path(file).is_file()]
@@ -76,7 +77,7 @@ def read(model: nn.Module, data: str | Path | Sequence[str | Path] | None = None
     named = " and ".join(str(file) for file in files)
     which = f"the {len(lengths)} longest sequences" if len(lengths) > 1 else "the longest sequence"
     x, tokens = found.x[:, :TEXTS].detach(), found.tokens[:TEXTS]
-    return Reading(found.name, found.layer, x, lengths, f"{which} of {named}", tokens)
+    return LayerReading(found.name, found.layer, x, lengths, f"{which} of {named}", tokens)
 
 
 def _layers(model: nn.Module) -> tuple[str, Recurrent]:
