@@ -63,7 +63,7 @@ def train(
     given = {"train": train, "dev": dev}
     held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
     values = {**{name: data for name, data in given.items() if data is not None and name not in held}, **settings}
-    with _written(kind, run, held, values, resume=resume, force=force) as files:
+    with run.locked(), _written(kind, run, held, values, resume=resume, force=force) as files:
         trainer.train(kind, {**values, **files}, run, resume=resume, force=force, quiet=quiet, report=report)
     return load(out)
 

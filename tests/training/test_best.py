@@ -90,7 +90,7 @@ def test_patience_that_has_run_out_stays_so(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("given, name", [({"patience": 2}, "patience"), ({"schedule": "plateau"}, "schedule")])
 def test_what_goes_by_the_dev_set_needs_one(tmp_path, monkeypatch, given, name):
-    with pytest.raises(SettingsError, match=f"^{name}: .* goes by the dev set, and there is none"):
+    with pytest.raises(SettingsError, match=f"^{name}: .* needs a dev set, and there is none"):
         fit(settings(**given), tmp_path / "run", register(monkeypatch))
     assert not Run(tmp_path / "run").exists
 

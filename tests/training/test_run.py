@@ -2,9 +2,13 @@
 
 import io
 import json
+import os
 import pickle
 import pickletools
 import shutil
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -15,8 +19,12 @@ from safetensors.torch import load_file, save_file
 
 import carousel
 from carousel.errors import DataError, RunError, SettingsError
+from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.runs import load_run
-from carousel.training import Run
+from carousel.training import Run, trainer
+from carousel.training.csv_logger import CSVLogger
+from carousel.training.manifest import weights_digest
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +38,7 @@ def test_what_is_in_it(finished):
     names = {path.name for path in finished.folder.iterdir()}
     assert names == {
         "config.yaml", "model.safetensors", "tokenizer.json", "metrics.csv", "tensorboard", "checkpoints",
-        "result.json", "report.html",
+        "result.json", "report.html", "manifest.json",
     }  # fmt: skip
     assert finished.result["command"] == "carousel train lm 'a b'"
     json.loads((finished.folder / "tokenizer.json").read_text("utf-8"))
@@ -130,7 +138,10 @@ def test_there_is_none(tmp_path):
         ("config.yaml", b"task: lm\n", SettingsError, "train: missing; give text to train on"),
         ("config.yaml", b"task: [lm]\n", SettingsError, "task: there is no"),
         ("tokenizer.json", None, DataError, "tokenizer.json: no such file"),
-        ("tokenizer.json", b"{}", DataError, "tokenizer.json: "),
+        ("tokenizer.json", b"{}", RunError, "tokenizer.json: damaged or changed"),
+        ("manifest.json", None, RunError, "manifest.json: missing"),
+        ("manifest.json", b"[]", RunError, "manifest.json: damaged"),
+        ("manifest.json", b"", RunError, "manifest.json: damaged"),
     ],
 )
 def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, said):
@@ -148,7 +159,8 @@ def test_the_result_is_damaged(finished, tmp_path, data):
 
 def test_weights_of_another_network(finished, tmp_path):
     run = broken(finished, tmp_path, "report.html", b"")
-    save_file({"w": torch.ones(2)}, run.weights)
+    weights = {"w": torch.ones(2)}
+    save_file(weights, run.weights, {"carousel": json.dumps({"digest": weights_digest(weights)})})
     with pytest.raises(RunError, match=r"damaged, or not of this config\.yaml") as caught:
         load_run(run.folder)
     assert "\n" not in str(caught.value)
@@ -215,3 +227,124 @@ def test_an_empty_directory_will_do_and_parents_are_made(tmp_path):
     fit(language(tmp_path, epochs=1), tmp_path / "empty")
     fit(language(tmp_path, epochs=1), tmp_path / "a" / "b" / "c")
     assert (tmp_path / "a" / "b" / "c" / "model.safetensors").exists()
+
+
+# ---------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("place", range(12))
+def test_a_flipped_bit_is_noticed(finished, tmp_path, name, place):
+    data = bytearray((finished.folder / name).read_bytes())
+    data[len(data) * place // 12 + place] ^= 1 << place % 8
+    broken(finished, tmp_path, name, bytes(data))
+    with pytest.raises(RunError, match=name) as caught:
+        load_run(tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- one process at a time
+
+TRAINING = """
+import sys, time
+from helpers.tiny import fit, language
+from carousel.training.module import Module
+from pathlib import Path
+step = Module.training_step
+def slow(self, batch, index):
+    Path(sys.argv[1], "going").touch()
+    time.sleep(600)
+    return step(self, batch, index)
+Module.training_step = slow
+fit(language(Path(sys.argv[1])), Path(sys.argv[1], "run"), **eval(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("how", ["{}", "{'force': True}", "{'resume': True}"])
+def test_a_directory_is_used_by_one_process(tmp_path, how):
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    call = [sys.executable, "-c", TRAINING, str(tmp_path)]
+    language(tmp_path)
+    first = subprocess.Popen([*call, "{}"], env=environment, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 240
+        while not (tmp_path / "going").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        config = (tmp_path / "run" / "config.yaml").read_bytes()
+        second = subprocess.run([*call, how], env=environment, capture_output=True, text=True)
+        assert second.returncode and "another process is training in this directory" in second.stderr
+        assert (tmp_path / "run" / "config.yaml").read_bytes() == config
+    finally:
+        first.kill()
+        first.wait()
+    fit(language(tmp_path), tmp_path / "run", force=True)  # the lock ended with the process
+
+
+def test_a_lock_leaves_nothing_behind(tmp_path):
+    with pytest.raises(SettingsError):
+        trainer.train(LanguageTask, {"train": tmp_path / "none.txt", "epochs": 0}, tmp_path / "a" / "run")
+    assert not (tmp_path / "a").exists()
+    run = Run(tmp_path / "b" / "run")
+    with run.locked(), run.locked():
+        assert run.folder.is_dir()
+    assert not (tmp_path / "b").exists()
+
+
+# ---------------------------------------------------------------- stopped while it was set up
+
+
+@pytest.mark.parametrize("moment", ["config", "assets", "manifest", "log"])
+@pytest.mark.parametrize("how", [{}, {"force": True}, {"resume": True}])
+def test_a_run_that_was_killed_while_it_was_set_up(finished, tmp_path, monkeypatch, moment, how):
+    def die(*_):
+        raise Killed
+
+    settings = language(tmp_path)
+    places = {
+        "config": (trainer, "write_text"),
+        "assets": (LanguageAssets, "save"),
+        "manifest": (trainer, "write_manifest"),
+        "log": (CSVLogger, "begin"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*places[moment], die)
+        with pytest.raises(Killed):
+            fit(settings, tmp_path / "run")
+    (tmp_path / "run" / ".config.yaml.123-abc.part").touch()
+    if moment == "config" and "resume" in how:
+        with pytest.raises(RunError, match="no run to resume; leave out --resume to start one"):
+            fit(settings, tmp_path / "run", **how)
+        return
+    run = fit(settings, tmp_path / "run", **how)
+    assert run.result["epochs"] == 3 and not list(run.folder.glob(".*"))
+    load_run(run.folder)
+
+
+def test_half_written_files_alone_are_not_a_run(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".config.yaml.123-abc.part").touch()
+    run = fit(language(tmp_path), tmp_path / "run")
+    assert run.result is not None
+
+
+# ---------------------------------------------------------------- the log after a power failure
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "missing"])
+def test_a_log_that_lost_its_end_is_restored(tmp_path, damage):
+    settings = language(tmp_path, checkpoint_minutes=0)
+    whole = fit(settings, tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, "batch", 1, 2)
+        with pytest.raises(Killed):
+            fit(settings, tmp_path / "run")
+    log = tmp_path / "run" / "metrics.csv"
+    match damage:
+        case "cut":
+            log.write_bytes(log.read_bytes()[:-9])
+        case "empty":
+            log.write_bytes(b"")
+        case "missing":
+            log.unlink()
+    run = fit(settings, tmp_path / "run", resume=True)
+    assert run.metrics.read_text() == whole.metrics.read_text()

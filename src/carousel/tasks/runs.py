@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import RunError, SettingsError, did_you_mean
 from ..training import Run, Settings
+from ..training.manifest import check_manifest
 from .base import Model, Task
 from .registry import find, names
 
@@ -36,6 +37,7 @@ def load_run(folder: str | Path) -> Any:
     task, settings = settings_of(run)
     if not run.weights.exists():  # before any other file of it is read
         raise RunError(f"{run.folder}: no weights yet; let the run come to the end of its first epoch")
+    check_manifest(run.folder)
     assets = task.load_assets(settings, run.folder)
     return make_model(run, task, settings, assets)
 

@@ -20,6 +20,7 @@ from ..errors import CarouselError
 from ..files import write_bytes
 from ..wording import counted
 from .csv_logger import CSVLogger
+from .manifest import weights_digest
 from .module import Diverged, Module
 from .progress import Bar
 
@@ -58,12 +59,12 @@ class CheckpointCallback(Checkpoint):
     def state_dict(self) -> dict[str, Any]:
         spent = self.seconds + time.monotonic() - self._started
         kept = {name: getattr(self, name) for name in ("best", "best_epoch", "waited")}
-        return {**kept, "seconds": spent, "metrics_size": self.csv.size}
+        return {**kept, "seconds": spent, "metrics": self.csv.text}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in ("best", "best_epoch", "waited", "seconds"):
             setattr(self, name, state[name])
-        self.csv.rewind(state["metrics_size"])
+        self.csv.restore(state["metrics"])
 
     # ---------------------------------------------------------------- Lightning calls
 
@@ -153,9 +154,10 @@ class CheckpointCallback(Checkpoint):
 
     def _keep_weights(self, module: Module, info: dict[str, Any]) -> None:
         # One entry of metadata: several are written in any order, and the same weights should be the same file.
-        metadata = {"carousel": json.dumps(info)}
         with module.best_weights():
-            data = save({name: t.contiguous() for name, t in module.network.state_dict().items()}, metadata=metadata)
+            weights = {name: t.contiguous() for name, t in module.network.state_dict().items()}
+            metadata = {"carousel": json.dumps({**info, "digest": weights_digest(weights)})}
+            data = save(weights, metadata=metadata)
         write_bytes(self.folder / "model.safetensors", data)
 
     def _save(self, trainer: Trainer, module: Module) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch.loggers.logger import Logger
 
+from ..files import write_text
+
 
 class CSVLogger(Logger):
     """A table with fixed columns that grows by a row at a time. Times and rates have no place in it: they differ.
 
-    `size` is how long the file is; a checkpoint takes it down, and `rewind` goes back there.
+    `text` is all of it; a checkpoint takes it down, and `restore` writes it again.
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
@@ -38,11 +39,11 @@ class CSVLogger(Logger):
         self._append(self.columns, "w")
 
     @property
-    def size(self) -> int:
-        return self.path.stat().st_size
+    def text(self) -> str:
+        return self.path.read_text("utf-8")
 
-    def rewind(self, size: int) -> None:
-        os.truncate(self.path, size)
+    def restore(self, text: str) -> None:
+        write_text(self.path, text)
 
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
         row = {"step": step, **metrics}

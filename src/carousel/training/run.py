@@ -4,7 +4,8 @@ config.yaml          every setting; gives the run again
 model.safetensors    the weights of the best epoch
 tokenizer.json …     what the task keeps
 metrics.csv          what was measured, also as tensorboard/
-checkpoints/         to go on from
+checkpoints/         to resume from
+manifest.json        hashes of the files that are written once
 result.json          where it ended
 report.html
 data/                what it was trained on, if that was given in memory
@@ -13,8 +14,10 @@ data/                what it was trained on, if that was given in memory
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,8 +26,15 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import RunError, SettingsError
+from ..files import PART, write_text
+from .manifest import weights_digest
 from .network import Network
 from .settings import load_yaml
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 
@@ -49,32 +59,71 @@ class Run:
         self.result_file = self.folder / "result.json"
         self.report = self.folder / "report.html"
         self.data = self.folder / "data"
+        self.incomplete = self.folder / ".incomplete"  # there until everything has been set up
         self.has_data = False  # whether the data of a new run is there already
+        self._descriptor: int | None = None  # of the directory, while it is locked
+
+    # ---------------------------------------------------------------- whose directory it is
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The directory for this process alone; made if it is missing, and removed again if nothing was put in it.
+
+        The lock is the kernel's: it ends with the process, however that ends. Calls may be nested.
+        """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder}: is a file; a run needs a directory of its own")
+        if self._descriptor is not None or fcntl is None:
+            yield
+            return
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            _lock(self._descriptor, self.folder)
+            yield
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = None
+            for path in missing:
+                with suppress(OSError):  # it is not empty
+                    path.rmdir()
 
     @property
     def exists(self) -> bool:
+        """Whether there is something in the directory besides half-written files and the data of a new run."""
         if not self.folder.is_dir():
             return self.folder.exists()
-        return any(not self.has_data or path != self.data for path in self.folder.iterdir())
+        return any(self._counts(path) for path in self.folder.iterdir())
+
+    def _counts(self, path: Path) -> bool:
+        part = path.name.startswith(".") and path.name.endswith(PART)
+        return not part and not (self.has_data and path == self.data)
+
+    @property
+    def started(self) -> bool:
+        """False if the run was stopped while it was being set up: there is nothing in it to lose."""
+        return not self.incomplete.exists()
 
     def check_free(self, force: bool) -> None:
         """Raise unless a new run may begin here."""
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError(f"{self.folder}: is a file; a run needs a directory of its own")
-        if not self.exists:
+        if not self.exists or not self.started:
             return
         if not self._is_run:
             raise RunError(f"{self.folder}: holds other files; give an empty or new directory")
         if not force:
-            raise RunError(
-                f"{self.folder}: a run is here already; continue it with --resume or overwrite it with --force"
-            )
+            remedy = "continue it with --resume or overwrite it with --force"
+            raise RunError(f"{self.folder}: a run is here already; {remedy}")
 
     def begin(self) -> None:
-        """Make the directory in the place of a run, if there is one; data for the run may be in it already."""
-        if self.exists:
-            self.remove()
+        """Empty the directory, but for the data of the new run, and mark the run as not yet started."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.iterdir():
+            if not (self.has_data and path == self.data):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        write_text(self.incomplete, "")
 
     def remove(self) -> None:
         """Delete the directory with everything in it."""
@@ -88,6 +137,8 @@ class Run:
         except (OSError, ValueError):
             return False
         return {"task", "train", "epochs", "seed"} <= set(values) and self.metrics.exists()
+
+    # ---------------------------------------------------------------- what is in it
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -119,9 +170,13 @@ class Run:
         if not self.weights.exists():
             raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
         try:
-            return load_file(self.weights)
-        except SafetensorError as error:
-            raise RunError(f"{self.weights}: damaged ({error})") from error
+            weights = load_file(self.weights)
+            digest = self._metadata().get("digest")
+        except (SafetensorError, ValueError) as error:
+            raise RunError(f"{self.weights}: damaged ({error}); copy it again, or train again") from error
+        if weights_digest(weights) != digest:
+            raise RunError(f"{self.weights}: damaged; copy it again from where the run is whole, or train again")
+        return weights
 
     def load_weights(self, network: Network) -> None:
         """Give `network` the weights of the best epoch."""
@@ -133,5 +188,20 @@ class Run:
 
     def weights_info(self) -> dict[str, Any]:
         """What the weights' file says of itself: the epoch and its dev metric."""
+        return {name: value for name, value in self._metadata().items() if name != "digest"}
+
+    def _metadata(self) -> dict[str, Any]:
         with safe_open(self.weights, "pt") as file:
             return json.loads((file.metadata() or {}).get("carousel", "{}"))
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Lock a directory, or raise if another process has; where there are no locks (some network disks), go without."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(
+            f"{folder}: another process is training in this directory; wait for it, or choose another --out"
+        ) from None
+    except OSError:
+        pass

@@ -21,6 +21,7 @@ from .checkpoint_callback import CheckpointCallback
 from .checkpoints import Checkpoints, step_of
 from .csv_logger import CSVLogger
 from .isolation import own_random_numbers
+from .manifest import check_manifest, write_manifest
 from .module import Diverged, Module
 from .network import Data, Network, Trainable
 from .progress import Bar
@@ -53,31 +54,45 @@ def train(
     saving. Random numbers, threads, signal handlers and log levels of the process are afterwards as before.
     """
     run, bar = out if isinstance(out, Run) else Run(out), Bar(quiet)
-    check_place(run, resume=resume, force=force)
-    if resume:
-        given = settings.model_dump(exclude_unset=True) if isinstance(settings, Settings) else settings
-        settings = resumed_settings(run, task, given, places)
-    elif not isinstance(settings, Settings):
-        settings = task.Settings.check(settings, places or {})
-    if resume and run.finished(settings.epochs):
-        bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
-        return run
-    with threads(settings.threads), own_random_numbers(settings.seed), warnings.catch_warnings():
-        start = Checkpoints(run.checkpoints).latest(lambda line: bar.say(line, "yellow")) if resume else None
-        assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
-        network = task.make_network(settings, assets)
-        _check_dev(settings, data)
-        if not resume:
-            run.begin()
-        write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now
-        if start is None:
-            assets.save(run.folder)
-        result = _fit(run, task.name, network, data, bar, callbacks, command, start)
-        if report:
-            best = task.make_network(settings, assets)
-            run.load_weights(best)
-            write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+    with run.locked():
+        check_place(run, resume=resume, force=force)
+        if resume:
+            given = settings.model_dump(exclude_unset=True) if isinstance(settings, Settings) else settings
+            settings = resumed_settings(run, task, given, places)
+        elif not isinstance(settings, Settings):
+            settings = task.Settings.check(settings, places or {})
+        if resume and run.finished(settings.epochs):
+            bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
+            return run
+        with threads(settings.threads), own_random_numbers(settings.seed), warnings.catch_warnings():
+            start = Checkpoints(run.checkpoints).latest(lambda line: bar.say(line, "yellow")) if resume else None
+            network, assets, data = _set_up(run, task, settings, start, resume)
+            result = _fit(run, task.name, network, data, bar, callbacks, command, start)
+            if report:
+                best = task.make_network(settings, assets)
+                run.load_weights(best)
+                write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
     return run
+
+
+def _set_up(
+    run: Run, task: type[Trainable], settings: Settings, start: Path | None, resume: bool
+) -> tuple[Network, Any, Data]:
+    """Read the data, make the network, and write what does not change in training; nothing is written before that."""
+    if start is not None:
+        check_manifest(run.folder)
+    assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
+    network = task.make_network(settings, assets)
+    _check_dev(settings, data)
+    if start is None:
+        run.has_data |= resume and run.data.exists()
+        run.begin()
+    write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now
+    if start is None:
+        before = set(run.folder.rglob("*"))
+        assets.save(run.folder)
+        write_manifest(run.folder, before)
+    return network, assets, data
 
 
 def check_place(run: Run, *, resume: bool, force: bool) -> None:
@@ -86,7 +101,7 @@ def check_place(run: Run, *, resume: bool, force: bool) -> None:
         raise ArgumentError("resume and force: a run is continued or started over; choose one of them")
     if not resume:
         run.check_free(force)
-    elif not run.exists:
+    elif not run.exists or not (run.started or run.config.exists()):
         raise RunError(f"{run.folder}: no run to resume; leave out --resume to start one")
 
 
@@ -141,6 +156,7 @@ def _fit(
     resumed = 0 if start is None else step_of(start)
     if start is None:
         log.begin()
+        run.incomplete.unlink(missing_ok=True)
     else:
         bar.say(f"resuming from step {resumed}")
     for note in (*settings.idle, *data.notes):

@@ -1,0 +1,54 @@
+"""manifest.json: what the files of a run directory contained when they were written, so that damage is noticed.
+
+It has the files that are written once, before training. Weights and checkpoints change; they carry their own hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import RunError
+from ..files import write_json
+
+NAME = "manifest.json"
+
+
+def write_manifest(folder: Path, before: set[Path]) -> None:
+    """Take down all files below `folder` but those that were there `before`."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in before)
+    write_json(folder / NAME, {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in files})
+
+
+def check_manifest(folder: Path) -> None:
+    """Raise if a file is not what was written; one that is missing is left to whoever reads it."""
+    try:
+        files = json.loads((folder / NAME).read_text("utf-8"))
+        if not isinstance(files, dict):
+            raise ValueError(f"a {type(files).__name__} instead of names and hashes")
+    except FileNotFoundError:
+        raise RunError(f"{folder / NAME}: missing; copy the whole run directory, or train again") from None
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{folder / NAME}: damaged ({error}); copy it again, or train again") from error
+    for name, digest in files.items():
+        path = folder / name
+        if path.exists() and _digest(path.read_bytes()) != digest:
+            raise RunError(f"{path}: damaged or changed; copy it again from where the run is whole, or train again")
+
+
+def weights_digest(weights: Mapping[str, Tensor]) -> str:
+    """A hash of the names and bits of some tensors."""
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(weights):
+        total.update(name.encode())
+        total.update(weights[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return total.hexdigest()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
