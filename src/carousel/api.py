@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .tasks.base import Model, Task
     from .tasks.bilm.predictor import BiLanguageModel
     from .tasks.classify.predictor import Classifier
-    from .tasks.encode.model import SentenceEncoder
+    from .tasks.encode.predictor import SentenceEncoder
     from .tasks.forecast.model import Forecaster
     from .tasks.lm.predictor import LanguageModel
-    from .tasks.tag.model import Tagger
+    from .tasks.tag.predictor import Tagger
     from .tasks.translate.model import Translator
     from .tasks.tree.predictor import TreeModel
     from .training import Run

@@ -27,9 +27,9 @@ def copy(plain, ours):
 @pytest.mark.parametrize("setup", tag.SETUPS.values(), ids=list(tag.SETUPS))
 @pytest.mark.parametrize("distinct", [False, True])
 def test_both_sides_are_one_network(setup, distinct):
-    lexicon, batch = tag.make_batch(setup)
-    ours = tag.make_model(setup, lexicon)
-    plain = tag.Plain(lexicon, setup["output"], distinct)
+    vocabulary, batch = tag.make_batch(setup)
+    ours = tag.make_network(setup, vocabulary)
+    plain = tag.Plain(vocabulary, setup["output"], distinct)
     copy(plain, ours)
     theirs, own = plain.loss(batch), ours.loss(batch).mean
     torch.testing.assert_close(theirs, own, rtol=1e-4, atol=1e-5)

@@ -29,8 +29,10 @@ from ..data.stores.examples import NO_LABEL, Column, ExampleBatch, collate
 from ..data.text.tags import Scheme, all_tags
 from ..errors import CarouselError
 from ..ops import backend
-from ..tasks.tag.examples import Lexicon
-from ..tasks.tag.model import Tagger, TagSettings
+from ..tasks.tag.data import TagAssets
+from ..tasks.tag.examples import TagVocabulary
+from ..tasks.tag.network import TaggerNetwork
+from ..tasks.tag.settings import TagSettings
 from ..training.optimizers import make_optimizer
 from .claims import measured, print_claims
 from .layers import race
@@ -46,16 +48,16 @@ SIZES: dict[str, Any] = {"embedding": 100, "hidden": 200, "character_embedding":
 LEAST = 2.0
 
 
-def make_batch(setup: dict[str, Any], kind: str = LENGTHS[0], seed: int = 0) -> tuple[Lexicon, ExampleBatch]:
-    """A lexicon of random words, and sentences of them."""
+def make_batch(setup: dict[str, Any], kind: str = LENGTHS[0], seed: int = 0) -> tuple[TagVocabulary, ExampleBatch]:
+    """A vocabulary of random words, and sentences of them."""
     draw = np.random.default_rng(seed)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     made = ("".join(draw.choice(letters, n)) for n in draw.integers(2, 13, 2 * WORDS))
     words = sorted(list(dict.fromkeys(made))[:WORDS], key=len)
     spans = setup["output"] == "crf"
     scheme: Scheme | None = "bioes" if spans else None
-    vocabulary = Vocabulary.from_tokens(words, "word")
-    lexicon = Lexicon(vocabulary, Vocabulary.train(words), setup["tags"], scheme, scheme, frozenset(words))
+    known = Vocabulary.from_tokens(words, "word"), Vocabulary.train(words)
+    vocabulary = TagVocabulary(*known, setup["tags"], scheme, scheme, frozenset(words))
     if kind == "as they come":
         lengths = np.clip(draw.lognormal(np.log(13), 0.75, SENTENCES), 1, LONGEST).astype(np.int64)
     else:
@@ -63,23 +65,23 @@ def make_batch(setup: dict[str, Any], kind: str = LENGTHS[0], seed: int = 0) -> 
     share = 1 / np.arange(1, WORDS + 1)
     sentences = [[words[k] for k in draw.choice(WORDS, n, p=share / share.sum())] for n in lengths]
     labels = draw.choice([0, 4, 8] if spans else len(setup["tags"]), lengths.sum())  # O and one-word spans are legal
-    return lexicon, collate({**lexicon.encode(sentences), "labels": Column(labels, lengths)}, per_token=True)
+    return vocabulary, collate({**vocabulary.encode(sentences), "labels": Column(labels, lengths)}, per_token=True)
 
 
-def make_model(setup: dict[str, Any], lexicon: Lexicon) -> Tagger:
+def make_network(setup: dict[str, Any], vocabulary: TagVocabulary) -> TaggerNetwork:
     settings = TagSettings(train=Path("text"), output=setup["output"], dropout=0, word_dropout=0, **SIZES)
-    return Tagger(settings, lexicon)
+    return TaggerNetwork(settings, TagAssets(vocabulary))
 
 
 class Plain(nn.Module):
     """The tagger in plain PyTorch; `distinct` reads the characters of each distinct word once, as ours does."""
 
-    def __init__(self, lexicon: Lexicon, output: str, distinct: bool) -> None:
+    def __init__(self, vocabulary: TagVocabulary, output: str, distinct: bool) -> None:
         super().__init__()
-        s, K = SIZES, len(lexicon.tags)
+        s, K = SIZES, len(vocabulary.tags)
         self.distinct = distinct
-        self.words = nn.Embedding(len(lexicon.words), s["embedding"], padding_idx=0)
-        self.characters = nn.Embedding(len(lexicon.characters), s["character_embedding"], padding_idx=0)
+        self.words = nn.Embedding(len(vocabulary.words), s["embedding"], padding_idx=0)
+        self.characters = nn.Embedding(len(vocabulary.characters), s["character_embedding"], padding_idx=0)
         self.shapes = nn.LSTM(s["character_embedding"], s["character_hidden"], bidirectional=True)
         self.layers = nn.LSTM(s["embedding"] + 2 * s["character_hidden"], s["hidden"], bidirectional=True)
         self.output = nn.Linear(2 * s["hidden"], K)
@@ -135,12 +137,12 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     rows = []
     for (name, setup), kind in itertools.product(SETUPS.items(), LENGTHS):
         torch.manual_seed(0)
-        lexicon, batch = make_batch(setup, kind)
-        ours = make_model(setup, lexicon)
+        vocabulary, batch = make_batch(setup, kind)
+        ours = make_network(setup, vocabulary)
         sides = {"carousel": step_of(lambda ours=ours, batch=batch: ours.loss(batch).mean, ours,  # type: ignore[misc]
                                      make_optimizer(ours.settings, ours.parameters()))}  # fmt: skip
         for side, distinct in (("torch", False), ("torch, distinct words", True)):
-            plain = Plain(lexicon, setup["output"], distinct)
+            plain = Plain(vocabulary, setup["output"], distinct)
             adam = torch.optim.Adam(plain.parameters())
             sides[side] = step_of(lambda plain=plain, batch=batch: plain.loss(batch), plain, adam)  # type: ignore[misc]
         found = race(sides, seconds)

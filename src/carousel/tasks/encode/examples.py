@@ -1,4 +1,4 @@
-"""Pairs of texts and what is said of them, a class or a score, as examples; and batches of them."""
+"""Pairs of texts with a class or a score as examples, and batches of them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What is said of a pair: one of `classes`, or, if there are none, a score from `least` to `most`."""
+class Target:
+    """What is predicted of a pair: one of `classes`, or, if there are none, a score from `least` to `most`.
+
+    >>> Target([], 1.5, 4.5).levels, str(Target(["no", "yes"]))
+    (range(1, 6), 'no, yes')
+    """
 
     classes: list[str]
     least: float = 0.0
     most: float = 0.0
 
     @classmethod
-    def of(cls, table: PairTable, kind: str | None) -> Judgement:
-        """As the file to train on has it: `kind` is class or score; None: scores if there are numbers with points.
+    def learn(cls, table: PairTable, kind: str | None) -> Target:
+        """That of the file to train on: `kind` is class or score; None: scores if there are numbers with points.
 
         Among those a few that are no numbers are mistakes, not a sign of classes.
         """
@@ -52,11 +56,11 @@ class Judgement:
             kind = "score" if points and odd < 0.1 * rows else "class"
         if len(labels) == 1:
             problem = f"every pair has the label {next(iter(labels))!r}"
-            raise DataError(table.path, None, problem, "give pairs of which different things are said")
+            raise DataError(table.path, None, problem, "give pairs with at least two different labels")
         if kind == "score":
             if wrong is not None:
                 problem = f"the score {wrong[:40]!r} is not a number"
-                raise DataError(table.path, labels[wrong], problem, "mend it, or set target to class")
+                raise DataError(table.path, labels[wrong], problem, "correct it, or set target to class")
             values = [number for number in numbers.values() if number is not None]
             return cls([], min(values), max(values))
         if len(labels) > 20 and 2 * len(labels) > rows:
@@ -73,32 +77,35 @@ class Judgement:
         """The whole numbers that scores lie between."""
         return range(math.floor(self.least), math.ceil(self.most) + 1)
 
+    def __str__(self) -> str:
+        return f"scores from {self.least:g} to {self.most:g}" if self.is_score else ", ".join(self.classes)
+
     def number(self, table: PairTable, line: int, label: str) -> float:
         """The number of a class, or the score; a DataError if it is neither, or out of range."""
         if self.is_score:
             found = _number(label)
             if found is None:
-                raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "mend it")
+                raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "correct it")
             low, high = self.levels[0], self.levels[-1]
             if not low <= found <= high:
                 problem = f"the score {label[:40]} is not from {low} to {high}, as those trained on are"
-                raise DataError(table.path, line, problem, "mend or remove the row, or train with such scores")
+                raise DataError(table.path, line, problem, "correct or remove the row, or train with such scores")
             return found
         if label not in self.classes:
             known = ", ".join(self.classes[:20])
             problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
-            raise DataError(table.path, line, problem, "mend or remove the row, or train with such rows")
+            raise DataError(table.path, line, problem, "correct or remove the row, or train with such rows")
         return self.classes.index(label)
 
 
-class JudgedPairs:
+class LabelledPairs:
     """The pairs of a table as integers, for an `ExampleStore`: columns of the first texts, of the second (their names
     begin with `second_`), labels, lines."""
 
     per_token = False
 
-    def __init__(self, table: PairTable, reading: Reading, judgement: Judgement) -> None:
-        self.table, self.reading, self.judgement = table, reading, judgement
+    def __init__(self, table: PairTable, reading: Reading, target: Target) -> None:
+        self.table, self.reading, self.target = table, reading, target
         own = {"labels": np.float64, "lines": np.int64}
         self.dtypes: dict[str, Any] = {**reading.dtypes, **_second(reading.dtypes), **own}
         self.found: dict[str, Any] = {"cut": 0}
@@ -110,8 +117,8 @@ class JudgedPairs:
     @property
     def made_by(self) -> dict[str, Any]:
         columns = list(self.table.wanted.values())
-        judged = {"classes": self.judgement.classes, "range": [self.judgement.least, self.judgement.most]}
-        return {"reader": "pairs", **judged, "columns": columns, **self.reading.made_by}
+        target = {"classes": self.target.classes, "range": [self.target.least, self.target.most]}
+        return {"reader": "pairs", **target, "columns": columns, **self.reading.made_by}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}
@@ -122,30 +129,30 @@ class JudgedPairs:
             )
             self.found["cut"] += int(cut.sum() + cut_too.sum())
             one = np.ones(len(rows), np.int64)
-            labels = np.array([self.judgement.number(self.table, row.line, row.label) for row in rows])
+            labels = np.array([self.target.number(self.table, row.line, row.label) for row in rows])
             lines = np.array([row.line for row in rows])
             yield {**first, **_second(second), "labels": Column(labels, one), "lines": Column(lines, one)}
 
 
 @dataclass(frozen=True)
-class JudgedBatch:
-    """Some pairs of texts, and what was said of them."""
+class PairBatch:
+    """Some pairs of texts, and their labels."""
 
     first: ExampleBatch
     second: ExampleBatch
     labels: Tensor  # (B,) float64: the number of a class, or a score
     rows: Tensor  # (B,) int64
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> JudgedBatch:
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
         """This batch on another device."""
         names = ("first", "second", "labels", "rows")
         return replace(self, **{name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names})
 
     def __repr__(self) -> str:
-        return f"JudgedBatch({len(self.rows)} pairs)"
+        return f"PairBatch({len(self.rows)} pairs)"
 
 
-class JudgedBatches(Bucketed):
+class PairBatches(Bucketed):
     """Each pair of a store once an epoch, pairs of similar length together; as in `Bucketed`."""
 
     def __init__(
@@ -155,29 +162,29 @@ class JudgedBatches(Bucketed):
         lengths = np.maximum(store.lengths, np.diff(store["second_tokens"].offsets))
         super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
 
-    def _of(self, chosen: np.ndarray) -> JudgedBatch:
+    def _of(self, chosen: np.ndarray) -> PairBatch:
         columns = {name: rows_of(column, chosen) for name, column in self.store.columns.items()}
         labels = torch.from_numpy(columns.pop("labels").values.copy())
         second = {name.removeprefix(SECOND): column for name, column in columns.items() if name.startswith(SECOND)}
         rows = torch.from_numpy(chosen.astype(np.int64))
-        return JudgedBatch(collate(columns, chosen), collate(second, chosen), labels, rows)
+        return PairBatch(collate(columns, chosen), collate(second, chosen), labels, rows)
 
 
 def _second(parts: Mapping[str, T]) -> dict[str, T]:
     return {SECOND + name: part for name, part in parts.items()}
 
 
-class Joined:
+class JoinedPairs:
     """A table of pairs as one of texts, both of a pair in one, and scores to the nearest whole number: for a check."""
 
-    def __init__(self, table: PairTable, judgement: Judgement) -> None:
+    def __init__(self, table: PairTable, target: Target) -> None:
         self.path = table.path
         self.table = table
-        self.judgement = judgement
+        self.target = target
 
     def __iter__(self) -> Iterator[Row]:
         for row in self.table:
-            score = _number(row.label) if self.judgement.is_score else None
+            score = _number(row.label) if self.target.is_score else None
             yield Row(row.line, f"{row.first} {row.second}", row.label if score is None else str(round(score)))
 
 

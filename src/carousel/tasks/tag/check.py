@@ -14,12 +14,12 @@ from ...data.sources.conll import Conll
 from ...data.text.tags import Scheme, illegal, part, spans
 from ...data.text.tokenizers import UNK
 from ...wording import counted
-from .examples import Lexicon, TagCounts
+from .examples import TagCounts, TagVocabulary
 
 
 @dataclass(frozen=True)
 class TagFacts:
-    """One file, as a lexicon sees it. Lengths are in words."""
+    """One file, as a vocabulary sees it. Lengths are in words."""
 
     file: str
     sentences: int
@@ -107,17 +107,19 @@ class TagCheck:
         return table
 
 
-def check_tags(train: Conll, dev: Conll | None, lexicon: Lexicon, counts: TagCounts, max_length: int) -> TagCheck:
-    """Read `train` and `dev` (or None) and say what is in them, as `lexicon`, made from `counts`, sees it."""
-    facts, known = _read(train, lexicon, counts)
+def check_tags(
+    train: Conll, dev: Conll | None, vocabulary: TagVocabulary, counts: TagCounts, max_length: int
+) -> TagCheck:
+    """Read `train` and `dev` (or None) and say what is in them, as `vocabulary`, made from `counts`, sees it."""
+    facts, known = _read(train, vocabulary, counts)
     dev_facts = shared = None
     if dev is not None:
-        dev_facts, sentences = _read(dev, lexicon, counts)
+        dev_facts, sentences = _read(dev, vocabulary, counts)
         shared = int(np.isin(sentences, known).sum())
-    return TagCheck(len(lexicon.words), counts.scheme, max_length, facts, dev_facts, shared)
+    return TagCheck(len(vocabulary.words), counts.scheme, max_length, facts, dev_facts, shared)
 
 
-def _read(source: Conll, lexicon: Lexicon, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:
+def _read(source: Conll, vocabulary: TagVocabulary, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:
     """The facts of a file, and a hash of each sentence, (sentences,)."""
     lengths, first, hashes = array("q"), array("q"), array("q")
     tags: Counter[str] = Counter()
@@ -125,9 +127,9 @@ def _read(source: Conll, lexicon: Lexicon, counts: TagCounts) -> tuple[TagFacts,
     strange: dict[str, int] = {}
     unknown = unseen = broken = 0
     broken_line = None
-    known = {found[1] for found in map(part, lexicon.tags) if found} if counts.scheme else set(lexicon.tags)
+    known = {found[1] for found in map(part, vocabulary.tags) if found} if counts.scheme else set(vocabulary.tags)
     for sentence in source:
-        columns = lexicon.encode([sentence.words], characters=False)
+        columns = vocabulary.encode([sentence.words], characters=False)
         unknown += int(np.count_nonzero(columns["tokens"].values == UNK))
         unseen += int(np.count_nonzero(columns["unseen"].values))
         lengths.append(len(sentence.words))

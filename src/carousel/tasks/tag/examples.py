@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from ...data.text.words import Wordbook, in_context
 from ...errors import DataError
 from ...files import write_json, write_text
 from ...wording import counted
-
-SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
+from .settings import SchemeName
 
 
 class TagCounts:
@@ -50,7 +49,7 @@ class TagCounts:
         if (scheme == "auto" and spans and "O" in self.tags) or scheme in ("iob1", "iob2", "bioes"):
             for tag, line in lines.items():
                 if part(tag) is None:
-                    remedy = "mend it, or set scheme to none if these are no spans"
+                    remedy = "correct it, or set scheme to none if these are no spans"
                     raise DataError(self.path, line, f"the tag {tag!r} is not O, B-TYPE, I-TYPE and so on", remedy)
             self.scheme = seen.scheme if scheme == "auto" else scheme
         if len(self.tags) == 1:
@@ -64,13 +63,14 @@ class TagCounts:
 
 
 @dataclass
-class Lexicon:
+class TagVocabulary:
     """The words, characters and tags of a model, and their numbers.
 
     >>> from carousel.data import Vocabulary
     >>> words, characters = Vocabulary.train(["ada sat"], "word"), Vocabulary.train(["Ada sat"])
-    >>> lexicon = Lexicon(words, characters, ["O", "B-PER", "I-PER"], "iob2", "iob1", frozenset({"Ada", "sat"}))
-    >>> columns = lexicon.encode([["ADA", "sat"]])
+    >>> tags, seen = ["O", "B-PER", "I-PER"], frozenset({"Ada", "sat"})
+    >>> vocabulary = TagVocabulary(words, characters, tags, "iob2", "iob1", seen)
+    >>> columns = vocabulary.encode([["ADA", "sat"]])
     >>> columns["tokens"].values.tolist(), columns["unseen"].values.tolist(), columns["spelling"].values.tolist()
     ([4, 5], [1, 0], [3, 3])
     """
@@ -85,14 +85,16 @@ class Lexicon:
     context: Wordbook | None = None  # that of an embedder, which reads the same words
 
     @classmethod
-    def of(cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool) -> Lexicon:
-        """The lexicon of a training file; tags that are parts of spans are put into `scheme`."""
+    def learn(
+        cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool, context: Wordbook | None = None
+    ) -> TagVocabulary:
+        """The vocabulary of a training file; tags that are parts of spans are put into `scheme`."""
         characters = Vocabulary.train((word * n for word, n in counts.words.items()), "character")
         if counts.scheme is None:
             tags, own = sorted(counts.tags, key=lambda tag: (-counts.tags[tag], tag)), None
         else:
             tags, own = all_tags(counts.types, scheme), scheme
-        return cls(words, characters, tags, own, counts.scheme, frozenset(counts.words), lower)
+        return cls(words, characters, tags, own, counts.scheme, frozenset(counts.words), lower, context)
 
     def encode(self, sentences: Sequence[Sequence[str]], characters: bool = True) -> dict[str, Column]:
         """The columns of some sentences: tokens, whether each was unseen in training, their characters, and what an
@@ -128,13 +130,13 @@ class Lexicon:
         write_text(folder / "words.txt", "".join(f"{word}\n" for word in sorted(self.seen)))
 
     @classmethod
-    def load(cls, folder: Path) -> Lexicon:
-        """The one that was written there."""
+    def load(cls, folder: Path, context: Wordbook | None = None) -> TagVocabulary:
+        """The one in a run directory; `context` has the words of its embedder."""
         words, characters = (Vocabulary.load(folder / f"{name}.json") for name in ("tokenizer", "characters"))
         seen = frozenset(word for _, word in read_lines(folder / "words.txt"))
         tags = folder / "tags.json"
         try:
-            return cls(words, characters, seen=seen, **json.loads(tags.read_text("utf-8")))
+            return cls(words, characters, seen=seen, context=context, **json.loads(tags.read_text("utf-8")))
         except (ValueError, TypeError) as error:
             remedy = "train again, or copy it from where the run is whole"
             raise DataError(tags, None, f"damaged ({error})", remedy) from error
@@ -149,16 +151,18 @@ class TaggedSentences:
 
     per_token = True
 
-    def __init__(self, source: Conll, lexicon: Lexicon, max_length: int | None = None, characters: bool = True) -> None:
+    def __init__(
+        self, source: Conll, vocabulary: TagVocabulary, max_length: int | None = None, characters: bool = True
+    ) -> None:
         self.source = source
-        self.lexicon = lexicon
+        self.vocabulary = vocabulary
         self.max_length = max_length
         self.characters = characters
         own = {"labels": np.uint16, "lines": np.int64, "unseen": np.uint8}
-        book = Wordbook(lexicon.words, lexicon.characters if characters else None)
+        book = Wordbook(vocabulary.words, vocabulary.characters if characters else None)
         self.dtypes: dict[str, Any] = own | book.dtypes
-        if lexicon.context is not None:
-            self.dtypes |= in_context(lexicon.context.dtypes)
+        if vocabulary.context is not None:
+            self.dtypes |= in_context(vocabulary.context.dtypes)
         self.found: dict[str, Any] = {}
 
     @property
@@ -169,31 +173,31 @@ class TaggedSentences:
     def made_by(self) -> dict[str, Any]:
         return {
             "reader": "conll", "column": self.source.column, "word_column": self.source.word_column,
-            "max_length": self.max_length, "with_characters": self.characters, "written": self.lexicon.written,
-            **self.lexicon.fingerprint,
+            "max_length": self.max_length, "with_characters": self.characters, "written": self.vocabulary.written,
+            **self.vocabulary.fingerprint,
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"sentences": 0, "illegal": 0, "illegal_line": None, "cut": 0, "cut_line": None, "longest": 0}
         for group in chunks(self._parts(), lambda sentence: 8 * len(sentence.words)):
-            labels = [self.lexicon.numbers[tag] for sentence in group for tag in sentence.tags]
+            labels = [self.vocabulary.numbers[tag] for sentence in group for tag in sentence.tags]
             lengths = np.array([len(sentence.words) for sentence in group])
             first = np.array([sentence.lines[0] for sentence in group])
             yield {
-                **self.lexicon.encode([sentence.words for sentence in group], self.characters),
+                **self.vocabulary.encode([sentence.words for sentence in group], self.characters),
                 "labels": Column(np.array(labels), lengths),
                 "lines": Column(first, np.ones_like(first)),
             }
 
     def _parts(self) -> Iterator[Sentence]:
-        """The sentences, cut and with tags that are in the lexicon."""
-        found, most, scheme = self.found, self.max_length, self.lexicon.scheme
+        """The sentences, cut and with tags that are in the vocabulary."""
+        found, most, scheme = self.found, self.max_length, self.vocabulary.scheme
         for sentence in self.source:
             self._check(sentence)
             found["sentences"] += 1
             found["longest"] = max(found["longest"], len(sentence.words))
-            if scheme is not None and self.lexicon.written is not None:
-                broken = illegal(sentence.tags, self.lexicon.written)
+            if scheme is not None and self.vocabulary.written is not None:
+                broken = illegal(sentence.tags, self.vocabulary.written)
                 found["illegal"] += len(broken)
                 if broken and found["illegal_line"] is None:
                     found["illegal_line"] = sentence.lines[broken[0]]
@@ -210,18 +214,18 @@ class TaggedSentences:
         known = self._known
         for tag, line in zip(sentence.tags, sentence.lines, strict=True):
             if tag not in known:
-                remedy = "mend it, or train on data that has it"
+                remedy = "correct it, or train on data that has it"
                 raise DataError(self.source.path, line, f"the tag {tag!r} is not in the training data", remedy)
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        types = {found[1] for found in map(part, self.lexicon.tags) if found}
-        if self.lexicon.scheme is None:
-            return frozenset(self.lexicon.tags)
+        types = {found[1] for found in map(part, self.vocabulary.tags) if found}
+        if self.vocabulary.scheme is None:
+            return frozenset(self.vocabulary.tags)
         return frozenset(["O", *(f"{prefix}-{type}" for type in types for prefix in "BIESLU")])
 
 
-def complaints(path: Path, facts: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
+def warnings(path: Path, facts: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
     """What a user should know of a file of tagged sentences, one line each."""
     said = []
     if facts["illegal"]:

@@ -1,0 +1,105 @@
+"""The sentence encoder's data: tables of pairs to examples, the vocabulary and the target that a run keeps."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from ...data import Vocabulary
+from ...data.sources.tables import PairTable
+from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.text.encoder import Reading
+from ...data.text.vectors import Vectors
+from ...files import write_json
+from ...training import Data
+from ...training.run import read_kept
+from ..classify.check import TableCheck, check_tables
+from ..shared.context import ContextAssets
+from .examples import JoinedPairs, LabelledPairs, PairBatches, Target
+from .settings import EncodeSettings
+
+
+@dataclass
+class EncodeAssets:
+    """What a run keeps: the vocabulary, the classes or the range of scores, the words of an embedder."""
+
+    vocabulary: Vocabulary
+    target: Target
+    context: ContextAssets | None = None
+    vectors: Vectors | None = None  # that the words of a new network begin with
+
+    def save(self, folder: Path) -> None:
+        self.vocabulary.save(folder / "tokenizer.json")
+        write_json(folder / "labels.json", asdict(self.target))
+        if self.context is not None:
+            self.context.save(folder)
+
+    @classmethod
+    def load(cls, settings: EncodeSettings, folder: Path) -> Self:
+        target = read_kept(folder / "labels.json", lambda kept: Target(**kept))
+        context = ContextAssets.load(settings, folder)
+        return cls(Vocabulary.load(folder / "tokenizer.json"), target, context)
+
+    def encoder(self, settings: EncodeSettings) -> Reading:
+        """Texts to integers."""
+        return settings.reading(self.vocabulary, None if self.context is None else self.context.words)
+
+
+def open_table(settings: EncodeSettings, path: str | Path, labelled: bool = True) -> PairTable:
+    s = settings
+    return PairTable(path, s.first_column, s.second_column, s.label_column, labelled=labelled)
+
+
+def learn_vocabulary(settings: EncodeSettings, table: PairTable) -> Vocabulary:
+    """The tokens of the texts to train on."""
+    texts = (settings.read_text(text) for row in table for text in (row.first, row.second))
+    return settings.make_vocabulary(texts, settings.tokens)
+
+
+def store_pairs(settings: EncodeSettings, assets: EncodeAssets, table: PairTable) -> ExampleStore:
+    """The pairs of a table as integers."""
+    return keep_examples(LabelledPairs(table, assets.encoder(settings), assets.target), settings.cache_folder)
+
+
+def reading_batches(store: ExampleStore) -> PairBatches:
+    """All pairs once, in an order that does not change."""
+    return PairBatches(store, tokens=16_384, sequences=256, shuffle=False)
+
+
+def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tuple[EncodeAssets, Data]:
+    """The assets of a new run, or those given, and the batches of its data."""
+    s = settings
+    table, dev_table = open_table(s, s.train), None if s.dev is None else open_table(s, s.dev)  # checked first
+    more: dict[str, str] = {}
+    if assets is None:
+        target = Target.learn(table, s.target)
+        vocabulary = learn_vocabulary(s, table)
+        vectors, more = s.read_vectors(vocabulary)
+        assets = EncodeAssets(vocabulary, target, ContextAssets.find(s), vectors)
+    store = store_pairs(s, assets, table)
+    info = {
+        "training pairs": f"{s.train}: {len(store):,}",
+        "target": str(assets.target),
+        "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens",
+        **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
+        **more,
+    }
+    dev = None
+    if dev_table is not None:
+        held_out = store_pairs(s, assets, dev_table)
+        dev = reading_batches(held_out)
+        rate = held_out.unknown / held_out.tokens
+        info["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
+    train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
+    return assets, Data(train, dev, info, s.cut_notes(store))
+
+
+def check(settings: EncodeSettings) -> TableCheck:
+    """What is in the files that `settings` name; a pair counts as one text."""
+    s = settings
+    table, dev_table = open_table(s, s.train), None if s.dev is None else open_table(s, s.dev)
+    target = Target.learn(table, s.target)
+    dev = None if dev_table is None else JoinedPairs(dev_table, target)
+    vocabulary = learn_vocabulary(s, table)
+    return check_tables(JoinedPairs(table, target), dev, vocabulary, 2 * s.max_length, s.read_text, weighted=False)

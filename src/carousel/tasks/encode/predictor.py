@@ -1,0 +1,169 @@
+"""The sentence encoder in use: vectors of texts, classes or scores of pairs, evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ...data import Vocabulary
+from ...data.stores.examples import ExampleStore, collate
+from ...data.text.vocabulary import texts_of
+from ...errors import DataError
+from ...training.modes import in_eval_mode
+from ..base import LayerInput, Model
+from .data import EncodeAssets, open_table, reading_batches, store_pairs
+from .examples import PairBatch, PairBatches, Target
+from .network import EncoderNetwork, PairMetric
+
+
+class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
+    """An encoder of texts.
+
+    >>> import tempfile, carousel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pairs = [("a man plays a guitar", "a man makes music", 4.5), ("a dog runs", "a man sleeps", 1.0)]
+    ...     model = carousel.train("encode", pairs, out=folder + "/run", hidden=4, epochs=1, quiet=True)
+    >>> model.embed("a man plays").shape
+    (8,)
+    """
+
+    name = "encode"
+    columns = ("label", "first", "second")
+
+    def __init__(self, network: EncoderNetwork, assets: EncodeAssets) -> None:
+        super().__init__(network, assets)
+        self.encoder = assets.encoder(network.settings)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.assets.vocabulary
+
+    @property
+    def target(self) -> Target:
+        return self.assets.target
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {"tokens": self.vocabulary, "classes": self.target.classes, "embedder": self.network.context or ""}
+
+    def embed(self, texts: str | Iterable[str]) -> np.ndarray:
+        """The vector of a text, (size,), or of each of several, (texts, size) float32. Neighbours do not matter."""
+        if isinstance(texts, str):
+            return next(self.vectors([texts]))[0]
+        parts = list(self.vectors(texts))
+        return np.concatenate(parts) if parts else np.zeros((0, self.settings.encoded), np.float32)
+
+    @in_eval_mode
+    @torch.no_grad()
+    def vectors(self, texts: Iterable[str], batch_size: int = 64) -> Iterator[np.ndarray]:
+        """As `embed`, for a stream of texts, `batch_size` at a time. A blank text is the zero vector."""
+        waiting = iter(texts)
+        while group := list(islice(waiting, batch_size)):
+            yield self.network.encode(collate(self.encoder(group)[0])).numpy()
+
+    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+        """A row for each text: the columns beside its vector, and the vectors; and the lines that were cut off."""
+        cut = [number for number, short in enumerate(self.encoder(texts)[1].tolist(), 1) if short]
+        return {"text": texts}, self.embed(texts), cut
+
+    def similar(self, query: str, texts: Sequence[str], most: int = 10) -> list[tuple[float, str]]:
+        """The texts nearest to `query` by the cosine of their vectors, the nearest first."""
+        own = torch.from_numpy(self.embed(query))
+        near = F.cosine_similarity(torch.from_numpy(self.embed(texts)), own, dim=1)
+        best = near.topk(min(most, len(texts)))
+        return [(float(value), texts[k]) for value, k in zip(best.values, best.indices.tolist(), strict=True)]
+
+    def predict(self, first: str, second: str) -> PairPrediction:
+        """The class or the score of two texts."""
+        return next(self.predictions([(first, second)]))
+
+    @in_eval_mode
+    @torch.no_grad()
+    def predictions(self, pairs: Iterable[tuple[str, str]], batch_size: int = 128) -> Iterator[PairPrediction]:
+        """As `predict`, for a stream of pairs, `batch_size` at a time."""
+        network = self.network
+        waiting = iter(pairs)
+        while group := list(islice(waiting, batch_size)):
+            (first, cut_first), (second, cut_second) = (self.encoder([pair[k] for pair in group]) for k in (0, 1))
+            cut = (cut_first | cut_second).tolist()
+            nothing = torch.zeros(len(group), dtype=torch.float64)
+            scores = network.scores(PairBatch(collate(first), collate(second), nothing, nothing))
+            if self.target.is_score:
+                for pair, value, short in zip(group, network.expected(scores).tolist(), cut, strict=True):
+                    yield PairPrediction(*pair, round(value, 6), {}, short)
+            else:
+                for pair, row, short in zip(group, scores.softmax(1).tolist(), cut, strict=True):
+                    probabilities = dict(zip(self.target.classes, (round(p, 6) for p in row), strict=True))
+                    label = max(probabilities, key=probabilities.__getitem__)
+                    yield PairPrediction(*pair, label, probabilities, short)
+
+    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        return (asdict(prediction) for prediction in self.predictions(_pairs(lines)))
+
+    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+        """As `predict_lines`, for the pairs of a table; its labels, if there are any, are not read."""
+        rows = open_table(self.settings, path, labelled=False)
+        return (asdict(prediction) for prediction in self.predictions((row.first, row.second) for row in rows))
+
+    def batches(self, path: str | Path) -> PairBatches:
+        return reading_batches(store_pairs(self.settings, self.assets, open_table(self.settings, path)))
+
+    def layer_input(self, batch: PairBatch) -> LayerInput:
+        """Of the first texts of the pairs."""
+        first = batch.first
+        tokens = texts_of(self.vocabulary, first.tokens, first.lengths)
+        return LayerInput("layers", self.network.layers, self.network.read(first), first.lengths, tokens)
+
+    @in_eval_mode
+    def measure(self, path: str | Path) -> tuple[PairMetric, ExampleStore]:
+        """The metric of a file, and its examples."""
+        batches, metric = self.batches(path), self.network.metric()
+        for batch in batches:
+            metric.add(batch)
+        return metric, batches.store
+
+    def evaluate(self, path: str | Path) -> dict[str, Any]:
+        """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1, the confusion matrix."""
+        metric, store = self.measure(path)
+        result = {**metric.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.facts["cut"]}
+        if not self.target.is_score:
+            result |= {"classes": metric.confusion.classes(), "confusion": metric.confusion.table()}
+        return result
+
+
+@dataclass(frozen=True)
+class PairPrediction:
+    """Two texts and their class, with the probability of each class, or their score.
+
+    >>> PairPrediction("a dog runs", "a dog is running", 4.5, {})
+    4.500  a dog runs | a dog is running
+    """
+
+    first: str
+    second: str
+    label: str | float
+    probabilities: dict[str, float]
+    cut: bool = False  # of one of them only the first max_length tokens were read
+
+    def __repr__(self) -> str:
+        label = self.label
+        shown = f"{label:.3f}" if isinstance(label, float) else f"{label} {self.probabilities[label]:.3f}"
+        return f"{shown}  {self.first} | {self.second}"
+
+
+def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, 1):
+        texts = line.split("\t")
+        if len(texts) == 1:
+            raise DataError(None, number, "one text only", "put a tab between the two texts of a pair")
+        if len(texts) > 2:
+            remedy = "put one tab between two texts, or give a table as a file named .tsv"
+            raise DataError(None, number, f"{len(texts)} texts with tabs between, where a pair has two", remedy)
+        yield texts[0], texts[1]

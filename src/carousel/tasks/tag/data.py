@@ -1,0 +1,93 @@
+"""The tagger's data: files in columns to examples, the words and tags that a run keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ...data.sources.conll import Conll
+from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.text.vectors import Vectors
+from ...data.text.words import Wordbook
+from ...training import Data
+from ..shared.context import ContextAssets
+from .check import TagCheck, check_tags
+from .examples import TagCounts, TaggedSentences, TagVocabulary, warnings
+from .settings import TagSettings
+
+
+@dataclass
+class TagAssets:
+    """What a run keeps: words, characters and tags, and the words of an embedder."""
+
+    vocabulary: TagVocabulary
+    context: ContextAssets | None = None
+    vectors: Vectors | None = None  # that the words of a new network begin with
+
+    def save(self, folder: Path) -> None:
+        self.vocabulary.save(folder)
+        if self.context is not None:
+            self.context.save(folder)
+
+    @classmethod
+    def load(cls, settings: TagSettings, folder: Path) -> Self:
+        context = ContextAssets.load(settings, folder)
+        return cls(TagVocabulary.load(folder, None if context is None else context.words), context)
+
+
+def open_source(settings: TagSettings, path: str | Path, tagged: bool = True) -> Conll:
+    return Conll(path, settings.column, word_column=settings.word_column, tagged=tagged)
+
+
+def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: Wordbook | None = None) -> TagVocabulary:
+    """The words, characters and tags of the training file; `context` has the words of an embedder."""
+    s = settings
+    words = s.make_vocabulary(f"{s.read_text(word)} " * n for word, n in counts.words.items())
+    return TagVocabulary.learn(counts, words, s.train_scheme, s.lower, context)
+
+
+def store_sentences(
+    settings: TagSettings, assets: TagAssets, source: Conll, max_length: int | None = None
+) -> ExampleStore:
+    """The sentences of a file as integers."""
+    sentences = TaggedSentences(source, assets.vocabulary, max_length, settings.characters != "none")
+    return keep_examples(sentences, settings.cache_folder)
+
+
+def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[TagAssets, Data]:
+    """The assets of a new run, or those given, and the batches of its data."""
+    s = settings
+    source, dev_source = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)  # checked first
+    more: dict[str, str] = {}
+    if assets is None:
+        context = ContextAssets.find(s)
+        vocabulary = learn_vocabulary(s, TagCounts(source, s.scheme), None if context is None else context.words)
+        vectors, more = s.read_vectors(vocabulary.words)
+        assets = TagAssets(vocabulary, context, vectors)
+    vocabulary = assets.vocabulary
+    store = store_sentences(s, assets, source, s.max_length)
+    info = {
+        "training sentences": f"{s.train}: {store.facts['sentences']:,} sentences, {store.tokens:,} words",
+        "words": f"{len(vocabulary.words):,} with a vector; {store.unknown / store.tokens:.2%} unknown",
+        "tags": f"{len(vocabulary.tags):,}" + (f", in {vocabulary.written} in the file" if vocabulary.written else ""),
+        **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
+        **more,
+    }
+    notes = warnings(s.train, store.facts, vocabulary.written)
+    dev = None
+    if dev_source is not None:
+        held_out = store_sentences(s, assets, dev_source)
+        dev = s.reading_batches(held_out)
+        unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
+        info["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
+        notes += warnings(dev_source.path, held_out.facts, vocabulary.written)
+    return assets, Data(s.training_batches(store), dev, info, notes)
+
+
+def check(settings: TagSettings) -> TagCheck:
+    """What is in the files that `settings` name."""
+    s = settings
+    source, dev = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)
+    counts = TagCounts(source, s.scheme)
+    return check_tags(source, dev, learn_vocabulary(s, counts), counts, s.max_length)

@@ -1,0 +1,85 @@
+"""The task `tag`: a tag for each word of a sentence, such as its part of speech or its place in a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base import Option, Task
+from .settings import TagSettings
+
+if TYPE_CHECKING:
+    from ...report import Page
+    from ...training import Data
+    from .check import TagCheck
+    from .data import TagAssets
+    from .network import TaggerNetwork
+    from .predictor import Tagger
+
+
+class Tag(Task):
+    name = "tag"
+    help = """Train a tagger on sentences in columns, one word on each line: parts of speech, names, chunks.
+
+    \b
+    carousel train tag train.conllu --dev dev.conllu --column upos --out run
+    carousel train tag names.conll --dev dev.conll --out run         # the last column has the tags
+    carousel train tag chunks.txt --column 3 --output crf --train-scheme iob2 --out run
+    carousel train tag train.conllu --characters cnn --cell gru --layers 2 --out run
+
+    Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
+    Then: carousel eval run dev.conllu, carousel predict run sentences.txt."""
+    Settings = TagSettings
+    extensions = (".conll", ".conllu", ".bio", ".iob")
+    predict_extensions = (".conll", ".conllu")
+    predict_options = {
+        "n_best": Option(int, "Also the next best taggings.", "N", 1),
+        "conll": Option(
+            bool, "The file has one word on each line, as files named .conll and .conllu.", reads_file=True
+        ),
+    }
+
+    @classmethod
+    def prepare(cls, settings: TagSettings, assets: TagAssets | None = None) -> tuple[TagAssets, Data]:
+        from .data import prepare
+
+        return prepare(settings, assets)
+
+    @classmethod
+    def load_assets(cls, settings: TagSettings, folder: Path) -> TagAssets:
+        from .data import TagAssets
+
+        return TagAssets.load(settings, folder)
+
+    @classmethod
+    def make_network(cls, settings: TagSettings, assets: TagAssets) -> TaggerNetwork:
+        from .network import TaggerNetwork
+
+        return TaggerNetwork(settings, assets)
+
+    @classmethod
+    def make_model(cls, network: TaggerNetwork, assets: TagAssets) -> Tagger:
+        from .predictor import Tagger
+
+        return Tagger(network, assets)
+
+    @classmethod
+    def report(cls, model: Tagger, page: Page) -> None:
+        from .report import report
+
+        report(model, page)
+
+    @classmethod
+    def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
+        """Sentences, each a list of (word, tag); or columns of lists of words and of tags."""
+        from ...data.sources.memory import write_sentences
+
+        return write_sentences(data, stem)
+
+    @classmethod
+    def check(cls, settings: TagSettings) -> TagCheck:
+        """What is in the files that `settings` name, before training on them."""
+        from .data import check
+
+        return check(settings)
