@@ -1,0 +1,118 @@
+"""The sentence encoder in use: vectors that do not depend on their neighbours, runs end to end, the command line."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from helpers.untrained import new_model
+
+import carousel
+from carousel.tasks.encode.task import Encode
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean", "last", "attention"])
+def test_vectors_do_not_feel_their_neighbours(settings, pooling):
+    model, _ = new_model(Encode, settings(pooling=pooling))
+    texts = ["the dog", "", "the cat runs and sings and runs and sleeps now", "a girl"]
+    together = model.embed(texts)
+    assert together.shape == (4, 16)
+    for text, vector in zip(texts, together, strict=True):
+        np.testing.assert_allclose(model.embed(text), vector, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.concatenate(list(model.vectors(texts, batch_size=1))), together, rtol=1e-5, atol=1e-6)
+    assert not together[1].any()
+
+
+@pytest.mark.learning
+def test_it_learns(trained, reached):
+    model = carousel.load(trained)
+    found = model.evaluate(model.settings.dev)
+    if trained.name == "score":
+        reached("pearson", found["pearson"], above=0.8)
+        assert (
+            model.predict("the dog runs", "the dog runs now").label
+            > model.predict("the dog runs", "the cat sings").label
+        )
+        assert repr(model.predict("the dog runs", "the cat sings")).endswith("  the dog runs | the cat sings")
+    else:
+        reached("accuracy", found["accuracy"], above=0.85)
+        said = model.predict("the dog runs", "the dog runs now")
+        assert said.label == "same"
+        assert sum(said.probabilities.values()) == pytest.approx(1, abs=1e-4)
+    nearest = model.similar("the dog runs", ["the cat sleeps", "the dog runs", "the man sings"], 2)
+    assert nearest[0] == (pytest.approx(1), "the dog runs")
+    assert len(nearest) == 2
+
+
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
+    noisy = settings(word_dropout=0.2, average=0.9)
+    goes_on(Encode, noisy)
+
+
+def test_embed_and_similar(command, trained, tmp_path):
+    texts = b"the dog runs\n\nthe cat sleeps\n"
+    code, out, _ = command("embed", trained, "--out", tmp_path / "v.npy", given=texts)
+    assert (code, out) == (0, f"{tmp_path / 'v.npy'}: 3 vectors of 32 numbers\n")
+    vectors = np.load(tmp_path / "v.npy")
+    code, _, _ = command("embed", trained, "--out", tmp_path / "v.parquet", given=texts)
+    table = pq.read_table(tmp_path / "v.parquet").to_pydict()
+    assert table["text"] == ["the dog runs", "", "the cat sleeps"]
+    np.testing.assert_array_equal(np.array(table["vector"], np.float32), vectors)
+    given = texts.replace(b"\n\n", b"\n")
+    found = command("similar", trained, "--to", "the dog runs", "-n", 1, given=given)
+    assert found == (0, "1.0000\tthe dog runs\n", "the 1 nearest of 2 texts; more with -n\n")
+    code, out, err = command("similar", trained, "--to", "the dog runs", given=given)
+    assert (code, len(out.splitlines()), err) == (0, 2, "")
+    code, _, err = command("embed", trained, "--out", tmp_path / "v.txt", given=texts)
+    assert (code, "ends in .npy or .parquet" in err) == (2, True)
+
+
+def test_predict_and_check(command, trained, files):
+    code, out, _ = command("predict", trained, given=b"the dog runs\tthe dog runs now\n")
+    assert code == 0
+    assert out.splitlines()[0] == "label\tfirst\tsecond"
+    long = b"dog " * 1001
+    code, out, err = command("predict", trained, "--json", given=b"a\tb\na\t%b\n%b\tb\n" % (long, long))
+    assert (code, [json.loads(line)["cut"] for line in out.splitlines()]) == (0, [False, True, True])
+    assert err == "standard input:2: cut off after 1,000 tokens (max_length of the run); 2 lines in all\n"
+    code, _, err = command("predict", trained, given=b"the dog runs\n")
+    assert (code, "standard input:1: one text only; put a tab between" in err) == (1, True)
+    code, _, err = command("predict", trained, given=b"a\tb\na\tb\t3.5\n")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "standard input:2: 3 texts with tabs between, where a pair has two; put one tab" in err
+    code, out, _ = command("check", files / "score.tsv", "--task", "encode", "--json")
+    assert (code, json.loads(out)["train"]["texts"]) == (0, 160)
+
+
+def test_predict_reads_tables_as_training_does(command, trained, files, tmp_path):
+    """With header and labels, in another format, without labels, without header: the same pairs, the same scores."""
+    rows = [line.split("\t") for line in (files / f"{trained.name}-dev.tsv").read_text().splitlines()[1:]]
+    plain = "".join(f"{first}\t{second}\n" for _, first, second, _ in rows)
+    expected = command("predict", trained, given=plain.encode())[1]
+    assert len(expected.splitlines()) == 41
+    assert command("predict", trained, files / f"{trained.name}-dev.tsv") == (0, expected, "")
+    told = [{"hypothesis": second, "premise": first} for _, first, second, _ in rows]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    (tmp_path / "p.CSV").write_text("sentence_B,sentence_A\n" + "".join(f"{b},{a}\n" for _, a, b, _ in rows))
+    (tmp_path / "p.tsv").write_text(plain)
+    for name in ("p.jsonl", "p.CSV", "p.tsv"):
+        assert command("predict", trained, tmp_path / name) == (0, expected, "")
+
+
+def test_embed_says_what_it_cuts_off_and_overwrites_nothing_unasked(command, trained, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a dog\n" + "dog " * 1000 + "\n" + "dog " * 1001 + "\n\n" + "dog " * 1002)
+    code, _, err = command("embed", trained, texts, "--out", tmp_path / "v.npy")
+    assert (code, err) == (0, f"{texts}:3: cut off after 1,000 tokens (max_length of the run); 2 lines in all\n")
+    vectors = np.load(tmp_path / "v.npy")
+    np.testing.assert_array_equal(vectors[1], vectors[2])
+    code, out, err = command("embed", trained, texts)
+    assert (code, out, "--out" in err, len(err.splitlines())) == (2, "", True, 1)
+    assert command("embed", trained, "--out", tmp_path / "v.npy", given=b"a dog\n")[2] == ""
+
+
+@pytest.mark.parametrize("to", ["", " "])
+def test_similar_to_nothing(command, trained, to):
+    code, out, err = command("similar", trained, "--to", to, given=b"a dog\n")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "--to: there is nothing in it; give a text" in err

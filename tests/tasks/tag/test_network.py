@@ -1,0 +1,56 @@
+"""The tagger's network: its loss by hand, its output layer."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers.untrained import new_model
+
+from carousel.data.stores.examples import NO_LABEL, ExampleBatches
+from carousel.tasks.tag.task import Tag
+
+
+@pytest.mark.parametrize("output", ["softmax", "crf"])
+def test_loss_by_hand(settings, output):
+    model, data = new_model(Tag, settings(output=output, train_scheme="iob2"))
+    network = model.network.eval()
+    batch = next(iter(ExampleBatches(data.train.store, sequences=4, shuffle=False)))
+    loss = network.loss(batch)
+    scores = network.output(network.encode(batch)).detach()
+    total = 0.0
+    for b, length in enumerate(batch.lengths.tolist()):
+        gold = batch.labels[:length, b]
+        if output == "softmax":
+            total += float(F.cross_entropy(scores[:length, b], gold, reduction="sum"))
+        else:  # by all taggings of a short one
+            short = min(length, 4)
+            part = scores[:short, b : b + 1]
+            transitions, start, end = (part.detach() for part in network.crf.scores())
+            every = {}
+            for tags in itertools.product(range(len(network.tags)), repeat=short):
+                score = start[tags[0]] + end[tags[-1]] + sum(part[t, 0, k] for t, k in enumerate(tags))
+                every[tags] = score + sum(transitions[pair] for pair in itertools.pairwise(tags))
+            expected = torch.logsumexp(torch.stack(list(every.values())), 0) - every[tuple(gold[:short].tolist())]
+            torch.testing.assert_close(network.crf.loss(part, gold[:short, None])[0], expected, check_dtype=False)
+            total += network.crf.loss(scores[:length, b : b + 1], gold[:, None]).item()
+    assert loss.weight == int(batch.lengths.sum()) == int((batch.labels != NO_LABEL).sum())
+    assert loss.mean.item() == pytest.approx(total / loss.weight, rel=1e-5)
+
+
+def test_plain_tags_take_a_softmax_and_spans_a_crf(settings, tmp_path):
+    assert new_model(Tag, settings())[0].network.crf is not None
+    path = tmp_path / "pos.conll"
+    path.write_text("a DET\ndog NOUN\n\n")
+    network = new_model(Tag, settings(train=path, dev=None))[0].network
+    assert network.crf is None and network.metric().best == "accuracy" and network.tags == ["DET", "NOUN"]
+
+
+def test_given_vectors(settings, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("ada 1 2 3\nrome 4 5 6\nwhatever 7 8 9\n")
+    model, data = new_model(Tag, settings(vectors=path, embedding=3, freeze_vectors=True))
+    weight = model.network.embedder.embedder.weight
+    assert weight[model.vocabulary.words.id("rome")].tolist() == [4, 5, 6]
+    assert not weight.requires_grad
+    assert data.info["word vectors"].endswith(f"2 of {len(model.vocabulary.words)} tokens have one")
