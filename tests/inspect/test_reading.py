@@ -15,8 +15,10 @@ from carousel.lab.gate_use import by_token, gate_use
 from carousel.tasks.lm.data import LanguageAssets
 from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.lm.task import LanguageTask
-from carousel.tasks.tag.examples import Lexicon
-from carousel.tasks.tag.model import Tagger, TagSettings
+from carousel.tasks.tag.data import TagAssets
+from carousel.tasks.tag.examples import TagVocabulary
+from carousel.tasks.tag.settings import TagSettings
+from carousel.tasks.tag.task import Tag
 
 LINES = ["abcab", "ba", "cabbagecab", "aaaaaaa", "bcbcbcbc"]
 
@@ -44,9 +46,10 @@ def tagger(tmp_path):
     path = tmp_path / "names.conll"
     path.write_text("Ada\tB-PER\nsat\tO\ndown\tO\n\nSit\tO\nAda\tB-PER\n\n", "utf-8")
     words, letters = Vocabulary.train(["ada sat down sit"], "word"), Vocabulary.train(["Ada sat down Sit"])
-    lexicon = Lexicon(words, letters, ["O", "B-PER", "I-PER"], "iob2", "iob2", frozenset())
+    assets = TagAssets(TagVocabulary(words, letters, ["O", "B-PER", "I-PER"], "iob2", "iob2", frozenset()))
     small = {"embedding": 6, "hidden": 4, "character_embedding": 3, "character_hidden": 2}
-    return Tagger(TagSettings(train=path, cache=tmp_path / "cache", **small), lexicon).eval()
+    settings = TagSettings(train=path, cache=tmp_path / "cache", **small)
+    return Tag.make_model(Tag.make_network(settings, assets).eval(), assets)
 
 
 def test_what_a_language_model_s_layers_read(lm, text):
@@ -67,14 +70,14 @@ def test_what_a_language_model_s_layers_read(lm, text):
 
 def test_a_tagger_s_words_come_with_their_letters(tagger):
     found = read_layers(tagger)
-    assert found.layer is tagger.layers  # and not that of the letters
-    assert found.x.shape == (3, 2, tagger.layers.input_size)
-    assert tagger.layers.input_size > 6
+    assert found.layer is tagger.network.layers  # and not that of the letters
+    assert found.x.shape == (3, 2, tagger.network.layers.input_size)
+    assert tagger.network.layers.input_size > 6
     assert found.tokens[0] == tuple(
-        tagger.lexicon.words.token(int(i)) for i in tagger.lexicon.words.encode("ada sat down")
+        tagger.vocabulary.words.token(int(i)) for i in tagger.vocabulary.words.encode("ada sat down")
     )
     seen = []
-    hook = tagger.layers.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    hook = tagger.network.layers.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     tagger.predict("Ada sat down")
     hook.remove()
     torch.testing.assert_close(found.x[:, 0], seen[0][:, 0])
@@ -105,7 +108,7 @@ def test_layer_input_is_what_the_layers_are_called_with(tmp_path, monkeypatch):
         for batch in model.batches(*files):
             model.network.metric().add(batch)
         hook.remove()
-        assert model.get_submodule(found.name) is found.layer
+        assert model.network.get_submodule(found.name) is found.layer
         torch.testing.assert_close(seen[0][:, : found.x.shape[1]], found.x, msg=name)
         assert found.x.shape[:2] == (int(found.lengths.max()), len(found.lengths)), name
         assert not found.tokens or [len(row) for row in found.tokens] == found.lengths.tolist(), name

@@ -7,8 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from carousel.tasks.bilm.model import BiLanguageModel, BilmSettings
-from carousel.tasks.classify.model import Classifier, ClassifySettings
+from helpers.untrained import new_model
 from safetensors.torch import load_file
 
 import carousel
@@ -16,17 +15,19 @@ from carousel.data import UNK, Vocabulary
 from carousel.data.text.encoder import Reading
 from carousel.data.text.words import Wordbook
 from carousel.errors import RunError, SettingsError
-from carousel.tasks.encode.model import EncodeSettings, SentenceEncoder
-from carousel.tasks.shared.context import ContextEmbedder, ScalarMix
-from carousel.tasks.tag.model import Tagger, TagSettings
+from carousel.tasks.bilm.settings import BilmSettings
+from carousel.tasks.bilm.task import Bilm
+from carousel.tasks.classify.task import Classify
+from carousel.tasks.encode.task import Encode
+from carousel.tasks.shared.context import ContextAssets, ScalarMix
+from carousel.tasks.tag.task import Tag
 from carousel.training import trainer
 from carousel.training.module import Module
 
 NAMES, OTHER = ["Ada", "Alan", "Grace"], ["saw", "the", "moon", "slowly", "near"]
 SMALL = {"embedding": 5, "hidden": 5, "batch_size": 8, "epochs": 2, "lr": 0.02, "min_frequency": 1}
 LETTERS = {"character_embedding": 3, "character_hidden": 4}
-TASKS = {"tag": (Tagger, TagSettings), "classify": (Classifier, ClassifySettings),
-         "encode": (SentenceEncoder, EncodeSettings)}  # fmt: skip
+TASKS = {"tag": Tag, "classify": Classify, "encode": Encode}
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +45,7 @@ def folder(tmp_path_factory):
     rows = "".join(f"{' '.join(a)}\t{' '.join(b)}\t{k}\n" for a, b, k in pairs)
     (folder / "encode.tsv").write_text("sentence1\tsentence2\tlabel\n" + rows)
     given = {"train": folder / "text.txt", "cache": folder / "cache", **SMALL, **LETTERS, "layers": 2}
-    trainer.train(BiLanguageModel, BilmSettings.read(given), folder / "bilm", quiet=True, report=False)
+    trainer.train(Bilm, BilmSettings.read(given), folder / "bilm", quiet=True, report=False)
     return folder
 
 
@@ -55,7 +56,7 @@ def settings(folder, tmp_path):
         letters = LETTERS if task == "tag" else {}
         files = {"train": folder / name, "dev": folder / name, "cache": tmp_path / "cache"}
         known = {"embedder": folder / "bilm", **SMALL, **letters, "hidden": 7}
-        return TASKS[task][1].read({**files, **known, **given})
+        return TASKS[task].Settings.read({**files, **known, **given})
 
     return make
 
@@ -77,18 +78,18 @@ def test_the_mix_by_hand():
 @pytest.mark.parametrize("task", TASKS)
 def test_the_layers_see_the_bilms_vectors_beside_their_own(settings, task, folder):
     """A sentence with a word that neither knows, and one that only the task does: by hand from `embed`."""
-    model, data = TASKS[task][0].prepare(settings(task))
-    model.eval()
-    bilm = carousel.load(folder / "bilm")
+    model, data = new_model(TASKS[task], settings(task))
+    network = model.network.eval()
+    bilm = carousel.load(folder / "bilm").network
     with torch.no_grad():
-        model.context.mix.scores.copy_(torch.tensor([0.3, -0.2, 1.0]))
-        model.context.mix.gamma.fill_(1.5)
+        network.context.mix.scores.copy_(torch.tensor([0.3, -0.2, 1.0]))
+        network.context.mix.gamma.fill_(1.5)
     seen = []
-    handle = model.layers.register_forward_hook(lambda layer, given, out: seen.append(given[0]))
+    handle = network.layers.register_forward_hook(lambda layer, given, out: seen.append(given[0]))
     for batch in data.dev:
         seen.clear()
-        words = model.scores(batch) if task != "tag" else model.read(batch)
-        assert words.isfinite().all()
+        scores = network.scores(batch) if task != "tag" else network.emissions(batch)
+        assert scores.isfinite().all()
         for side, x in zip([batch] if task != "encode" else [batch.first, batch.second], seen, strict=True):
             assert side.context.tokens.shape == side.tokens.shape
             shares = torch.tensor([0.3, -0.2, 1.0]).softmax(0)
@@ -99,12 +100,12 @@ def test_the_layers_see_the_bilms_vectors_beside_their_own(settings, task, folde
 
 
 def test_words_are_read_with_the_bilms_own_numbers(folder):
-    bilm = carousel.load(folder / "bilm")
+    known = carousel.load(folder / "bilm").assets.words
     own = Vocabulary.from_tokens(["grace", "saw"], "word")
-    columns, cut = Reading(own, 3, lower=True, context=bilm.wordbook)(["Grace saw Ada today", "", "saw"])
+    columns, cut = Reading(own, 3, lower=True, context=known)(["Grace saw Ada today", "", "saw"])
     assert columns["tokens"].values.tolist() == [4, 5, UNK, 5]
     assert columns["tokens"].lengths.tolist() == columns["context_tokens"].lengths.tolist() == [3, 0, 1]
-    ids = [bilm.wordbook.words.id(word) for word in ("Grace", "saw", "Ada", "saw")]
+    ids = [known.words.id(word) for word in ("Grace", "saw", "Ada", "saw")]
     assert ids[0] == UNK and ids[2] != UNK  # the bilm's text has no Grace, and its words keep their case
     assert columns["context_tokens"].values.tolist() == ids
     assert columns["context_spelling"].values.tolist() == [5, 3, 3, 3]
@@ -134,7 +135,7 @@ def weights_of(run):
 @pytest.mark.parametrize("task", TASKS)
 def test_frozen_weights_stay_and_tuned_ones_move(settings, folder, tmp_path, task, tuned):
     given = settings(task, embedder_tuned=tuned, optimizer="adamw", weight_decay=0.1, average=0.9, epochs=1)
-    run = trainer.train(TASKS[task][0], given, tmp_path / "run", quiet=True, report=False)
+    run = trainer.train(TASKS[task], given, tmp_path / "run", quiet=True, report=False)
     kept, found = weights_of(run)
     before = load_file(folder / "bilm" / "model.safetensors")
     assert kept.keys() == before.keys()
@@ -150,21 +151,21 @@ def test_frozen_weights_stay_and_tuned_ones_move(settings, folder, tmp_path, tas
 
 def test_a_frozen_bilm_has_no_dropout_inside(settings):
     for tuned in (False, True):
-        model, data = Tagger.prepare(settings("tag", embedder_tuned=tuned, embedder_dropout=0.0))
-        model.train()
+        model, data = new_model(Tag, settings("tag", embedder_tuned=tuned, embedder_dropout=0.0))
+        network = model.network.train()
         batch = next(iter(data.train))
-        one, two = model.context(batch.context), model.context(batch.context)
+        one, two = network.context(batch.context), network.context(batch.context)
         assert torch.equal(one, two) != tuned
-        model.eval()
-        assert not model.context.bilm.training
-    model, data = Tagger.prepare(settings("tag", embedder_dropout=0.5))
-    made = model.train().context(next(iter(data.train)).context)
-    assert 0.3 < (made == 0).float().mean() < 0.9
+        network.eval()
+        assert not network.context.bilm.training
+    model, data = new_model(Tag, settings("tag", embedder_dropout=0.5))
+    vectors = model.network.train().context(next(iter(data.train)).context)
+    assert 0.3 < (vectors == 0).float().mean() < 0.9
 
 
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings("tag", embedder_tuned=True, word_dropout=0.2, average=0.9)
-    goes_on(Tagger, noisy, index=2)
+    goes_on(Tag, noisy, index=2)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -174,7 +175,7 @@ def test_a_run_is_resumed_without_the_embedders_run(settings, folder, tmp_path, 
     given = settings(task, embedder=tmp_path / "copy", embedder_tuned=tuned, epochs=3, checkpoint_minutes=0)
 
     def train(name, **how):
-        return trainer.train(TASKS[task][0], given, tmp_path / name, quiet=True, report=False, **how)
+        return trainer.train(TASKS[task], given, tmp_path / name, quiet=True, report=False, **how)
 
     class Killed(BaseException):
         pass
@@ -202,17 +203,18 @@ def test_a_run_is_resumed_without_the_embedders_run(settings, folder, tmp_path, 
 def test_a_run_needs_no_other_run(settings, folder, tmp_path, task, command):
     """Train on a copy of the bilm, remove the copy, and everything still works, in any batch."""
     shutil.copytree(folder / "bilm", tmp_path / "copy")
-    run = trainer.train(TASKS[task][0], settings(task, embedder=tmp_path / "copy"), tmp_path / "run", quiet=True)
+    run = trainer.train(TASKS[task], settings(task, embedder=tmp_path / "copy"), tmp_path / "run", quiet=True)
     shutil.rmtree(tmp_path / "copy")
     model = carousel.load(run.folder)
-    assert str(model.context).split(";")[0] in repr(model)
-    assert str(model.context).endswith(f"; frozen, {tmp_path / 'copy'}")
+    context = model.network.context
+    assert str(context).split(";")[0] in repr(model)
+    assert str(context).endswith(f"; frozen, {tmp_path / 'copy'}")
     metric = model.evaluate(model.settings.train)[model.network.metric().best]
     assert metric == pytest.approx(run.result[f"dev_{model.network.metric().best}"], abs=1e-6)
     page = run.report.read_text("utf-8")
     assert "Embedder" in page
     assert f"{tmp_path / 'copy'}: a bilm; " in page
-    for name, share in model.context.shares.items():
+    for name, share in context.shares.items():
         assert name in page and f"{share:.3f}" in page
     texts = ["Ada saw the moon", "", "Grace", "the slowly moon near Zoe the moon"]
     file = tmp_path / "lines.txt"
@@ -238,7 +240,7 @@ def test_a_run_needs_no_other_run(settings, folder, tmp_path, task, command):
 
 def test_blank_texts_alone(settings):
     for task in TASKS:
-        model, _ = TASKS[task][0].prepare(settings(task))
+        model, _ = new_model(TASKS[task], settings(task))
         if task == "encode":
             assert not model.embed(["", " "]).any()
         else:
@@ -250,10 +252,10 @@ def test_blank_texts_alone(settings):
 
 def test_what_cannot_be_an_embedder(settings, folder, tmp_path):
     with pytest.raises(RunError, match=r"nowhere: no such run; give a directory that carousel train made"):
-        Tagger.prepare(settings("tag", embedder=tmp_path / "nowhere"))
-    run = trainer.train(Classifier, settings("classify", epochs=1), tmp_path / "run", quiet=True, report=False)
+        Tag.prepare(settings("tag", embedder=tmp_path / "nowhere"))
+    run = trainer.train(Classify, settings("classify", epochs=1), tmp_path / "run", quiet=True, report=False)
     with pytest.raises(RunError, match=r"run: a classify run; an embedder is a bilm run"):
-        Tagger.prepare(settings("tag", embedder=run.folder))
+        Tag.prepare(settings("tag", embedder=run.folder))
 
 
 @pytest.mark.parametrize("task", ["classify", "encode"])
@@ -279,7 +281,9 @@ def test_on_the_command_line(folder, tmp_path, command, monkeypatch):
     asked = ("train", "tag", folder / "tag.conll", "--embedder", folder / "bilm", "--embedder-tuned", "--out", run)
     code, _, err = command(*asked, "--quiet", *given)
     assert (code, err) == (0, "")
-    assert ContextEmbedder.restore(carousel.load(run).settings, run).tuned
+    model = carousel.load(run)
+    assert model.network.context.tuned
+    assert ContextAssets.load(model.settings, run).words.fingerprint == model.assets.context.words.fingerprint
     code, out, err = command("train", "tag", folder / "tag.conll", "--embedder", folder, "--out", tmp_path / "no")
     assert (code, out) == (1, "")
     assert err == f"error: {folder}: not a run, it has no config.yaml; give a directory that carousel train made\n"
