@@ -111,7 +111,7 @@ def test_bad_files_leave_nothing_behind(tmp_path, command, train, dev, line):
 def test_a_tag_unseen_in_training_stops_an_evaluation(trained, tmp_path):
     path = tmp_path / "test.conll"
     path.write_text("Ada\tB-PER\n\nIBM\tB-ORG\n")
-    with pytest.raises(DataError, match=r"test.conll:3: the tag 'B-ORG' is not in the training data; correct it"):
+    with pytest.raises(DataError, match=r"test.conll:3: the tag 'B-ORG' is not in the training data; fix it"):
         carousel.load(trained).evaluate(path)
     path.write_text("Ada\tE-PER\n")  # another scheme of the same spans is understood
     assert carousel.load(trained).evaluate(path)["spans"]["PER"]["count"] == 1

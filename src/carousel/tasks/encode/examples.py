@@ -60,7 +60,7 @@ class Target:
         if kind == "score":
             if wrong is not None:
                 problem = f"the score {wrong[:40]!r} is not a number"
-                raise DataError(table.path, labels[wrong], problem, "correct it, or set target to class")
+                raise DataError(table.path, labels[wrong], problem, "fix it, or set target to class")
             values = [number for number in numbers.values() if number is not None]
             return cls([], min(values), max(values))
         if len(labels) > 20 and 2 * len(labels) > rows:
@@ -85,16 +85,16 @@ class Target:
         if self.is_score:
             found = _number(label)
             if found is None:
-                raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "correct it")
+                raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "fix it")
             low, high = self.levels[0], self.levels[-1]
             if not low <= found <= high:
                 problem = f"the score {label[:40]} is not from {low} to {high}, as those trained on are"
-                raise DataError(table.path, line, problem, "correct or remove the row, or train with such scores")
+                raise DataError(table.path, line, problem, "fix or remove the row, or train with such scores")
             return found
         if label not in self.classes:
             known = ", ".join(self.classes[:20])
             problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
-            raise DataError(table.path, line, problem, "correct or remove the row, or train with such rows")
+            raise DataError(table.path, line, problem, "fix or remove the row, or train with such rows")
         return self.classes.index(label)
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from ...data import Vocabulary
-from ...data.stores.examples import ExampleStore, collate
+from ...data.stores.examples import ExampleBatch, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...errors import DataError
 from ...training.modes import in_eval_mode
@@ -66,7 +66,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         """As `embed`, for a stream of texts, `batch_size` at a time. A blank text is the zero vector."""
         waiting = iter(texts)
         while group := list(islice(waiting, batch_size)):
-            yield self.network.encode(collate(self.encoder(group)[0])).numpy()
+            yield self.network.encode(self.batch_of(group)).numpy()
 
     def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
         """A row for each text: the columns beside its vector, and the vectors; and the lines that were cut off."""
@@ -115,11 +115,15 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     def batches(self, path: str | Path) -> PairBatches:
         return reading_batches(store_pairs(self.settings, self.assets, open_table(self.settings, path)))
 
-    def layer_input(self, batch: PairBatch) -> LayerInput:
-        """Of the first texts of the pairs."""
-        first = batch.first
-        tokens = texts_of(self.vocabulary, first.tokens, first.lengths)
-        return LayerInput("layers", self.network.layers, self.network.read(first), first.lengths, tokens)
+    def batch_of(self, items: Sequence[str]) -> ExampleBatch:
+        """Texts, as `embed` takes them."""
+        return collate(self.encoder(items)[0])
+
+    def layer_input(self, batch: ExampleBatch | PairBatch) -> LayerInput:
+        """Of the texts, or of the first texts of pairs."""
+        texts = batch.first if isinstance(batch, PairBatch) else batch
+        tokens = texts_of(self.vocabulary, texts.tokens, texts.lengths)
+        return LayerInput("layers", self.network.layers, self.network.read(texts), texts.lengths, tokens)
 
     @in_eval_mode
     def measure(self, path: str | Path) -> tuple[PairMetric, ExampleStore]:

@@ -49,7 +49,7 @@ class TagCounts:
         if (scheme == "auto" and spans and "O" in self.tags) or scheme in ("iob1", "iob2", "bioes"):
             for tag, line in lines.items():
                 if part(tag) is None:
-                    remedy = "correct it, or set scheme to none if these are no spans"
+                    remedy = "fix it, or set scheme to none if these are no spans"
                     raise DataError(self.path, line, f"the tag {tag!r} is not O, B-TYPE, I-TYPE and so on", remedy)
             self.scheme = seen.scheme if scheme == "auto" else scheme
         if len(self.tags) == 1:
@@ -214,7 +214,7 @@ class TaggedSentences:
         known = self._known
         for tag, line in zip(sentence.tags, sentence.lines, strict=True):
             if tag not in known:
-                remedy = "correct it, or train on data that has it"
+                remedy = "fix it, or train on data that has it"
                 raise DataError(self.source.path, line, f"the tag {tag!r} is not in the training data", remedy)
 
     @cached_property

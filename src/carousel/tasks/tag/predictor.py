@@ -77,7 +77,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
     def _decode(self, sentences: list[list[str]], n: int) -> Iterator[Tagged]:
         """The n best taggings of the sentences of one batch."""
         network, scheme = self.network, self.vocabulary.scheme
-        batch = collate(self.vocabulary.encode(sentences, network.shapes is not None))
+        batch = self.batch_of(sentences)
         if not len(batch.tokens):
             yield from (Tagged(words, [[]], [], [0.0], scheme) for words in sentences)
             return
@@ -119,6 +119,10 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
     def batches(self, path: str | Path) -> ExampleBatches:
         store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
         return self.settings.reading_batches(store)
+
+    def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
+        sentences = [item.split() if isinstance(item, str) else item for item in items]
+        return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         tokens = texts_of(self.vocabulary.words, batch.tokens, batch.lengths)
