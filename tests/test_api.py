@@ -50,14 +50,14 @@ def test_every_task_from_memory_and_from_the_same_files(name, place):
     dev = None if name == "forecast" else data
     model = carousel.train(name, data, dev=dev, out="memory", **settings)
     assert model.name == name
-    assert not model.training
+    assert not model.network.training
     files = sorted((place / "memory" / "data").glob("train.*"))
     again = [files[0]] if len(files) == 1 else files
     assert type(carousel.load("memory")) is type(model)
-    other = carousel.train(type(model), again if len(again) > 1 else again[0],
+    other = carousel.train(model.task, again if len(again) > 1 else again[0],
                            dev=None if dev is None else again if len(again) > 1 else again[0], out="files",
                            **settings)  # fmt: skip
-    ours, theirs = model.state_dict(), other.state_dict()
+    ours, theirs = model.network.state_dict(), other.network.state_dict()
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
     measured = carousel.evaluate(model, data)
@@ -71,14 +71,16 @@ def test_parts_measured_apart_and_merged_are_the_whole(name, place):
     data, settings, _ = CASES[name]
     model = carousel.train(name, data, dev=None if name == "forecast" else data, out="run", **settings)
     if name == "forecast":
-        halves = [[batch] for batch in model.prepare(model.settings, model)[1].train][:2]
+        halves = [[batch] for batch in model.task.prepare(model.settings, model.assets)[1].train][:2]
     else:
         halves = []
         for number, part in enumerate((data[:1], data[1:])):
-            files = model.write_data(part, place / f"part{number}", {})
-            halves.append(list(model.prepare(model.settings.model_copy(update={"dev": files}), model)[1].dev))
-    model.eval()
-    whole, *parts = (model.metric() for _ in range(3))
+            files = model.task.write_data(part, place / f"part{number}", {})
+            halves.append(
+                list(model.task.prepare(model.settings.model_copy(update={"dev": files}), model.assets)[1].dev)
+            )
+    model.network.eval()
+    whole, *parts = (model.network.metric() for _ in range(3))
     for part, batches in zip(parts, halves, strict=True):
         for batch in batches:
             part.add(batch)
@@ -163,7 +165,7 @@ def test_resume_needs_neither_data_nor_settings(place):
         ({"train": [("text", "label", "more")]}, ArgumentError, r"item 1 is not of the form \(text, label\)"),
         ({"train": 7}, ArgumentError, "an iterable of examples, got int"),
         ({"task": "clasify"}, ArgumentError, "did you mean classify?"),
-        ({"patience": 2}, SettingsError, "patience: 2 goes by the dev set"),
+        ({"patience": 2}, SettingsError, "patience: 2 needs a dev set"),
     ],
 )
 def test_errors_are_those_of_the_command_line(given, kind, said, place):
@@ -253,9 +255,9 @@ def test_a_model_keeps_its_mode(name, place):
         "forecast": lambda: model.predict(next((place / "run" / "data").iterdir())),
     }[name]  # fmt: skip
     quiet = first(), carousel.evaluate(model, data)
-    model.train()
+    model.network.train()
     again = first(), carousel.evaluate(model, data)  # as in eval mode: no dropout
-    assert model.training and all(module.training for module in model.modules())
+    assert model.network.training and all(module.training for module in model.modules())
     assert repr(quiet[0]) == repr(again[0])
     assert quiet[1] == again[1]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .errors import ArgumentError, RunError
 from .tasks import find, find_for
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .tasks.translate.model import Translator
     from .tasks.tree.predictor import TreeModel
     from .training import Run
-
-    AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 def train(
@@ -85,9 +83,7 @@ def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["for
 @overload
 def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["translate"]) -> Translator: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: type[AnyTask]) -> AnyTask: ...
-@overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | None = None) -> Any: ...
+def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | type[Task] | None = None) -> Any: ...
 def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | type[Any] | None = None) -> Any:
     """The trained model in a run directory: `carousel.load("run").generate("明月")`.
 
