@@ -148,7 +148,7 @@ def test_resume_needs_neither_data_nor_settings(place):
     carousel.train("classify", data, out="run", **{**TINY, "epochs": 2})
     carousel.train("classify", out="run", resume=True, epochs=3, quiet=True)
     carousel.train("classify", data, out="run", resume=True, quiet=True)  # the same again: it has finished
-    one, other = (dict(carousel.load(run).state_dict()) for run in ("whole", "run"))
+    one, other = (dict(carousel.load(run).network.state_dict()) for run in ("whole", "run"))
     assert all(torch.equal(one[key], other[key]) for key in one)
     with pytest.raises(RunError, match="the data given for train is not that of the run"):
         carousel.train("classify", data[:3], out="run", resume=True, quiet=True)
