@@ -16,10 +16,11 @@ from itertools import islice
 from pathlib import Path
 
 import carousel
+from carousel.files import replace_text_file
 from carousel.networks.attention import Attention
-from carousel.report import replacing
-from carousel.tasks.translate.model import TranslateSettings, Translator
-from carousel.training import Run, engine
+from carousel.tasks.translate.settings import TranslateSettings
+from carousel.tasks.translate.task import Translate
+from carousel.training import Run, trainer
 
 
 def main() -> None:
@@ -39,7 +40,7 @@ def main() -> None:
     for side in sides:
         with (
             (given.data / f"train.{side}").open(encoding="utf-8") as file,
-            replacing(given.out / f"train.{side}") as to,
+            replace_text_file(given.out / f"train.{side}") as to,
         ):
             to.writelines(islice(file, given.pairs))
     train, dev = (tuple(folder / f"{part}.{side}" for side in sides)
@@ -54,7 +55,7 @@ def main() -> None:
         folder = given.out / kind
         result = Run(folder).result if folder.exists() else None
         if result is None:
-            engine.train(Translator, settings, folder, resume=folder.exists(), command=["attentions.py"])
+            trainer.train(Translate, settings, folder, resume=folder.exists(), command=["attentions.py"])
             result = Run(folder).result
         assert result is not None
         found = carousel.load(folder).evaluate(*dev)
@@ -65,7 +66,7 @@ def main() -> None:
     print("\n| attention | BLEU | chrF | minutes |\n|---|---|---|---|")
     for row in sorted(rows, key=lambda row: -row["bleu"]):
         print(f"| {row['attention']} | {row['bleu']:.1f} | {row['chrf']:.1f} | {row['minutes']:.1f} |")
-    with replacing(given.out / "attentions.json") as file:
+    with replace_text_file(given.out / "attentions.json") as file:
         file.write(json.dumps(rows, indent=1))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 import carousel
 from carousel.data.sources.filling import fill_missing
+from carousel.tasks.forecast.data import open_more
 from carousel.tasks.forecast.rolling import find_origins
 
 
@@ -42,10 +43,10 @@ def main() -> None:
     given = parser.parse_args()
     model = carousel.load(given.run)
     frame, horizon = model.frame, model.settings.horizon
-    series = model.settings.read_more(given.series, frame.names, (frame.unit, frame.step))
+    series = open_more(model.settings, given.series, frame.names, (frame.unit, frame.step))
     fill, there = fill_missing(series.values, model.settings.missing), ~np.isnan(series.values)
     rows = int(np.searchsorted(series.ticks, frame.last, side="right"))
-    origins = find_origins(model, series)
+    origins = find_origins(model.network, series)
     most = min(2 * frame.season, 60, rows // 3)
     log, exp = (np.log, np.exp) if frame.logarithm else (np.asarray, np.asarray)
     train = log(fill.seen(np.arange(rows)[:, None], np.array([rows])))[:, 0]  # as known when the training rows end

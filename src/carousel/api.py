@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from .tasks.bilm.predictor import BiLanguageModel
     from .tasks.classify.predictor import Classifier
     from .tasks.encode.predictor import SentenceEncoder
-    from .tasks.forecast.model import Forecaster
+    from .tasks.forecast.predictor import Forecaster
     from .tasks.lm.predictor import LanguageModel
     from .tasks.tag.predictor import Tagger
-    from .tasks.translate.model import Translator
+    from .tasks.translate.predictor import Translator
     from .tasks.tree.predictor import TreeModel
     from .training import Run
 

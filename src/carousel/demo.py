@@ -79,8 +79,8 @@ def run(
 
     `settings` are those of the translator, where they are to be others than the demo's own.
     """
+    from .tasks.registry import find
     from .tasks.runs import load_run
-    from .tasks.translate.model import Translator
     from .training import Run
     from .training.trainer import train
 
@@ -94,9 +94,8 @@ def run(
         with replace_text_file(out / f"{name}.tsv") as file:
             file.writelines(f"{one.text}\t{one.date}\n" for one in written[name])
     given = {**SETTINGS, "seed": seed, "train": out / "train.tsv", "dev": out / "dev.tsv", **settings}
-    kept = train(
-        Translator, Translator.Settings.read(given), out / "run", force=True, quiet=quiet, command=command.split()
-    )
+    task = find("translate")
+    kept = train(task, task.Settings.read(given), out / "run", force=True, quiet=quiet, command=command.split())
     model: Any = load_run(kept.folder)
     right = {language: (0, 0) for language in FORMS}
     wrong = []

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from ..data import END
 from ..errors import ArgumentError, CarouselError
 from ..networks.attention import Additive
-from ..tasks.translate.model import TranslateSettings, Translator
+from ..tasks.translate.network import TranslatorNetwork
 from ..tasks.translate.pairs import PairBatch
+from ..tasks.translate.settings import TranslateSettings
 
 NETWORK: dict[str, tuple[Any, ...]] = {  # of what our network may have, what its network has
     "cell": ("lstm",), "bidirectional": (True,), "layers": (1,), "decoder_layers": (None, 1), "init": ("bridge",),
@@ -39,7 +40,7 @@ def need_like(settings: TranslateSettings) -> None:
                              f"trained with {name}={accepted[-1]}")  # fmt: skip
 
 
-def make_joey(ours: Translator) -> Any:
+def make_joey(ours: TranslatorNetwork) -> Any:
     """Joey NMT's model of the sizes and with the weights of `ours`.
 
     What only ours has becomes 0 there: biases of keys and outputs; and its c begins with the map for h.
@@ -56,8 +57,8 @@ def make_joey(ours: Translator) -> Any:
             unk_id=0, pad_id=1, bos_id=2, eos_id=3, sep_id=None,
         )  # fmt: skip
         source, target = (
-            JoeyVocabulary([f"w{k}" for k in range(len(vocabulary) - 4)], special)
-            for vocabulary in (ours.source_vocabulary, ours.target_vocabulary)
+            JoeyVocabulary([f"w{k}" for k in range(len(embedder.weight) - 4)], special)
+            for embedder in (ours.source_embedder, ours.target_embedder)
         )
         common = {"type": "recurrent", "rnn_type": "lstm", "num_layers": 1, "dropout": s.dropout,
                   "embeddings": {"embedding_dim": s.embedding, "dropout": s.dropout}}  # fmt: skip
@@ -73,11 +74,11 @@ def make_joey(ours: Translator) -> Any:
 
 
 @torch.no_grad()
-def share_weights(ours: Translator, joey: Any) -> None:
+def share_weights(ours: TranslatorNetwork, joey: Any) -> None:
     """Let `joey` compute what `ours` does."""
     decoder, attention = joey.decoder, ours.decoder.attention
     assert isinstance(attention, Additive)
-    source, target = (theirs(torch.arange(len(v))) for v in (ours.source_vocabulary, ours.target_vocabulary))
+    source, target = (theirs(torch.arange(len(e.weight))) for e in (ours.source_embedder, ours.target_embedder))
     assert ours.decoder.join is not None and ours.output is not None
     ours.bias.zero_()
     attention.key.bias.zero_()

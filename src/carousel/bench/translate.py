@@ -27,8 +27,11 @@ from ..decoding import Ban, Beam, Mean, search
 from ..errors import CarouselError, RunError
 from ..ops import backend
 from ..tasks.runs import load_run, settings_of
-from ..tasks.translate.model import TranslateSettings, Translator
+from ..tasks.translate.data import TranslateAssets, open_pairs, store_pairs
+from ..tasks.translate.network import TranslatorNetwork
 from ..tasks.translate.pairs import PairBatch, PairBatches, collate_pairs
+from ..tasks.translate.predictor import Translator
+from ..tasks.translate.settings import TranslateSettings
 from ..training.optimizers import clip_norm, make_optimizer
 from ..training.run import Run
 from .claims import measured, print_claims
@@ -50,15 +53,15 @@ LEAST = 4.0
 # ---------------------------------------------------------------- what both do
 
 
-def our_trainer(model: Translator) -> Callable[[PairBatch], None]:
+def our_trainer(network: TranslatorNetwork) -> Callable[[PairBatch], None]:
     """A step of training on a batch, by Adam, whatever the run was trained by."""
-    optimizer = make_optimizer(model.settings.model_copy(update={"optimizer": "adam"}), model.parameters())
+    optimizer = make_optimizer(network.settings.model_copy(update={"optimizer": "adam"}), network.parameters())
 
     def step(batch: PairBatch) -> None:
-        model.train()
+        network.train()
         optimizer.zero_grad()
-        model.loss(batch).mean.backward()
-        clip_norm(model.parameters(), 5.0)
+        network.loss(batch).mean.backward()
+        clip_norm(network.parameters(), 5.0)
         optimizer.step()
 
     return step
@@ -69,14 +72,13 @@ def train_on(step: Callable[[Any], None], batches: Iterable[Any]) -> None:
         step(batch)
 
 
-def our_search(model: Translator, batch: PairBatch, steps: int = STEPS) -> Callable[[], list[list[int]]]:
+def our_search(network: TranslatorNetwork, batch: PairBatch, steps: int = STEPS) -> Callable[[], list[list[int]]]:
     """A beam search of `steps` steps; the end token is banned, so that neither side has less to do. Weights are packed
     once, as for a file of many batches."""
-    writer = model.eval().writer()
+    decoder = network.eval().search_decoder()
 
     def run() -> list[list[int]]:
-        with torch.no_grad():
-            stepper = model.stepper(batch.source, batch.source_lengths, writer)
+        stepper = network.stepper(batch.source, batch.source_lengths, decoder)
         rules = [Ban([PAD, START, UNK, END])]
         beam = Beam(BEAM, length=Mean())
         found = search(stepper, batch.source.shape[1], beam, start=START, end=END, max_length=steps, constraints=rules)
@@ -110,17 +112,17 @@ def make_batch(words: int, pairs: int = PAIRS, alike: bool = False, seed: int = 
     return collate_pairs(source, target)
 
 
-def make_model(words: int, settings: Mapping[str, Any]) -> Translator:
+def make_network(words: int, settings: Mapping[str, Any]) -> TranslatorNetwork:
     vocabulary = Vocabulary.from_tokens([f"w{k}" for k in range(words - 4)], "word")
     files = Path("source"), Path("target")
-    return Translator(TranslateSettings(train=files, **settings), vocabulary, vocabulary)
+    return TranslatorNetwork(TranslateSettings(train=files, **settings), TranslateAssets(vocabulary, vocabulary))
 
 
 def race_words(seconds: float) -> Iterator[dict[str, Any]]:
     """Target tokens a second in training, sentences a second in translation; best of several."""
     for name, (words, settings) in SETUPS.items():
         torch.manual_seed(0)
-        ours = make_model(words, settings)
+        ours = make_network(words, settings)
         joey = make_joey(ours)
         weights = {"joey weights": sum(p.numel() for p in joey.parameters()), "weights": ours.size}
         batch = make_batch(words)
@@ -184,14 +186,14 @@ def open_run(folder: Path) -> Translator:
     if settings.dev is None:
         raise RunError(f"{folder}: it has no dev text to translate; give a run that was trained with --dev")
     for files in (settings.train, settings.dev):
-        settings.pairs(files)  # a missing file is said before the first race
+        open_pairs(settings, files)  # a missing file is reported before the first race
     model: Translator = load_run(folder)
     return model
 
 
 def race_run(ours: Translator, seconds: float) -> Iterator[dict[str, Any]]:
     """The same of a run: on its text, with its weights, over all turns."""
-    joey = make_joey(ours)
+    joey = make_joey(ours.network)
     yield race_file(ours, joey, seconds)
     yield from race_text(ours, joey, seconds)
 
@@ -199,8 +201,8 @@ def race_run(ours: Translator, seconds: float) -> Iterator[dict[str, Any]]:
 def race_file(ours: Translator, joey: Any, seconds: float) -> dict[str, Any]:
     """Sentences a second of the dev text; Joey NMT has them as ids already."""
     s = ours.settings
-    lines = [pair.source for pair in s.pairs(s.dev)][:LINES]
-    store = s.store(s.pairs(s.dev), ours.source_vocabulary, ours.target_vocabulary, None)
+    lines = [pair.source for pair in open_pairs(s, s.dev)][:LINES]
+    store = store_pairs(s, ours.assets, open_pairs(s, s.dev))
     batches = drawn(store, np.arange(len(lines)))
     own = [next(batches) for _ in range(0, len(lines), PAIRS)]
     said: dict[str, list[list[int]]] = {}
@@ -223,8 +225,8 @@ def race_file(ours: Translator, joey: Any, seconds: float) -> dict[str, Any]:
 def race_text(ours: Translator, joey: Any, seconds: float) -> Iterator[dict[str, Any]]:
     """Target tokens a second of the training text, in the batches that each draws, and in those of Joey NMT."""
     s = ours.settings
-    store = s.store(s.pairs(s.train), ours.source_vocabulary, ours.target_vocabulary, s.max_length)
-    train_joey, train_ours = joey_trainer(joey), our_trainer(ours)
+    store = store_pairs(s, ours.assets, open_pairs(s, s.train), s.max_length)
+    train_joey, train_ours = joey_trainer(joey), our_trainer(ours.network)
     mixed = np.random.default_rng(0).permutation(len(store))
 
     def turn(step: Callable[[Any], None], batches: Iterator[PairBatch], own: Callable[[PairBatch], Any]) -> int:

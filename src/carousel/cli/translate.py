@@ -74,7 +74,7 @@ def translate(
             raise typer.BadParameter("one for all lines, or one for each; give one of the two", param_hint="--prefixes")
         config = replace(config, prefix=list(lines_of(prefixes, blank=True)))
     model, *others = [load(folder, "translate", task) for folder in (run, *(ensemble or []))]
-    if (attention or alignment) is not None and model.decoder.attention is None:
+    if (attention or alignment) is not None and model.network.decoder.attention is None:
         raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
     resolved = replace(config.resolve("translate"), attention=output.needs_attention, tree=tree is not None)
     lines = sources(data, model.settings.source_column)

@@ -1,11 +1,16 @@
-"""The decoder of an encoder–decoder network: recurrent layers that look at the encoder's output, and its search."""
+"""The decoder of an encoder–decoder network: recurrent layers with attention to the encoder's output.
+
+`Decoder.step` is the one step of training and search. What runs the layers and the attention inside it differs:
+all steps at once (`Decoder.forward`), one step with gradients (`DecoderRollout`), or one step with packed weights and
+without gradients (`SearchDecoder`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +25,7 @@ from ..ops.prediction import Predictor
 from .attention import Additive, Attention, Memory, Real
 
 InitName = Literal["bridge", "last", "zeros"]
+S = TypeVar("S")
 
 
 class Bridge(nn.Module):
@@ -66,26 +72,27 @@ class Bridge(nn.Module):
         return self.kind
 
 
-class Sight(NamedTuple):
-    """What a decoder sees of its sources.
+class AttentionMemory(NamedTuple):
+    """The encoder's output, prepared for the attention of a decoder.
 
-    tanh(W [context; h] + b) is W's two halves times the one and the other, and the context is a mean of what stands at
-    a source's places; so the first half is taken there, once for all steps.
+    tanh(W [context; h] + b) is a sum of two products, one for each half of W, and the context is a weighted mean over
+    the source's positions; so the first half is applied to the positions, once for all steps.
     """
 
-    memory: Memory  # its values are those of W's first half
-    of_state: Tensor  # (H, H): the other half
+    memory: Memory  # its values are the positions times W's first half
+    of_state: Tensor  # (H, H): W's second half
 
-    def select(self, rows: Tensor) -> Sight:
+    def select(self, rows: Tensor) -> AttentionMemory:
+        """The memory whose sequence j is sequence `rows[j]` of this one."""
         return self._replace(memory=self.memory.select(rows))
 
 
 class Decoder(nn.Module):
     """layers → attention → tanh(W [context; h]), the vector from which a token is predicted.
 
-    With `feeding`, the vector of the step before is read along with each token, so that a step knows where the one
-    before looked; steps then come one after the other. Without, all steps of the layers and of the attention are run
-    at once. Without attention the vector is the layers' own output.
+    With `feeding`, a step also reads the previous step's vector, so that it knows where that one attended; steps then
+    run one after the other. Without, all steps of the layers and of the attention run at once. Without attention the
+    vector is the layers' own output.
     """
 
     def __init__(self, recurrent: layers.Recurrent, attention: Attention | None, feeding: bool = False) -> None:
@@ -98,73 +105,101 @@ class Decoder(nn.Module):
         if attention is not None:
             self.join = nn.Linear(attention.memory_size + self.size, self.size)
 
-    def prepare(self, encoded: Tensor, lengths: Tensor, drop: Callable[[Tensor], Tensor]) -> Sight | None:
-        """The encoder's output (S, B, E) as something to look at; `drop` is as in `Attention.prepare`."""
+    def prepare(self, encoded: Tensor, lengths: Tensor, drop: Callable[[Tensor], Tensor]) -> AttentionMemory | None:
+        """The encoder's output (S, B, E) with lengths (B,) as a memory; `drop` is as in `Attention.prepare`."""
         if self.attention is None or self.join is None:
             return None
         of_context, of_state = self.join.weight.split([self.attention.memory_size, self.size], 1)
         value = partial(nn.functional.linear, weight=of_context)
-        return Sight(self.attention.prepare(encoded, lengths, value, drop), of_state)
+        return AttentionMemory(self.attention.prepare(encoded, lengths, value, drop), of_state)
 
-    def look(self, y: Tensor, sight: Sight | None, asked: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The layers' output (N, H), sequence by sequence, `asked` (B,) of each → vectors (N, H), weights (N, S)."""
-        if self.attention is None or self.join is None or sight is None:
+    def attend(self, y: Tensor, memory: AttentionMemory | None, num_queries: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The layers' output (N, H), sequence by sequence, `num_queries` (B,) of each → vectors (N, H), attention
+        weights (N, S)."""
+        if self.attention is None or self.join is None or memory is None:
             return y, None
-        base = nn.functional.linear(y, sight.of_state, self.join.bias)
-        return self.attention.attend(y, sight.memory, asked, base)
+        base = nn.functional.linear(y, memory.of_state, self.join.bias)
+        return self.attention.attend(y, memory.memory, num_queries, base)
 
-    def forward(self, x: Tensor, sight: Sight | None, state: Any, real: Real) -> tuple[Tensor, Tensor | None]:
-        """x (T, B, E): the tokens before, as vectors → vectors of real steps (N, H), attention weights (T, B, S)."""
-        if not self.feeding:
-            y, _ = self.layers(x, state, lengths=real.lengths)
-            found, seen = self.look(real.take(y), sight, real.lengths)
-            return found, None if seen is None else real.put(seen)
-        course = Course(self, sight, state, real)
-        for given in x.flatten(0, 1).index_select(0, course.rows).split(course.going):
-            course.step(given)
-        return course.vectors, course.weights
+    def step(
+        self,
+        x: Tensor,
+        fed: Tensor | None,
+        memory: AttentionMemory | None,
+        num_queries: Tensor,
+        run_layers: Callable[[Tensor], tuple[Tensor, S]],
+        attend: Callable[[Tensor, AttentionMemory | None, Tensor], tuple[Tensor, Tensor | None]] | None = None,
+    ) -> tuple[Tensor, Tensor | None, S]:
+        """Vectors (N, H), attention weights (N, S) and the layers' new state, given the previous tokens.
+
+        `x` (N, E) has their embeddings, `fed` (N, H) the previous vectors. `run_layers` maps what the layers read to
+        their output (N, H) and their state; `attend` stands in for `Decoder.attend`. Without `feeding`, `fed` is None
+        and `x` is whatever `run_layers` takes.
+        """
+        y, state = run_layers(x if fed is None else torch.cat((x, fed), 1))
+        vectors, weights = (attend or self.attend)(y, memory, num_queries)
+        return vectors, weights, state
+
+    def forward(
+        self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Real
+    ) -> tuple[Tensor, Tensor | None]:
+        """x (T, B, E): the embeddings of the previous tokens → vectors of real steps (N, H), attention (T, B, S)."""
+        if self.feeding:
+            rollout = DecoderRollout(self, memory, state, real)
+            for given in x.flatten(0, 1).index_select(0, rollout.rows).split(rollout.batch_sizes):
+                rollout.step(given)
+            return rollout.vectors, rollout.weights
+
+        def run_layers(x: Tensor) -> tuple[Tensor, Any]:
+            y, final = self.layers(x, state, lengths=real.lengths)
+            return real.take(y), final
+
+        vectors, weights, _ = self.step(x, None, memory, real.lengths, run_layers)
+        return vectors, None if weights is None else real.put(weights)
 
 
-class Course:
-    """A decoder's way through a batch in training, a step at a time; what has ended costs nothing.
+class DecoderRollout:
+    """A decoder over a batch in training, step by step, with gradients; sequences that have ended cost nothing.
 
-    At each step the sequences that have it come in the order of their lengths, the longest first: `order[:n]`, with
-    `n = going[t]`.
+    Sequences are in the order of their lengths, longest first: step t runs `order[:n]` with `n = batch_sizes[t]`.
     """
 
-    def __init__(self, decoder: Decoder, sight: Sight | None, state: Any, real: Real) -> None:
-        self.decoder, self.sight, self.real = decoder, sight, real
+    def __init__(self, decoder: Decoder, memory: AttentionMemory | None, state: Any, real: Real) -> None:
+        self.decoder, self.memory, self.real = decoder, memory, real
         lengths = real.lengths
         self.order = lengths.argsort(descending=True, stable=True)
-        self.going = [n for n in length_mask(lengths, real.steps).sum(1).tolist() if n]
-        self.walker = Walker(decoder.layers, self.going, select_rows(state, self.order, 1))
-        steps = (t * len(lengths) + self.order[:n] for t, n in enumerate(self.going))
+        self.batch_sizes = [n for n in length_mask(lengths, real.steps).sum(1).tolist() if n]
+        self.walker = Walker(decoder.layers, self.batch_sizes, select_rows(state, self.order, 1))
+        steps = (t * len(lengths) + self.order[:n] for t, n in enumerate(self.batch_sizes))
         self.rows = torch.cat([self.order[:0], *steps])  # (N,): where each is in (T, B)
         like = next(decoder.parameters())
-        nothing = like.new_zeros(len(lengths), decoder.size)  # what is fed to the first step
-        self.found, self.seen = [nothing], [] if sight is None else [nothing.new_zeros(0, sight.memory.most)]
+        self.last = like.new_zeros(len(lengths), decoder.size)  # the previous step's vectors, (n, H); zeros at first
+        self._vectors = [self.last[:0]]
+        self._weights = [] if memory is None else [like.new_zeros(0, memory.memory.most)]
 
     def step(self, x: Tensor) -> None:
-        """x (n, E): the tokens before, as vectors. The vectors (n, H) are then the last of `found`."""
+        """x (n, E): the embeddings of the previous tokens. The vectors are in `last` then, (n, H)."""
         n = len(x)
-        if self.decoder.feeding:
-            x = torch.cat((x, self.found[-1][:n]), 1)
-        asking = self.order[:n]
-        sight = None if self.sight is None else self.sight.select(asking)
-        vectors, weights = self.decoder.look(self.walker.step(x), sight, torch.ones_like(asking))
-        self.found.append(vectors)
+        rows = self.order[:n]
+        fed = self.last[:n] if self.decoder.feeding else None
+        memory = None if self.memory is None else self.memory.select(rows)
+        self.last, weights, _ = self.decoder.step(x, fed, memory, torch.ones_like(rows), self._run_layers)
+        self._vectors.append(self.last)
         if weights is not None:
-            self.seen.append(weights)
+            self._weights.append(weights)
+
+    def _run_layers(self, x: Tensor) -> tuple[Tensor, None]:
+        return self.walker.step(x), None  # the walker keeps the state
 
     @property
     def vectors(self) -> Tensor:
-        """Those of all steps, (N, H), as `Real` has them."""
-        return self._in_order(torch.cat([self.found[0][:0], *self.found[1:]]))
+        """Those of all steps, (N, H), in the order of `Real`."""
+        return self._in_order(torch.cat(self._vectors))
 
     @property
     def weights(self) -> Tensor | None:
         """Attention weights (T, B, S)."""
-        return self.real.put(self._in_order(torch.cat(self.seen))) if self.seen else None
+        return self.real.put(self._in_order(torch.cat(self._weights))) if self._weights else None
 
     def _in_order(self, x: Tensor) -> Tensor:
         place = torch.empty(self.real.steps * len(self.order), dtype=torch.int64, device=x.device)
@@ -173,21 +208,21 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The state of a search: each row is a translation in the making of one of the sources. Rows that stand side by
-    side and share a source, as in a beam, look at it together."""
+class DecodeState:
+    """The state of a search: each row is a hypothesis for one of the sources. Adjacent rows with one source, as in a
+    beam, share its memory."""
 
     inner: Branches  # the state of the layers
-    fed: Tensor | None  # (N, H): the vector of the step before
-    sources: Tensor  # (N,): which source each row translates
-    sight: Sight | None  # of B sources
-    asked: Tensor  # (B,): how many rows look at each
+    fed: Tensor | None  # (N, H): the previous step's vectors
+    sources: Tensor  # (N,): the source of each row
+    memory: AttentionMemory | None  # of B sources
+    num_queries: Tensor  # (B,): how many rows each source has
 
 
-class Writer:
-    """A decoder ready to write, with its parameters as they are now, packed once for any number of sources.
+class SearchDecoder:
+    """A decoder for searches, with its parameters as they are now, packed once for any number of sources.
 
-    `words` (V, E) are the tokens' vectors, `project` maps the decoder's vectors (N, H) to what `predict` takes.
+    `words` (V, E) are the tokens' embeddings, `project` maps the decoder's vectors (N, H) to the input of `predict`.
     """
 
     def __init__(self, decoder: Decoder, words: Tensor, project: nn.Module | None, predict: Predictor) -> None:
@@ -196,63 +231,70 @@ class Writer:
         self.project = project
         self.predict = predict
         self.layers = Steps(decoder.layers, remembers=True)
-        self.native_look: AdditiveAttentionStep | None = None
+        self.native_attend: AdditiveAttentionStep | None = None
         if isinstance(decoder.attention, Additive) and decoder.join is not None:
             of_state = decoder.join.weight[:, decoder.attention.memory_size :]
-            look = AdditiveAttentionStep(
+            native = AdditiveAttentionStep(
                 decoder.attention.query.weight, decoder.attention.v, of_state, decoder.join.bias
             )
-            self.native_look = look if look.native else None
+            self.native_attend = native if native.native else None
 
     @torch.no_grad()
-    def advance(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
-        """Tokens (N,) are read: what the output layer sees, (N, ·), and the new state."""
-        if state.fed is None:
-            y, inner = self.layers.step(self.words, state.inner, tokens)
+    def advance(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
+        """Read tokens (N,): the input of the output layer, (N, ·), and the new state."""
+        x, inputs = self.words, None
+        if state.fed is None:  # the layers look tokens up themselves, and keep W x of those they have read
+            inputs = tokens
         else:
-            x = torch.cat((nn.functional.embedding(tokens, self.words), state.fed), 1)
-            y, inner = self.layers.step(x, state.inner)
-        memory = None if state.sight is None else state.sight.memory
-        if self.native_look is None or memory is None or memory.keys is None:
-            vectors, _ = self.decoder.look(y, state.sight, state.asked)
-        else:
-            vectors = self.native_look(y, memory.keys, memory.values, memory.sequences(state.asked))
-        fed = None if state.fed is None else vectors
-        return vectors if self.project is None else self.project(vectors), replace(state, inner=inner, fed=fed)
+            x = nn.functional.embedding(tokens, self.words)
+
+        def run_layers(x: Tensor) -> tuple[Tensor, Branches]:
+            return self.layers.step(x, state.inner, inputs)
+
+        vectors, _, inner = self.decoder.step(x, state.fed, state.memory, state.num_queries, run_layers, self.attend)
+        state = replace(state, inner=inner, fed=None if state.fed is None else vectors)
+        return vectors if self.project is None else self.project(vectors), state
+
+    def attend(self, y: Tensor, memory: AttentionMemory | None, num_queries: Tensor) -> tuple[Tensor, Tensor | None]:
+        """As `Decoder.attend`; in one native call, which returns no weights, where there is one."""
+        if self.native_attend is None or memory is None or memory.memory.keys is None:
+            return self.decoder.attend(y, memory, num_queries)
+        keys, values = memory.memory.keys, memory.memory.values
+        return self.native_attend(y, keys, values, memory.memory.sequences(num_queries)), None
 
 
 class DecoderStepper:
-    """A decoder before some encoded sources, as `carousel.decoding.search` sees it; one item for each source."""
+    """A decoder with some encoded sources, as `carousel.decoding.search` sees it; one item for each source."""
 
-    def __init__(self, writer: Writer, sight: Sight | None, state: Any) -> None:
-        self.writer = writer
-        self.sight = sight
+    def __init__(self, decoder: SearchDecoder, memory: AttentionMemory | None, state: Any) -> None:
+        self.decoder = decoder
+        self.memory = memory
         self.state = state
-        self.vocab_size = writer.predict.vocab
-        self.device = writer.words.device
+        self.vocab_size = decoder.predict.vocab
+        self.device = decoder.words.device
 
-    def start(self, items: int) -> Rows:
-        decoder = self.writer.decoder
-        fed = self.writer.words.new_zeros(items, decoder.size) if decoder.feeding else None
+    def start(self, items: int) -> DecodeState:
+        decoder = self.decoder.decoder
+        fed = self.decoder.words.new_zeros(items, decoder.size) if decoder.feeding else None
         sources = torch.arange(items, device=self.device)
-        return Rows(Branches(self.state), fed, sources, self.sight, torch.ones_like(sources))
+        return DecodeState(Branches(self.state), fed, sources, self.memory, torch.ones_like(sources))
 
-    def step(self, tokens: Tensor, state: Rows) -> tuple[Tensor, Rows]:
-        vectors, state = self.writer.advance(tokens, state)
-        return self.writer.predict(vectors), state
+    def step(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
+        vectors, state = self.decoder.advance(tokens, state)
+        return self.decoder.predict(vectors), state
 
     def step_best(
-        self, tokens: Tensor, state: Rows, k: int, never: Sequence[int]
-    ) -> tuple[Tensor, Tensor, Rows] | None:
-        if not self.writer.predict.native:
+        self, tokens: Tensor, state: DecodeState, k: int, never: Sequence[int]
+    ) -> tuple[Tensor, Tensor, DecodeState] | None:
+        if not self.decoder.predict.native:
             return None
-        vectors, state = self.writer.advance(tokens, state)
-        return *self.writer.predict.best(vectors, k, never), state
+        vectors, state = self.decoder.advance(tokens, state)
+        return *self.decoder.predict.best(vectors, k, never), state
 
-    def select(self, state: Rows, rows: Tensor) -> Rows:
+    def select(self, state: DecodeState, rows: Tensor) -> DecodeState:
         inner = state.inner.select(rows)
         fed, sources = select_rows((state.fed, state.sources), rows)
-        if self.sight is None or torch.equal(sources, state.sources):
+        if self.memory is None or torch.equal(sources, state.sources):
             return replace(state, inner=inner, fed=fed, sources=sources)
-        kept, asked = sources.unique_consecutive(return_counts=True)
-        return Rows(inner, fed, sources, self.sight.select(kept), asked)
+        kept, num_queries = sources.unique_consecutive(return_counts=True)
+        return DecodeState(inner, fed, sources, self.memory.select(kept), num_queries)

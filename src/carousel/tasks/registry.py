@@ -25,8 +25,8 @@ _PLACES = {
     "tag": "carousel.tasks.tag.task:Tag",
     "encode": "carousel.tasks.encode.task:Encode",
     "tree": "carousel.tasks.tree.task:TreeTask",
-    "forecast": "carousel.tasks.forecast.model:Forecaster",
-    "translate": "carousel.tasks.translate.model:Translator",
+    "forecast": "carousel.tasks.forecast.task:Forecast",
+    "translate": "carousel.tasks.translate.task:Translate",
 }
 BUILT_IN = {name: EntryPoint(name, place, GROUP) for name, place in _PLACES.items()}  # declared as others' tasks are
 _registered: dict[str, type[Any]] = {}

@@ -1,35 +1,44 @@
-"""How far forecasts are from what came."""
+"""The errors of forecasts: the quantile loss, and the metric of a series."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from ...data.batches.windows import WindowBatch
-from ...data.sources.series import Series
-from ...errors import DataError
 from ...training import Metric
-from .rolling import find_origins, roll
+from .frame import Frame
+from .settings import ForecastSettings
 
-if TYPE_CHECKING:
-    from .model import Forecaster
+
+def quantile_loss(bounds: Tensor, truth: Tensor, interval: float) -> Tensor:
+    """The quantile (pinball) loss of every value, given low, median and high, (..., V, 3) and (..., V) → (..., V).
+
+    It is twice the absolute error, weighted by the side of the quantile, averaged over the three.
+    """
+    edge = (1 - interval) / 2
+    levels = torch.tensor([edge, 0.5, 1 - edge], dtype=bounds.dtype)
+    off = truth.unsqueeze(-1) - bounds
+    return 2 * torch.maximum(levels * off, (levels - 1) * off).mean(-1)
 
 
 class Errors(Metric):
     """Errors of forecasts: MASE, MAE, RMSE, and the share of values between the bounds.
 
-    Only readings are measured. A variable, or a step ahead, without any is in no mean and in no table.
+    Only readings count; a variable, or a step ahead, without any is in no mean and in no table. `bounds` forecasts:
+    a batch → low, median and high of its steps ahead, scaled, (h, B, V, 3).
     """
 
     best = "mase"
     lower_is_better = True
 
-    def __init__(self, model: Forecaster) -> None:
-        self.model = model
-        h, V = model.settings.horizon, len(model.frame.names)
+    def __init__(self, settings: ForecastSettings, frame: Frame, bounds: Callable[[WindowBatch], Tensor]) -> None:
+        self.interval, self.frame, self.bounds = settings.interval, frame, bounds
+        h, V = settings.horizon, len(frame.names)
         self.absolute, self.squared, self.between, self.naive, self.counted = (
             torch.zeros(h, V, dtype=torch.float64) for _ in range(5)
         )
@@ -38,40 +47,40 @@ class Errors(Metric):
 
     @torch.no_grad()
     def add(self, batch: WindowBatch) -> None:
-        self.count(batch, self.model.bounds(batch))
+        self.count(batch, self.bounds(batch))
 
     def count(self, batch: WindowBatch, bounds: Tensor) -> None:
-        """Add forecasts, (h, B, V, 3), to what came."""
-        model = self.model
+        """Add forecasts, (h, B, V, 3), which are compared with the actual values of the batch."""
+        frame = self.frame
         there = batch.there.double()
-        low, median, high = model.frame.plain(bounds.movedim(-1, 0))
-        truth = model.frame.plain(batch.future)
-        steps = torch.arange(len(truth)) % model.frame.season
-        naive = model.frame.plain(batch.past[len(batch.past) - model.frame.season + steps])
+        low, median, high = frame.plain(bounds.movedim(-1, 0))
+        truth = frame.plain(batch.future)
+        steps = torch.arange(len(truth)) % frame.season
+        naive = frame.plain(batch.past[len(batch.past) - frame.season + steps])
         self.absolute += ((median - truth).abs() * there).sum(1)
         self.squared += ((median - truth).square() * there).sum(1)
         self.naive += ((naive - truth).abs() * there).sum(1)
         self.between += ((low <= truth) & (truth <= high)).double().mul(there).sum(1)
         self.counted += there.sum(1)
-        self.pinball += float((model.pinball(bounds, batch.future) * batch.there).sum())
+        self.pinball += float((quantile_loss(bounds, batch.future, self.interval) * batch.there).sum())
         self.origins += len(batch.origins)
 
     @property
     def values(self) -> int:
-        """How many values were measured."""
+        """How many values were compared."""
         return int(self.counted.sum())
 
     def _mase(self, total: Tensor) -> float:
-        """The mean over variables of the error in units of the naive one's on the training rows."""
+        """The mean over variables of the error in units of that of the naive forecast on the training rows."""
         count = self.counted.sum(0)
-        errors = total.sum(0) / count / torch.tensor(self.model.frame.naive, dtype=torch.float64)
+        errors = total.sum(0) / count / torch.tensor(self.frame.naive, dtype=torch.float64)
         return float(errors[count > 0].mean())
 
     @property
     def naive_mase(self) -> float:
         return self._mase(self.naive)
 
-    def merge(self, other: Errors) -> None:
+    def merge(self, other: Self) -> None:
         for name in ("absolute", "squared", "between", "naive", "counted", "pinball", "origins"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -90,26 +99,16 @@ class Errors(Metric):
         mae, naive, inside = (part.sum(0) / count for part in (self.absolute, self.naive, self.between))
         return {
             name: {"mae": float(mae[k]), "seasonal_naive_mae": float(naive[k]), "coverage": float(inside[k])}
-            for k, name in enumerate(self.model.frame.names)
+            for k, name in enumerate(self.frame.names)
             if count[k] > 0
         }
 
     def by_step(self) -> dict[str, dict[str, float]]:
         """MASE and coverage of each step ahead."""
-        found = {}
-        units = torch.tensor(self.model.frame.naive, dtype=torch.float64)
+        result = {}
+        units = torch.tensor(self.frame.naive, dtype=torch.float64)
         for k, count in enumerate(self.counted):
             if (real := count > 0).any():
                 errors, inside = self.absolute[k] / count / units, self.between[k] / count
-                found[str(k + 1)] = {"mase": float(errors[real].mean()), "coverage": float(inside[real].mean())}
-        return found
-
-
-def measure(model: Forecaster, series: Series) -> Errors:
-    """The errors of forecasts from every origin of a series."""
-    meter = Errors(model)
-    meter.count(*roll(model, series, find_origins(model, series)))
-    if not meter.values:
-        problem = f"every value after {series.time(model.frame.last)}, the last trained on, is missing"
-        raise DataError(series.path, None, problem, "give a series with values to compare with")
-    return meter
+                result[str(k + 1)] = {"mase": float(errors[real].mean()), "coverage": float(inside[real].mean())}
+        return result

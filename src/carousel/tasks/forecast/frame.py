@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,11 +14,22 @@ from ...data.sources.filling import Fill, Filling, fill_missing
 from ...data.sources.series import Series
 from ...errors import DataError
 from ...wording import counted
-
-if TYPE_CHECKING:
-    from .model import ForecastSettings
+from .settings import ForecastSettings
 
 SEASONS = {("month", 1): 12, ("month", 3): 4, ("second", 604800): 52, ("second", 86400): 7, ("second", 3600): 24}
+
+
+class Reach(NamedTuple):
+    """How many rows before an origin a forecast needs."""
+
+    lag: int  # the distance from a step back to the value that its forecast is a change from
+    read: int  # rows that a forecast is computed from
+    compared: int  # rows before an origin that is evaluated: the seasonal naive forecast needs a season of them
+
+    @classmethod
+    def of(cls, s: ForecastSettings, season: int, context: int) -> Reach:
+        lag = season if s.around == "season" else 1
+        return cls(lag, context + lag, max(context + lag, season))
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class Frame:
         """From the first `rows` rows."""
         season = s.season or SEASONS.get((series.unit, series.step), 1)
         context = s.context or max(2 * season, 2 * s.horizon, 8)
-        reach = max(context + (season if s.around == "season" else 1), season)
+        reach = Reach.of(s, season, context).compared
         if rows < reach + s.horizon:
             problem = f"{counted(rows, 'row')} to train on, but a window takes {reach} to read and {s.horizon} ahead"
             raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
@@ -75,6 +86,9 @@ class Frame:
             self.mean, dtype=torch.float64
         )
         return values.exp() if self.logarithm else values
+
+    def reach(self, s: ForecastSettings) -> Reach:
+        return Reach.of(s, self.season, self.context)
 
     def rows(self, series: Series, missing: Filling, stepwise: bool = False) -> Rows:
         """The series as windows are cut from it; before a variable's first reading it is at the training mean, 0."""

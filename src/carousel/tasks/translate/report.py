@@ -1,9 +1,9 @@
-"""The part of a report that shows translations, their attention, and the gates of the decoder."""
+"""What a translator's report shows: translations, their attention, and the gates of the decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,14 +11,23 @@ import torch
 from ... import pictures
 from ...data import START
 from ...errors import ArgumentError
-
-if TYPE_CHECKING:
-    from ...layers.trace import Trace
-    from ...report import Page
-    from .model import Translator
-    from .translation import Translation
+from ...layers.trace import Trace
+from ...report import Page
+from .data import open_pairs
+from .predictor import Translator
+from .translation import Translation
 
 BEGIN = "▸"  # the step that reads [START]
+
+
+def report(model: Translator, page: Page) -> None:
+    """Translations of some lines of the dev set."""
+    if model.settings.dev is None:
+        return
+    pairs = list(open_pairs(model.settings, model.settings.dev))
+    chosen = pairs[:: max(1, len(pairs) // 8)][:8]
+    translations = model.translate([pair.source for pair in chosen], attention=True)
+    show_translations(model, page, translations, [pair.target for pair in chosen])
 
 
 @torch.no_grad()
@@ -27,19 +36,23 @@ def trace_decoder(model: Translator, translation: Translation) -> tuple[Trace, l
 
     Not with input feeding, where a step needs the attentional vector of the previous one.
     """
-    if model.decoder.feeding:
+    network = model.network
+    if network.decoder.feeding:
         raise ArgumentError("the decoder cannot be traced with input_feeding: there is no pass over all steps at once")
-    source, _ = model.read_source(translation.source)
-    _, state = model.read(torch.from_numpy(source.astype(np.int64))[:, None], torch.tensor([len(source)]))
+    source, _ = model.encode_line(translation.source)
+    _, state = network.encode(torch.from_numpy(source.astype(np.int64))[:, None], torch.tensor([len(source)]))
     read = torch.tensor([START, *translation.ids[:-1]])  # no step reads the last token
-    return model.decoder.layers.trace(model.target_embedder(read[:, None]), state), [BEGIN, *translation.tokens[:-1]]
+    return network.decoder.layers.trace(network.target_embedder(read[:, None]), state), [
+        BEGIN,
+        *translation.tokens[:-1],
+    ]
 
 
 def gates_picture(model: Translator, translation: Translation) -> Any:
     """The gate that keeps the decoder's memory, and that memory, at each step of a translation."""
     trace, steps = trace_decoder(model, translation)
     top = len(next(iter(trace.states.values()))) - 1
-    cell = model.decoder.layers.cell
+    cell = model.network.decoder.layers.cell
     keeps, memory = cell.gate_with("keep"), list(cell.states)[-1]
     names = (keeps, memory) if keeps else (memory,)
     return pictures.gates(trace, names, layer=top, steps=steps)
@@ -60,7 +73,7 @@ def show_translations(
         )
         page.figure(one.attention_picture(), f"Attention, {number} of {len(attentive)}", *texts[: 3 - min(number, 2)])
     first = next((one for one in translations if one.source_tokens), None)
-    if first is not None and not model.decoder.feeding:
+    if first is not None and not model.network.decoder.feeding:
         page.figure(
             gates_picture(model, first),
             "Gates of the decoder",

@@ -1,0 +1,143 @@
+"""The forecaster's network: past values → layers → the median and the bounds of each step ahead."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from ...data.batches.windows import WindowBatch
+from ...networks.encoder import encoder
+from ...training import Loss, Network
+from .data import ForecastAssets
+from .errors import Errors, quantile_loss
+from .settings import ForecastSettings
+
+PATHS = 200  # sampled for the interval of an autoregressive forecast
+
+
+class ForecasterNetwork(Network):
+    """Past values (L + lag, B, V) to low, median and high of each step ahead, (h, B, V, 3).
+
+    A forecast is a change from the value a season before (or the last one), so that a level never seen in training is
+    no trouble. With `linear`, a linear autoregression over the same past is added, which starts from nothing.
+    """
+
+    unit = "values"
+
+    def __init__(self, settings: ForecastSettings, assets: ForecastAssets) -> None:
+        super().__init__()
+        self.settings = s = settings
+        self.frame = frame = assets.frame
+        self.reach = frame.reach(s)
+        self.lag = self.reach.lag
+        V = len(frame.names)
+        ahead = s.horizon if s.direct else 1
+        features = 3 * V + (2 if frame.season > 1 else 0)
+        self.layers = encoder(
+            s.cell, features, s.hidden, num_layers=s.layers, dropout=s.dropout, forget_bias=s.forget_bias
+        )
+        self.drop = nn.Dropout(s.dropout)
+        self.output = nn.Linear(s.hidden, ahead * V * 3)
+        nn.init.zeros_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+        self.linear = nn.Parameter(torch.zeros(ahead, 2 * frame.context)) if s.linear and s.direct else None
+
+    def features(self, past: Tensor, known: Tensor, phase: Tensor, centre: Tensor) -> Tensor:
+        """past (L + lag, B, V) → (L, B, features): levels, changes, what is missing, the place in the season."""
+        level = past if self.settings.around == "none" else past - centre
+        parts = [level[self.lag :], past[self.lag :] - past[: -self.lag], (~known[self.lag :]).to(past.dtype)]
+        if self.frame.season > 1:
+            angle = phase[self.lag : len(past)].to(past.dtype) * (2 * math.pi / self.frame.season)
+            parts.append(torch.stack((angle.sin(), angle.cos()), 2))
+        return torch.cat(parts, 2)
+
+    def read(self, batch: WindowBatch) -> Tensor:
+        """What the layers read of a batch, (L, B, features)."""
+        batch = batch.reading(self.reach.read)
+        centre = batch.past[-1 if self.settings.direct else 0]
+        return self.features(batch.past, batch.known, batch.phase, centre)
+
+    def spread(self, raw: Tensor, middle: Tensor) -> Tensor:
+        """raw (..., V, 3) and the value that forecasts are a change from → low, median, high, which never cross."""
+        median = middle + raw[..., 1]
+        return torch.stack((median - F.softplus(raw[..., 0]), median, median + F.softplus(raw[..., 2])), -1)
+
+    def bounds(self, batch: WindowBatch) -> Tensor:
+        """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
+        batch = batch.reading(self.reach.read)
+        if not self.settings.direct:
+            return self.unrolled(batch)
+        past, V, h = batch.past, batch.past.shape[2], self.settings.horizon
+        y, _ = self.layers(self.read(batch))
+        raw = self.output(self.drop(y[-1])).view(len(y[-1]), h, V, 3).transpose(0, 1)
+        middle = self.reference(past, h)
+        if self.linear is not None:
+            seen = torch.cat((past[self.lag :] - past[-1], past[self.lag :] - past[: -self.lag]))  # (2 L, B, V)
+            middle = middle + torch.einsum("hl,lbv->hbv", self.linear, seen)
+        return self.spread(raw, middle)
+
+    def reference(self, past: Tensor, ahead: int) -> Tensor:
+        """What forecasts are a change from, (h, B, V)."""
+        if self.settings.around == "none":
+            return past.new_zeros(ahead, *past.shape[1:])
+        steps = torch.arange(ahead, device=past.device) % self.lag
+        return past[len(past) - self.lag + steps]
+
+    def one_ahead(self, batch: WindowBatch) -> tuple[Tensor, Tensor]:
+        """For autoregression: the bounds of the value after each step, (L + h - 1, B, V, 3), and those values."""
+        values = torch.cat((batch.past, batch.future))
+        known = torch.cat((batch.known, batch.there))
+        y, _ = self.layers(self.features(values[:-1], known[:-1], batch.phase, values[0]))
+        raw = self.output(self.drop(y)).view(*y.shape[:2], -1, 3)
+        truth = values[self.lag + 1 :]
+        before = values[1 : len(values) - self.lag] if self.settings.around != "none" else torch.zeros_like(truth)
+        return self.spread(raw, before), truth
+
+    @torch.no_grad()
+    def unrolled(self, batch: WindowBatch) -> Tensor:
+        """Step by step, each path reading its own samples: the quantiles of PATHS of them, (h, B, V, 3).
+
+        Samples are normal on either side of the median, each side as wide as its bound says. All windows share the
+        random numbers, so that a forecast does not depend on what else is in the batch.
+        """
+        h, lag, (_, B, V) = self.settings.horizon, self.lag, batch.past.shape
+        draw = torch.Generator().manual_seed(self.settings.seed)
+        sure = NormalDist().inv_cdf((1 + self.settings.interval) / 2)
+        y, state = self.layers(self.features(batch.past, batch.known, batch.phase, batch.past[0]))
+        y = y[-1:].repeat_interleave(PATHS, 1)
+        state = tree_map(lambda part: part.repeat_interleave(PATHS, 1), state)
+        centre = batch.past[0].repeat_interleave(PATHS, 0)
+        phase = batch.phase[len(batch.past) - lag :].repeat_interleave(PATHS, 1)
+        values = batch.past.new_zeros(lag + h, B * PATHS, V)
+        values[:lag] = batch.past[-lag:].repeat_interleave(PATHS, 1)
+        known = torch.ones(lag + 1, B * PATHS, V, dtype=torch.bool)
+        for k in range(h):
+            before = torch.zeros_like(values[k]) if self.settings.around == "none" else values[k]
+            low, median, high = self.spread(self.output(y[-1]).view(B * PATHS, V, 3), before).unbind(-1)
+            noise = (torch.randn(PATHS, V, generator=draw) / sure).repeat(B, 1)
+            values[lag + k] = median + torch.where(noise > 0, noise * (high - median), noise * (median - low))
+            if k + 1 < h:
+                here = slice(k, lag + k + 1)
+                y, state = self.layers(self.features(values[here], known, phase[here], centre), state)
+        edge = (1 - self.settings.interval) / 2
+        quantiles = torch.quantile(values[lag:].view(h, B, PATHS, V), torch.tensor([edge, 0.5, 1 - edge]), dim=2)
+        return quantiles.movedim(0, -1)
+
+    def loss(self, batch: WindowBatch) -> Loss:
+        """The mean quantile loss of a value."""
+        if self.settings.direct:
+            bounds, truth, there = self.bounds(batch), batch.future, batch.there
+        else:
+            bounds, truth = self.one_ahead(batch)
+            there = torch.cat((batch.known, batch.there))[self.lag + 1 :]
+        count = int(there.sum())
+        losses = quantile_loss(bounds, truth, self.settings.interval) * there
+        return Loss(losses.sum() / max(1, count), max(1, count))
+
+    def metric(self) -> Errors:
+        return Errors(self.settings, self.frame, self.bounds)

@@ -1,0 +1,224 @@
+"""The translator in use: translations of lines, evaluation, what its encoder reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from ...data import UNK, Vocabulary
+from ...data.text.vocabulary import texts_of
+from ...decoding import BeamTree, GenerationConfig, OptionError, stream
+from ...errors import ArgumentError
+from ...metrics import bleu, chrf
+from ...training.modes import each_evaluating, evaluating, in_eval_mode
+from ...wording import counted
+from ..base import LayerInput, Model
+from ..shared.generation import SearchTree, encode_known, prefix_of, prepare
+from .data import DevBatches, TranslateAssets, dev_batches, open_pairs
+from .network import TranslatorNetwork
+from .pairs import PairBatch
+from .search import pad_sources, search_arguments, search_batch
+from .translation import Translation, describe
+
+WINDOW = 1024  # lines that are sorted by length, so that a batch has similar ones
+
+
+class Translator(Model[TranslatorNetwork, TranslateAssets]):
+    """A translator.
+
+    >>> import tempfile, carousel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     options = {"out": folder + "/run", "tokens": "word", "hidden": 4, "epochs": 1, "quiet": True}
+    ...     model = carousel.train("translate", [("a man", "ein Mann"), ("a dog", "ein Hund")], **options)
+    >>> model.translate("a dog", num_beams=2).source_tokens
+    ['a', 'dog']
+    """
+
+    name = "translate"
+
+    @property
+    def source_vocabulary(self) -> Vocabulary:
+        return self.assets.source
+
+    @property
+    def target_vocabulary(self) -> Vocabulary:
+        return self.assets.target
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {"source": self.source_vocabulary, "target": self.target_vocabulary}
+
+    def encode_line(self, line: str) -> tuple[np.ndarray, str | None]:
+        """The ids of a line, truncated after `max_length`; and a note if something about it is unusual."""
+        ids, most = self.source_vocabulary.encode(self.settings.read_text(line)), self.settings.max_length
+        if not line.strip():
+            return ids[:0], "the line is empty, and so is its translation"
+        if len(ids) > most:
+            return ids[:most], f"cut off after {most} of {len(ids):,} tokens (max_length of the run)"
+        if (ids == UNK).all():
+            return ids, f"none of its {len(ids)} tokens is known to the model"
+        return ids, None
+
+    @overload
+    def translate(
+        self, lines: str, config: GenerationConfig | None = None, *, ensemble: Sequence[Translator] = (), **options: Any
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self, lines: Iterable[str], config: GenerationConfig | None = None, *, ensemble: Sequence[Translator] = (),
+        **options: Any,
+    ) -> list[Translation]: ...  # fmt: skip
+
+    def translate(
+        self, lines: str | Iterable[str], config: GenerationConfig | None = None, *,
+        ensemble: Sequence[Translator] = (), **options: Any,
+    ) -> Translation | list[Translation]:  # fmt: skip
+        """The translation of a line, or a list of them for several lines.
+
+        Options are the fields of `GenerationConfig`, as an object or by keyword: `num_beams=10`, `attention=True`.
+        Without any, a beam search with 5 beams. `ensemble`: more models, whose probabilities are averaged with this
+        one's.
+        """
+        if isinstance(lines, str):
+            return next(self.translations([lines], config, ensemble=ensemble, **options))
+        return list(self.translations(lines, config, ensemble=ensemble, **options))
+
+    def translations(
+        self, lines: Iterable[str], config: GenerationConfig | None = None, *, ensemble: Sequence[Translator] = (),
+        window: int = WINDOW, **options: Any,
+    ) -> Iterator[Translation]:  # fmt: skip
+        """As `translate`, for any number of lines, read `window` at a time.
+
+        Of these `batch_size` at a time are translated, those of similar length together. Neither changes a translation.
+        """
+        models = [self, *ensemble]
+        check_ensemble(models)
+        return _translations(models, lines, prepare(config, options, "translate"), window)
+
+    def stream(self, line: str, config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
+        """The text of `translate(line, …)` in pieces, each as soon as it is certain; a beam search is, at its end."""
+        return each_evaluating(self, _stream(self, line, prepare(config, options, "translate")))
+
+    def batches(self, *files: str | Path) -> DevBatches:
+        return dev_batches(self.settings, self.assets, open_pairs(self.settings, files))
+
+    def layer_input(self, batch: PairBatch) -> LayerInput:
+        """Of the encoder."""
+        lengths = batch.source_lengths
+        tokens = texts_of(self.source_vocabulary, batch.source, lengths)
+        return LayerInput("encoder", self.network.encoder, self.network.embed_source(batch.source), lengths, tokens)
+
+    @in_eval_mode
+    def evaluate(
+        self, *files: str | Path, worst: int = 5, config: GenerationConfig | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """BLEU and chrF of the translations of a file's texts, those of each sentence, and the `worst` by chrF."""
+        s = self.settings
+        pairs = list(open_pairs(s, files))
+        texts = [str(one) for one in self.translate([pair.source for pair in pairs], config, **options)]
+        references = [pair.target for pair in pairs]
+        by_word = bleu(texts, references, tokenize=s.bleu_tokenize, lowercase=s.lower)
+        by_character = chrf(texts, references, lowercase=s.lower)
+        scores: list[dict[str, Any]] = [
+            {"line": pair.line, "bleu": b, "chrf": c, "source": pair.source, "reference": pair.target, "said": text}
+            for pair, text, b, c in zip(pairs, texts, by_word.sentences, by_character.sentences, strict=True)
+        ]
+        return {
+            "bleu": by_word.score,
+            "chrf": by_character.score,
+            "exact": sum(text == right for text, right in zip(texts, references, strict=True)) / len(pairs),
+            "sentences": len(pairs),
+            "bleu_signature": by_word.signature,
+            "chrf_signature": by_character.signature,
+            "worst": sorted(scores, key=lambda one: one["chrf"])[:worst],
+            "scores": scores,
+        }
+
+
+def check_ensemble(models: Sequence[Translator]) -> None:
+    """Raise unless all models have the same vocabularies."""
+    first, *others = models
+    for k, other in enumerate(others, 2):
+        for side in ("source", "target"):
+            mine, theirs = (getattr(model.assets, side) for model in (first, other))
+            if mine != theirs:
+                raise ArgumentError(
+                    f"model {k} of the ensemble has another {side} vocabulary ({len(theirs):,} tokens) than the first "
+                    f"({len(mine):,} tokens); train both with the same data, tokens and vocabulary size"
+                )
+
+
+def _translations(
+    models: Sequence[Translator], lines: Iterable[str], config: GenerationConfig, window: int
+) -> Iterator[Translation]:
+    """A translation of each line, in their order; `config` is from `prepare`. Several models are an ensemble."""
+    waiting, first = iter(lines), 0
+    while group := list(islice(waiting, window)):
+        with evaluating(*models):
+            translations = _translate(models, group, first, config)
+        yield from translations
+        first += len(group)
+    if not isinstance(config.prefix, str) and len(config.prefix) > first:
+        raise OptionError(
+            f"{{prefix}}: there are {len(config.prefix):,} for {counted(first, 'line')}; give one for each line"
+        )
+
+
+def _translate(
+    models: Sequence[Translator], lines: list[str], first: int, config: GenerationConfig
+) -> list[Translation]:
+    """Translations of lines, which are numbered from `first`."""
+    model, networks = models[0], [model.network for model in models]
+    encoded, notes = zip(*(model.encode_line(line) for line in lines), strict=True)
+    prefixes = [_prefix(model, config, first + k) for k in range(len(lines))]
+    results: list[Translation | None] = [None] * len(lines)
+    order = sorted((k for k, ids in enumerate(encoded) if len(ids)), key=lambda k: -len(encoded[k]))
+    decoders = [network.search_decoder() for network in networks]  # packed once for all batches
+    for start in range(0, len(order), config.batch_size):
+        chosen = order[start : start + config.batch_size]
+        record = BeamTree() if config.tree else None
+        sources, numbers = [encoded[k] for k in chosen], [first + k for k in chosen]
+        padded = pad_sources(sources)
+        steppers = [network.stepper(*padded, decoder) for network, decoder in zip(networks, decoders, strict=True)]
+        hypotheses = search_batch(
+            steppers, model.target_vocabulary, sources, config, [prefixes[k] for k in chosen], numbers, record
+        )
+        described = describe(networks, model.assets, [lines[k] for k in chosen], sources, hypotheses, config)
+        for item, (k, [best, *others]) in enumerate(zip(chosen, described, strict=True)):
+            tree = None if record is None else SearchTree(record, item, model.target_vocabulary, best.ids)
+            results[k] = replace(best, others=tuple(others), note=notes[k], tree=tree)
+    nothing = {"text": "", "tokens": [], "ids": (), "log_prob": 0.0, "score": 0.0, "finished": True}
+    return [
+        one or Translation(source=line, source_tokens=[], note=note, **nothing)  # type: ignore[arg-type]
+        for one, line, note in zip(results, lines, notes, strict=True)
+    ]
+
+
+def _stream(model: Translator, line: str, config: GenerationConfig) -> Iterator[str]:
+    """The translation of a line in pieces, each as soon as it is certain."""
+    if config.num_return_sequences > 1:
+        raise OptionError("{num_return_sequences}: a stream is one text; call translate for several")
+    if config.unknown == "replace":
+        raise OptionError("{unknown}: replace needs the whole translation; call translate, or use allow")
+    ids, _ = model.encode_line(line)
+    if len(ids):
+        arguments = search_arguments(model.target_vocabulary, [ids], config, [_prefix(model, config, 0)])
+        stepper = model.network.stepper(*pad_sources([ids]))
+        chosen = stream(stepper, 1, items=[0], **arguments)
+        yield from model.target_vocabulary.decode_stream(one.token for one in chosen)
+
+
+def _prefix(model: Translator, config: GenerationConfig, number: int) -> list[int]:
+    """The ids that the translation of line `number` begins with."""
+    text = config.prefix if isinstance(config.prefix, str) else prefix_of(config.prefix, number)
+    ids = encode_known(model.target_vocabulary, model.settings.read_text(text), config, "{prefix}")
+    if config.max_length is not None and len(ids) >= config.max_length:
+        room = f"{counted(len(ids), 'token')} leave no room below {{max_length}}, {config.max_length:,}"
+        raise OptionError(f"{{prefix}}: {room}; give a larger one")
+    return ids

@@ -1,0 +1,134 @@
+"""Settings of the translator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from ...errors import ArgumentError
+from ...training.settings import Settings, key
+from ..shared.cell import CellName
+from ..shared.text import default_cache
+
+
+def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
+    if len(files) not in (1, 2):
+        raise ArgumentError("give two files of as many lines, or one TSV")
+    return files
+
+
+Files = Annotated[
+    tuple[Path, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
+    AfterValidator(_one_or_two),
+]
+
+
+class TranslateSettings(Settings):
+    """Keys of the translator."""
+
+    task: Literal["translate"] = key("translate", "the task", "data")
+    train: Files = key(..., "text and its translation to train on: two files of as many lines, or one TSV", "data")
+    dev: Files | None = key(None, "text and its translation to choose the best epoch by", "data")
+    source_column: int = key(1, "the column of the text in a TSV file, from 1", "data", ge=1)
+    target_column: int = key(2, "the column of its translation", "data", ge=1)
+    lower: bool = key(False, "read all text in lower case", "data")
+    tokens: Literal["word", "bpe", "character"] = key("bpe", "what a token is", "data")
+    shared: bool = key(False, "one vocabulary for both languages", "data")
+    min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
+    vocabulary_size: int | None = key(
+        None, "the most tokens a vocabulary may have; null: all words, or 8000 for bpe", "data", ge=5
+    )
+    max_length: int = key(
+        200, "longer pairs are left out of training; longer texts are cut off when they are translated", "data", ge=1
+    )
+    batch_size: int = key(64, "pairs in a batch", "data", ge=1)
+    batch_tokens: int | None = key(None, "the most tokens of one language in a batch", "data", ge=1)
+    cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
+    bleu_tokenize: Literal["13a", "none", "char", "intl", "zh"] = key(
+        "13a", "how sacrebleu splits text to count; none: at spaces, for text that is tokenized already", "data"
+    )
+    dev_beam: int = key(1, "width of the beam by which the dev set is translated after each epoch", "data", ge=1)
+
+    cell: CellName = key("lstm", "the recurrent cell, of encoder and decoder", "model")
+    bidirectional: bool = key(True, "the encoder reads in both directions", "model")
+    embedding: int = key(256, "size of a token's vector", "model", ge=1)
+    hidden: int = key(256, "units in a layer and direction of the encoder", "model", ge=1)
+    layers: int = key(1, "layers of the encoder", "model", ge=1)
+    decoder_hidden: int | None = key(
+        None, "units in a layer of the decoder; null: as many as the encoder gives", "model", ge=1
+    )
+    decoder_layers: int | None = key(None, "layers of the decoder; null: as the encoder", "model", ge=1)
+    init: Literal["bridge", "last", "zeros"] = key(
+        "bridge", "the decoder's initial state: a map of the encoder's final state, that state, or zeros", "model"
+    )
+    attention: Literal["additive", "dot", "scaled-dot", "general", "content", "location", "none"] = key(
+        "additive", "how the decoder attends to the source", "model"
+    )
+    attention_size: int | None = key(
+        None, "units of additive attention; null: as the decoder", "model", {"attention": ("additive",)}, ge=1
+    )
+    input_feeding: bool = key(False, "a step also reads the attentional vector of the previous step", "model")
+    tied: Literal["none", "output", "all"] = key(
+        "output", "matrices that are one: target embedding and output, or both languages' too (needs shared)", "model"
+    )
+    dropout: float = key(0.3, "dropout of embeddings, between layers, and before the output", "model", ge=0, lt=1)
+    label_smoothing: float = key(0.1, "share of the probability given to all tokens alike", "model", ge=0, lt=1)
+    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+    teacher_forcing: float = key(
+        1.0, "share of steps that read the true token before, not the model's own", "model", ge=0, le=1
+    )
+    teacher_forcing_end: float | None = key(
+        None,
+        "that share at the end of training, reached in a straight line; null: as at the start",
+        "model",
+        ge=0,
+        le=1,
+    )
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.source_column == self.target_column:
+            raise ValueError(
+                f"target_column: {self.target_column} is the source_column too; a text is not its translation"
+            )
+        if self.tied == "all" and not self.shared:
+            raise ValueError("tied: all needs one vocabulary for both languages; set shared, or tie output only")
+        if self.attention == "none" and self.input_feeding:
+            raise ValueError("input_feeding: it feeds what attention found, and attention is none; choose one of them")
+        if self.attention == "none" and self.init == "zeros":
+            raise ValueError("init: zeros without attention leaves the decoder blind to the source; choose bridge")
+        if self.attention in ("dot", "scaled-dot", "content") and self.decoder_size != self.encoded:
+            raise ValueError(
+                f"attention: {self.attention} needs decoder_hidden to be {self.encoded}, as much as the encoder gives; "
+                f"it is {self.decoder_size}. general and additive take any size"
+            )
+        if self.init == "last" and self.decoder_size != self.encoded:
+            raise ValueError(f"init: last needs decoder_hidden to be {self.encoded}, as much as the encoder gives")
+        if self.init == "last" and (self.decoder_layers or 0) > self.layers:
+            raise ValueError("init: last needs a decoder with no more layers than the encoder")
+        return self
+
+    @property
+    def encoded(self) -> int:
+        """How many numbers the encoder gives for a step."""
+        return self.hidden * (2 if self.bidirectional else 1)
+
+    @property
+    def decoder_size(self) -> int:
+        return self.decoder_hidden or self.encoded
+
+    def read_text(self, text: str) -> str:
+        """`text` as the model sees it."""
+        return text.lower() if self.lower else text
+
+    @property
+    def cache_folder(self) -> Path:
+        return self.cache or default_cache()
+
+    def teacher_share(self, progress: float) -> float:
+        """The share of true tokens when `progress` of the training is done."""
+        end = self.teacher_forcing if self.teacher_forcing_end is None else self.teacher_forcing_end
+        return self.teacher_forcing + (end - self.teacher_forcing) * progress
