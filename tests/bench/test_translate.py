@@ -1,4 +1,4 @@
-"""The two sides of the benchmark of translators are one network; where Joey NMT is missing, that is said."""
+"""The two sides of the benchmark of translators are one network; a missing Joey NMT is an error."""
 
 import json
 
@@ -8,7 +8,8 @@ import torch
 from carousel.bench import joey as joeys
 from carousel.bench import translate
 from carousel.cli import main as cli
-from carousel.tasks.translate.model import TranslateSettings, Translator
+from carousel.tasks.translate.settings import TranslateSettings
+from carousel.tasks.translate.task import Translate
 from carousel.training import trainer
 
 SMALL = {**translate.PLAIN, "embedding": 8, "hidden": 6, "decoder_hidden": 12, "dropout": 0.0, "label_smoothing": 0.0}
@@ -22,7 +23,7 @@ def joey():
 @pytest.mark.parametrize("feeding", [False, True])
 def test_both_sides_are_one_network(joey, feeding):
     torch.manual_seed(1)
-    ours = translate.make_model(60, {**SMALL, "input_feeding": feeding})
+    ours = translate.make_network(60, {**SMALL, "input_feeding": feeding})
     theirs = joeys.make_joey(ours)
     batch = translate.make_batch(60, 7)
     a, b = joeys.joey_loss(theirs, joeys.joey_batch(batch)), ours.loss(batch).mean
@@ -40,7 +41,7 @@ def test_both_sides_are_one_network(joey, feeding):
 @pytest.mark.parametrize("setup", translate.SETUPS)
 def test_both_have_the_weights_that_are_said(joey, setup):
     words, settings = translate.SETUPS[setup]
-    ours = translate.make_model(words, settings)
+    ours = translate.make_network(words, settings)
     theirs = joeys.make_joey(ours)
     count = sum(p.numel() for p in theirs.parameters())
     assert round(count / 1e6, 1) == 11.5
@@ -107,7 +108,7 @@ def trained(tmp_path):
             "lr": 0.02,
         }
         settings = TranslateSettings.read({**files, **small, "cache": tmp_path / "cache", **options})
-        trainer.train(Translator, settings, tmp_path / "run", quiet=True, report=False)
+        trainer.train(Translate, settings, tmp_path / "run", quiet=True, report=False)
         return tmp_path / "run"
 
     return train

@@ -12,7 +12,8 @@ from carousel.cli.generation_options import FILES, dashed
 from carousel.cli.main import app, main
 from carousel.decoding.config import NAMES
 from carousel.tasks.lm.model import LanguageModel, LanguageSettings
-from carousel.tasks.translate.model import TranslateSettings, Translator
+from carousel.tasks.translate.settings import TranslateSettings
+from carousel.tasks.translate.task import Translate
 from carousel.training.trainer import train
 
 LETTERS = "abcdef"
@@ -48,19 +49,19 @@ def folder(tmp_path_factory):
     small = {"hidden": 6, "embedding": 6, "threads": 1, "epochs": 1, "cache": folder / "cache", "tokens": "character"}
     for task, settings, name, data in (
         (LanguageModel, LanguageSettings, "lm", "text.txt"),
-        (Translator, TranslateSettings, "translate", "pairs.tsv"),
+        (Translate, TranslateSettings, "translate", "pairs.tsv"),
     ):
-        prepare = task.prepare
+        make_network = task.make_network
 
-        def biased(settings, known=None, prepare=prepare):
-            model, batches = prepare(settings, known)
-            vocabulary = model.vocabulary if hasattr(model, "vocabulary") else model.target_vocabulary
+        def biased(settings, assets, make_network=make_network):
+            network = make_network(settings, assets)
+            vocabulary = assets.vocabulary if hasattr(assets, "vocabulary") else assets.target
             with torch.no_grad():
-                model.bias[[k for k, token in enumerate(vocabulary.tokens) if token in "cC"]] = 3.0
-            return model, batches
+                network.bias[[k for k, token in enumerate(vocabulary.tokens) if token in "cC"]] = 3.0
+            return network
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(task, "prepare", biased)
+            patch.setattr(task, "make_network", biased)
             train(task, settings.read({"train": folder / data, **small}), folder / name, quiet=True, report=False)
     (folder / "lines.txt").write_text("abc\nfd\n")
     return folder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from carousel.cli import main as cli
-from carousel.tasks.forecast.model import ForecastSettings
+from carousel.tasks.forecast.settings import ForecastSettings
 from carousel.training import trainer
 from carousel.training.module import Module
 

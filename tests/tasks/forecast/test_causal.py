@@ -6,12 +6,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from helpers.forecasters import untrained
 from hypothesis import HealthCheck, given, settings
 
 from carousel.data.sources.series import read_series
 from carousel.errors import DataError
-from carousel.tasks.forecast.model import Forecaster, ForecastSettings
 from carousel.tasks.forecast.rolling import find_origins, roll
+from carousel.tasks.forecast.settings import ForecastSettings
 
 SEASON, HELD_OUT = 3, 14
 quick = settings(
@@ -61,20 +62,16 @@ def cases(draw):
     return keys, values, later, origin
 
 
-def untrained(path, **keys):
-    torch.manual_seed(0)
+def make(path, **keys):
     small = {"train": path, "hidden": 3, "season": SEASON, "holdout": HELD_OUT, "dropout": 0.0, "threads": 1}
-    model, data = Forecaster.prepare(ForecastSettings.read({**small, **keys}))
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model.eval(), data
+    return untrained(ForecastSettings.read({**small, **keys}), std=0.3)
 
 
 def rolled(model, path):
     """Every origin of a file, and low, median and high of its steps ahead, (origins, 3, h, V), as `eval` has them."""
     series = read_series(path)
-    origins = find_origins(model, series)
-    _, bounds = roll(model, series, origins)
+    origins = find_origins(model.network, series)
+    _, bounds = roll(model.network, series, origins)
     return origins.tolist(), model.frame.plain(bounds.movedim(-1, 0)).movedim(2, 0).numpy()
 
 
@@ -88,7 +85,7 @@ def predicted(model, path):
 def test_nothing_after_an_origin_changes_its_forecast(tmp_path, case):
     keys, values, later, origin = case
     path, other = write(tmp_path / "s.csv", values), write(tmp_path / "later.csv", later)
-    model, _ = untrained(path, **keys)
+    model, _ = make(path, **keys)
     (origins, one), (_, two) = rolled(model, path), rolled(model, other)
     upto = origins.index(origin) + 1
     np.testing.assert_array_equal(one[:upto], two[:upto])
@@ -100,7 +97,7 @@ def test_nothing_after_an_origin_changes_its_forecast(tmp_path, case):
 def test_eval_forecasts_what_predict_would_have(tmp_path, case):
     keys, values, _, origin = case
     path = write(tmp_path / "s.csv", values)
-    model, _ = untrained(path, **keys)
+    model, _ = make(path, **keys)
     origins, forecasts = rolled(model, path)
     for row in {origins[0], origin, origins[-1]}:
         cut = write(tmp_path / "cut.csv", values[:row])
@@ -113,7 +110,7 @@ def test_what_is_held_out_does_not_reach_the_training(tmp_path, case):
     keys, values, later, _ = case
     later[:-HELD_OUT] = values[:-HELD_OUT]
     (model, one), (other, two) = (
-        untrained(write(tmp_path / "s.csv", some), **keys) for some in (values, later)
+        make(write(tmp_path / "s.csv", some), **keys) for some in (values, later)
     )  # fmt: skip
     assert model.frame == other.frame
     for a, b in zip(one.train, two.train, strict=True):
@@ -130,11 +127,13 @@ def test_what_is_held_out_does_not_reach_the_training(tmp_path, case):
 def test_a_training_window_holds_what_was_known_at_its_origin(tmp_path, case):
     """The same window out of a series that ends where the window's past does."""
     keys, values, _, _ = case
-    model, data = untrained(write(tmp_path / "s.csv", values), **keys)
+    model, data = make(write(tmp_path / "s.csv", values), **keys)
     for batch in data.train:
         for k, origin in enumerate(batch.origins.tolist()):
             cut = model.frame.rows(
-                read_series(write(tmp_path / "cut.csv", values[:origin])), keys["missing"], stepwise=not model.direct
+                read_series(write(tmp_path / "cut.csv", values[:origin])),
+                keys["missing"],
+                stepwise=not model.settings.direct,
             )
             alone = cut.window(np.array([origin]), len(batch.past), keys["horizon"])
             assert torch.equal(alone.past[:, 0], batch.past[:, k])
@@ -152,14 +151,16 @@ def test_autoregression_learns_each_step_from_those_before(tmp_path, case):
     at = end - 6
     values[at - 1, 0], values[at, 0], later[at, 0] = np.nan, 8, 800  # a gap that closes before the window's origin
     later[:at] = values[:at]
-    model, _ = untrained(write(tmp_path / "s.csv", values), **keys)
+    model, _ = make(write(tmp_path / "s.csv", values), **keys)
     windows = []
     for some in (values, later):
         series = read_series(write(tmp_path / "s.csv", some))
         rows = model.frame.rows(series, keys["missing"], stepwise=True)
-        windows.append(rows.window(np.array([end - 4]), model.reach, keys["horizon"]))
-    (one, _), (two, _) = (model.one_ahead(window) for window in windows)
-    steps = at - (end - 4 - model.reach) - model.lag  # forecasts of rows up to `at`, whose inputs are all before it
+        windows.append(rows.window(np.array([end - 4]), model.network.reach.read, keys["horizon"]))
+    (one, _), (two, _) = (model.network.one_ahead(window) for window in windows)
+    steps = (
+        at - (end - 4 - model.network.reach.read) - model.network.lag
+    )  # forecasts of rows up to `at`, whose inputs are all before it
     if steps > 0:
         assert torch.equal(one[:steps], two[:steps])
 
@@ -179,7 +180,7 @@ def test_an_open_gap_repeats_the_last_reading(tmp_path, missing, late):
     values[28:31], values[31] = np.nan, late
     path = write(tmp_path / "s.csv", values)
     keys = {"train": path, "season": 3, "holdout": 14, "horizon": 2, "around": "last", "missing": missing}
-    model, _ = Forecaster.prepare(ForecastSettings.read(keys))
+    model, _ = untrained(ForecastSettings.read(keys))
     origins, bounds = rolled(model, path)
     medians = dict(zip(origins, bounds[:, 1, 0, 0].tolist(), strict=True))
     for origin, known in {28: 37, 29: 37, 30: 37, 31: 37, 32: late, 33: 42}.items():
@@ -193,7 +194,7 @@ def test_a_closed_gap_is_bridged_by_a_line(tmp_path):
     path = write(tmp_path / "s.csv", values)
     for missing, line in (("interpolate", [49, 55]), ("forward", [37, 37])):
         keys = {"train": path, "season": 3, "holdout": 14, "horizon": 3, "missing": missing}
-        model, _ = Forecaster.prepare(ForecastSettings.read(keys))
+        model, _ = untrained(ForecastSettings.read(keys))
         origins, bounds = rolled(model, path)
         medians = dict(zip(origins, bounds[:, 1, :, 0].tolist(), strict=True))
         assert medians[31] == pytest.approx([37, 37, 37])  # rows 28 to 30, nothing of them known yet
@@ -206,7 +207,7 @@ def test_gaps_at_the_start_and_the_end(tmp_path):
     values[36:, 0] = np.nan
     path = write(tmp_path / "s.csv", values)
     keys = {"train": path, "season": 3, "holdout": 10, "horizon": 2, "context": 2, "around": "last"}
-    model, data = Forecaster.prepare(ForecastSettings.read(keys))
+    model, data = untrained(ForecastSettings.read(keys))
     assert model.frame.mean == pytest.approx([np.mean(10 + np.arange(30)), np.mean(2 * (10 + np.arange(20, 30)))])
     pasts = {origin: batch.past[-3:, k, 1] for batch in data.train for k, origin in enumerate(batch.origins.tolist())}
     assert pasts[20].tolist() == [0, 0, 0]  # no reading yet: the mean of the training rows
@@ -220,7 +221,7 @@ def test_a_variable_that_is_never_read_is_not_measured(tmp_path):
     values[-10:, 1] = np.nan
     path = write(tmp_path / "s.csv", values)
     keys = {"train": path, "season": 3, "holdout": 10, "horizon": 2, "around": "last"}
-    model, _ = Forecaster.prepare(ForecastSettings.read(keys))
+    model, _ = untrained(ForecastSettings.read(keys))
     found = model.evaluate(path)
     assert list(found["variables"]) == ["a"]
     assert found["values"] == 18

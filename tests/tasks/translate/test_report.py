@@ -5,39 +5,34 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from helpers.translators import untrained
 
 import carousel
 from carousel.cli.main import main
-from carousel.data import START, Vocabulary
+from carousel.data import START
 from carousel.report import Page
-from carousel.tasks.translate.model import TranslateSettings, Translator
 from carousel.tasks.translate.report import gates_picture, show_translations, trace_decoder
+from carousel.tasks.translate.settings import TranslateSettings
+from carousel.tasks.translate.task import Translate
 from carousel.training import trainer
 
 SMALL = {"tokens": "character", "hidden": 6, "embedding": 5, "dropout": 0.0}
 
 
-def untrained(**given):
-    torch.manual_seed(1)
-    known = Vocabulary.from_tokens("abcdef", "character")
-    settings = TranslateSettings.read({"train": "a.tsv", **SMALL, **given})
-    model = Translator(settings, known, known).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.5)
-    return model
+def make(**given):
+    return untrained(1, **SMALL, **given)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 def test_the_trace_is_what_the_decoder_goes_through(cell):
-    model = untrained(cell=cell, layers=2)
+    model = make(cell=cell, layers=2)
     made = model.translate("abcde", max_length=7)
     trace, steps = trace_decoder(model, made)
     assert steps[1:] == made.tokens[:-1]
-    ids, _ = model.read_source("abcde")
-    _, state = model.read(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
+    ids, _ = model.encode_line("abcde")
+    _, state = model.network.encode(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
     for t, token in enumerate([START, *made.ids[:-1]]):
-        y, state = model.decoder.layers.step(model.target_embedder(torch.tensor([token])), state)
+        y, state = model.network.decoder.layers.step(model.network.target_embedder(torch.tensor([token])), state)
         torch.testing.assert_close(trace.output[t], y)
     drawn = gates_picture(model, made)
     shown = {"lstm": "f", "gru": "z", "rnn": "h"}[cell]
@@ -46,7 +41,7 @@ def test_the_trace_is_what_the_decoder_goes_through(cell):
 
 
 def test_a_decoder_with_input_feeding_shows_its_attention_only():
-    model = untrained(input_feeding=True)
+    model = make(input_feeding=True)
     made = model.translate(["abc"], attention=True)
     with pytest.raises(ValueError, match="cannot be traced with input_feeding"):
         trace_decoder(model, made[0])
@@ -56,7 +51,7 @@ def test_a_decoder_with_input_feeding_shows_its_attention_only():
 
 
 def test_without_attention_there_is_none_to_show():
-    model = untrained(attention="none")
+    model = make(attention="none")
     made = model.translate(["abc", ""], attention=True)
     with pytest.raises(ValueError, match="no attention to show"):
         made[0].attention_picture()
@@ -66,7 +61,7 @@ def test_without_attention_there_is_none_to_show():
 
 
 def test_the_tree_has_every_translation_and_the_search_is_the_same():
-    model = untrained()
+    model = make()
     lines = ["abc", "fedcba", "", "aa"]
     plain = model.translate(lines, num_beams=3, num_return_sequences=3)
     seen = model.translate(lines, num_beams=3, num_return_sequences=3, tree=True)
@@ -99,7 +94,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("letters")
     (folder / "train.tsv").write_text("abc\tcba\nad\tda\nbcd\tdcb\n" * 8, "utf-8")
     files = {"train": folder / "train.tsv", "dev": folder / "train.tsv", "cache": folder / "cache"}
-    trainer.train(Translator, TranslateSettings.read({**files, **SMALL, "epochs": 1}), folder / "run", quiet=True)
+    trainer.train(Translate, TranslateSettings.read({**files, **SMALL, "epochs": 1}), folder / "run", quiet=True)
     return folder / "run"
 
 

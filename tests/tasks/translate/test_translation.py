@@ -2,56 +2,48 @@
 
 import pytest
 import torch
+from helpers.translators import untrained
 
-from carousel.data import END, Vocabulary
+from carousel.data import END
 from carousel.decoding import Constraint, GenerationConfig, OptionError
-from carousel.tasks.translate.model import TranslateSettings, Translator
 
 LETTERS = "abcdef，。"
 
 
-def untrained(**given):
-    """A model with random weights, large enough for it to prefer some tokens."""
-    torch.manual_seed(1)
-    known = Vocabulary.from_tokens(LETTERS, "character")
-    small = {"tokens": "character", "hidden": 6, "embedding": 5, "threads": 1}
-    model = Translator(TranslateSettings.read({"train": "a.tsv", **small, **given}), known, known).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(4.0)
-    return model
+def make(**given):
+    return untrained(1, LETTERS, 4.0, tokens="character", threads=1, **given)
 
 
 @pytest.fixture
 def model():
-    return untrained()
+    return make()
 
 
 @pytest.fixture
 def passes(model, monkeypatch):
     """Counts the encoder's passes, and those of the teacher-forced decoder."""
-    count = {"read": 0, "write": 0}
+    count = {"encode": 0, "forward": 0}
     for name in count:
-        original = getattr(model, name)
+        original = getattr(model.network, name)
 
         def counted(*args, name=name, original=original):
             count[name] += 1
             return original(*args)
 
-        monkeypatch.setattr(model, name, counted)
+        monkeypatch.setattr(model.network, name, counted)
     return count
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 1}, {"top_k": 3}, {"tree": True}], ids=str)
-def test_attention_costs_nothing_unless_it_is_asked_for(model, passes, options):
+def test_attention_costs_nothing_unless_it_is_requested(model, passes, options):
     assert model.translate("abc", **options).attention is None
-    assert passes == {"read": 1, "write": 0}
+    assert passes == {"encode": 1, "forward": 0}
 
 
 def test_attention_on_request_is_one_more_pass(model, passes):
     made = model.translate("abc", attention=True)
     assert made.attention.shape == (len(made.tokens), 3)
-    assert passes == {"read": 2, "write": 1}
+    assert passes == {"encode": 2, "forward": 1}
 
 
 def test_replacing_unknown_tokens_does_not_return_the_attention(model):
@@ -146,11 +138,12 @@ def test_constraints_are_objects(model):
 
 def test_the_modes_of_the_models_are_restored(model):
     expected = model.translate("abc")
-    other = untrained(dropout=0.5).train()
-    other.encoder.eval()
+    other = make(dropout=0.5)
+    network = other.network.train()
+    network.encoder.eval()
     assert other.translate("abc") == expected
-    assert other.training and other.decoder.training and not other.encoder.training
-    assert model.translate("abc", ensemble=[other]).text == expected.text and other.training
+    assert network.training and network.decoder.training and not network.encoder.training
+    assert model.translate("abc", ensemble=[other]).text == expected.text and network.training
     with pytest.raises(OptionError):
         other.translate("abc", prefix="z")
-    assert other.training
+    assert network.training

@@ -1,0 +1,93 @@
+"""The forecaster's data: columns, dev files, bad files, what a run keeps."""
+
+import json
+from typing import get_args
+
+import pytest
+import torch
+
+from carousel.data.sources.filling import Filling
+from carousel.data.sources.series import Gaps
+from carousel.errors import DataError
+from carousel.tasks.forecast.data import ForecastAssets, open_series, prepare
+from carousel.tasks.forecast.settings import ForecastSettings
+
+
+def test_assets_are_saved_and_used_again(forecast_settings, flights, tmp_path):
+    assets, data = prepare(forecast_settings())
+    assets.save(tmp_path)
+    kept = ForecastAssets.load(forecast_settings(), tmp_path)
+    assert kept == assets and json.loads((tmp_path / "series.json").read_text())["names"] == ["x", "y"]
+    head, *rows = (flights / "two.csv").read_text().splitlines()  # ten times as large: the scales are not learned again
+    larger = [",".join([time, *(str(10 * float(value)) for value in values)])
+              for time, *values in (row.split(",") for row in rows)]  # fmt: skip
+    (tmp_path / "larger.csv").write_text("\n".join([head, *larger]))
+    again, scaled = prepare(forecast_settings(train=tmp_path / "larger.csv"), kept)
+    assert again is kept
+    mean, scale = (torch.tensor(part, dtype=torch.float64) for part in (kept.frame.mean, kept.frame.scale))
+    for a, b in zip(data.train, scaled.train, strict=True):
+        torch.testing.assert_close(
+            b.past.double() * scale + mean, 10 * (a.past.double() * scale + mean), rtol=1e-4, atol=1e-3
+        )
+
+
+def test_every_way_to_fill_can_be_chosen():
+    fields = ForecastSettings.model_fields
+    assert get_args(fields["gaps"].annotation) == get_args(Gaps)
+    assert get_args(fields["missing"].annotation) == get_args(Filling)
+
+
+def test_columns_by_number_as_yaml_reads_them(tmp_path, flights):
+    (tmp_path / "s.yaml").write_text(f"train: {flights / 'two.csv'}\ntime_column: 1\ncolumns: 3\n")
+    settings = ForecastSettings.read({}, tmp_path / "s.yaml")
+    assert (settings.time_column, settings.columns) == ("1", "3")
+    assert open_series(settings, settings.train).names == ["y"]
+
+
+def test_a_dev_file_continues_where_train_ends(forecast_settings, flights, tmp_path):
+    head, *rows = (flights / "two.csv").read_text().splitlines()
+    for name, part in (("train", rows[:96]), ("dev", rows[96:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *part]))
+    files = {name: tmp_path / f"{name}.csv" for name in ("train", "dev")}
+    (_, one), (_, two) = (prepare(forecast_settings(**given)) for given in ({}, files))
+    for a, b in ((one.train, two.train), (one.dev, two.dev)):
+        batches = zip(a, b, strict=True)
+        assert all(torch.equal(x.past, y.past) and torch.equal(x.future, y.future) for x, y in batches)
+    (tmp_path / "dev.csv").write_text("\n".join([head, *rows[96:100], rows[100].split(",")[0] + ",,"]))
+    with pytest.raises(DataError, match=r"dev.csv:6: a value of x is missing"):
+        prepare(forecast_settings(**files, missing="error"))
+
+
+BAD = {
+    "constant": (
+        "t,x\n" + "".join(f"{1990 + k // 12}-{k % 12 + 1:02d},5\n" for k in range(99)),
+        "x is 5 in all training",
+    ),
+    "short": (
+        "t,x\n2020-01,1\n2020-02,2\n2020-03,4\n",
+        "2 rows to train on, but a window takes 36 to read and 12 ahead",
+    ),
+    "twice": ("t,x\n2020-01,1\n2020-01,2\n", "s.csv:3: the time 2020-01 is that of line 2 too"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_data_leaves_nothing_behind(command, tmp_path, kind):
+    text, said = BAD[kind]
+    (tmp_path / "s.csv").write_text(text)
+    code, out, err = command("train", "forecast", tmp_path / "s.csv", "--out", tmp_path / "run")
+    assert (code, out) == (1, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_columns_are_printed_before_training(command, tmp_path):
+    rows = "".join(f"{1950 + k // 12},{k % 12 + 1},{k % 7 + k / 10}\n" for k in range(90))
+    (tmp_path / "s.csv").write_text("year,month,x\n" + rows)
+    _, out, err = command("train", "forecast", tmp_path / "s.csv", "--epochs", "1", "--out", tmp_path / "run")
+    text = " ".join((out + err).split())
+    assert "s.csv: no column of times; variables: year, month, x" in text
+    assert "month is read as a variable; name the column of times with --time-column, or the variables" in text
+    code, out, _ = command("check", tmp_path / "s.csv", "--task", "forecast", "--json")
+    assert (code, json.loads(out)["time_column"]) == (0, None)

@@ -1,0 +1,66 @@
+"""The forecaster in use: learning, numbers and files, other series, the command line."""
+
+import json
+
+import pytest
+
+import carousel
+from carousel.data.sources.series import read_series
+from carousel.errors import ArgumentError, DataError
+
+
+@pytest.mark.learning
+def test_it_learns(trained, flights, reached):
+    model = carousel.load(trained)
+    found = model.evaluate(flights / "one.csv")
+    reached("MASE beside the naive one", found["mase"] / found["seasonal_naive"], below=0.5)
+    assert found["origins"] == 24 - 6 + 1
+    assert list(found["steps_ahead"]) == ["1", "2", "3", "4", "5", "6"]
+    assert "forecast after the last row" in (trained / "report.html").read_text("utf-8")
+    said = repr(model.predict(flights / "one.csv")).splitlines()
+    assert len(said) == 6
+    assert said[0].startswith("2000-01  x  ")
+
+
+def test_numbers_instead_of_a_file(trained, flights):
+    model = carousel.load(trained)
+    values = read_series(flights / "one.csv").values[:, 0].tolist()
+    assert repr(model.predict(values, start="1990-01")) == repr(model.predict(flights / "one.csv"))
+    with pytest.raises(ArgumentError, match=r"give start, the time of the first one: .*: \(T,\) or \(T, 1\) for x"):
+        model.predict([1.0, 2.0, 3.0])
+    with pytest.raises(DataError, match="values: 3 rows, but the model reads 36"):
+        model.predict([1.0, 2.0, 3.0], start="1990-01")
+
+
+def test_other_series(trained, tmp_path, flights):
+    model = carousel.load(trained)
+    path = tmp_path / "days.csv"
+    path.write_text("t,x\n" + "".join(f"2020-01-{k + 1:02d},{k}\n" for k in range(31)))
+    with pytest.raises(DataError, match="its rows are 1 day apart, those of the training 1 month"):
+        model.predict(path)
+    path.write_text("\n".join((flights / "one.csv").read_text().splitlines()[:20]))
+    with pytest.raises(DataError, match="19 rows, but the model reads 36"):
+        model.predict(path)
+    path.write_text((flights / "one.csv").read_text().replace("month,x", "month,z"))
+    with pytest.raises(DataError, match="there is no column 'x'"):
+        model.predict(path)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_commands(command, trained, flights, tmp_path):
+    code, out, _ = command("predict", trained, flights / "one.csv")
+    assert code == 0
+    assert out.splitlines()[0] == "time\tvariable\tforecast\tlow\thigh"
+    assert len(out.splitlines()) == 7
+    upper = tmp_path / "ONE.CSV"
+    upper.write_bytes((flights / "one.csv").read_bytes())
+    assert command("predict", trained, upper) == (0, out, "")
+    code, out, err = command("predict", trained)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "give it as a file whose name ends in .csv, .tsv or .txt" in err
+    code, out, _ = command("eval", trained, flights / "one.csv")
+    assert (code, "seasonal naive" in out, "steps ahead" in out) == (0, True, True)
+    code, out, _ = command("check", flights / "two.csv", "--task", "forecast", "--json")
+    assert json.loads(out)["variables"].keys() == {"x", "y"}
