@@ -27,7 +27,7 @@ SAMPLING, BEAM, RULES, RESULT = "Sampling", "Beam search", "Constraints", "Resul
 SAMPLERS = ("temperature", "top_k", "top_p", "random_k")  # each implies do_sample
 BEAM_ONLY = ("length_normalization", "length_penalty", "early_stopping")
 
-# What None stands for, by task. A translator's max_length depends on the source, see `tasks/translate/translation.py`.
+# What None stands for, by task. A translator's max_length depends on the source, see `tasks/translate/search.py`.
 TASK_DEFAULTS: dict[str, dict[str, Any]] = {
     "lm": {"do_sample": True, "num_beams": 1, "max_length": 300},
     "translate": {"do_sample": False, "num_beams": 5, "max_length": None},
