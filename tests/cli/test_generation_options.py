@@ -6,12 +6,12 @@ import sys
 
 import pytest
 import torch
+from carousel.tasks.lm.model import LanguageModel, LanguageSettings
 
 import carousel
 from carousel.cli.generation_options import FILES, dashed
 from carousel.cli.main import app, main
 from carousel.decoding.config import NAMES
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
 from carousel.tasks.translate.settings import TranslateSettings
 from carousel.tasks.translate.task import Translate
 from carousel.training.trainer import train

@@ -22,7 +22,7 @@ from carousel.decoding import (
     TopP,
     Unnormalised,
 )
-from carousel.decoding.config import NAMES, SYNONYMS, TASK_DEFAULTS
+from carousel.decoding.config import DEFAULTS, NAMES, SYNONYMS
 
 
 def strategy(task, **options):
@@ -80,7 +80,7 @@ def test_the_penalty_of_gnmt_is_wu_et_al_s():
 
 
 def test_one_place_has_the_defaults_of_all_tasks():
-    for task, defaults in TASK_DEFAULTS.items():
+    for task, defaults in DEFAULTS.items():
         resolved = GenerationConfig(seed=1).resolve(task)
         for name, value in defaults.items():
             assert NAMES[name].default is None
@@ -88,12 +88,12 @@ def test_one_place_has_the_defaults_of_all_tasks():
 
 
 def test_a_fresh_seed_unless_one_is_given():
-    seeds = {GenerationConfig().resolve("lm").seed for _ in range(20)}
+    seeds = {GenerationConfig().resolve("text").seed for _ in range(20)}
     assert len(seeds) == 20 and None not in seeds
-    assert GenerationConfig(seed=7).resolve("lm").seed == 7
-    assert GenerationConfig().resolve("translate").seed is None
-    resolved = GenerationConfig().resolve("lm")
-    assert resolved.resolve("lm") == resolved
+    assert GenerationConfig(seed=7).resolve("text").seed == 7
+    assert GenerationConfig().resolve("translation").seed is None
+    resolved = GenerationConfig().resolve("text")
+    assert resolved.resolve("text") == resolved
 
 
 def test_fields_given_by_keyword_take_precedence():
@@ -222,7 +222,7 @@ def test_a_vocabulary_that_is_too_small():
     for options in ({"top_k": 11}, {"random_k": 11}, {"num_beams": 11}):
         [name] = options
         with pytest.raises(OptionError, match=f"{name}: must be at most 10, the size of the vocabulary, got 11"):
-            GenerationConfig(**options).resolve("lm").strategy(10)
+            GenerationConfig(**options).resolve("text").strategy(10)
 
 
 def test_importing_it_does_not_import_torch():

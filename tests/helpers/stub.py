@@ -5,8 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from carousel.tasks.shared.combined import CombinedTask
-from carousel.training import Data, Loss, Metric, Settings, key
+from carousel.tasks.base import Model, Task
+from carousel.training import Data, Loss, Metric, Network, Settings, key
 
 
 class StubSettings(Settings):
@@ -38,33 +38,17 @@ class Numbers:
         self.next = state["next"]
 
 
-class Stub(CombinedTask):
+class StubNetwork(Network):
     """Three weights that are pulled towards each batch's number: the loss is ½|w − batch|², its gradient w − batch."""
 
-    name = "stub"
-    Settings = StubSettings
-    lower_is_better = True
-    metrics: tuple = ()  # the dev metric after each epoch
-    targets: tuple = (1.0, -1.0, 3.0)
-
-    def __init__(self, settings):
+    def __init__(self, settings, task):
         super().__init__()
-        self.settings = settings
+        self.settings, self.task = settings, task
+        self.epochs = 0  # that the metric has seen
         self.weight = nn.Parameter(torch.zeros(3))
 
-    @classmethod
-    def prepare(cls, settings, network=None):
-        return network or cls(settings), Data(Numbers(list(cls.targets)), Numbers([0.0]) if cls.metrics else None)
-
-    @classmethod
-    def load_assets(cls, settings, folder):
-        return cls(settings)
-
-    def save(self, folder):
-        pass
-
     def loss(self, batch: Tensor) -> Loss:
-        return Loss((self.weight - batch).square().sum() / 2, 1)
+        return self.task.loss(self, batch)
 
     def metric(self):
         return Luck(self)
@@ -75,21 +59,58 @@ class Luck(Metric):
 
     best = "luck"
 
-    def __init__(self, task):
-        self.task = task
-        self.lower_is_better = task.lower_is_better
+    def __init__(self, network):
+        self.network = network
+        self.lower_is_better = network.task.lower_is_better
         self.seen = float("nan")
 
     def add(self, batch):
-        self.seen = float(self.task.weight[0].detach())
-        self.task.epochs = getattr(self.task, "epochs", 0) + 1
+        self.seen = float(self.network.weight[0].detach())
+        self.network.epochs += 1
 
     def merge(self, other):
         self.seen = other.seen
 
     def result(self):
-        epochs = getattr(self.task, "epochs", 0)
-        return {"luck": self.task.metrics[epochs - 1] if epochs else 0.0, "weight": self.seen}
+        epochs = self.network.epochs
+        return {"luck": self.network.task.metrics[epochs - 1] if epochs else 0.0, "weight": self.seen}
+
+
+class StubModel(Model):
+    name = "stub"
+
+
+class Nothing:
+    def save(self, folder):
+        pass
+
+
+class Stub(Task):
+    name = "stub"
+    Settings = StubSettings
+    lower_is_better = True
+    metrics: tuple = ()  # the dev metric after each epoch
+    targets: tuple = (1.0, -1.0, 3.0)
+
+    def loss(self, batch: Tensor) -> Loss:
+        """That of a network, `self`; a test may give another."""
+        return Loss((self.weight - batch).square().sum() / 2, 1)
+
+    @classmethod
+    def prepare(cls, settings, assets=None):
+        return Nothing(), Data(Numbers(list(cls.targets)), Numbers([0.0]) if cls.metrics else None)
+
+    @classmethod
+    def load_assets(cls, settings, folder):
+        return Nothing()
+
+    @classmethod
+    def make_network(cls, settings, assets):
+        return StubNetwork(settings, cls)
+
+    @classmethod
+    def make_model(cls, network, assets):
+        return StubModel(network, assets)
 
 
 def register(monkeypatch, **attributes):

@@ -63,3 +63,14 @@ def test_an_intervention_changes_what_follows(case):
     changed = model.intervene(item, Clamp("f", 0.0), Clamp("i", 0.0))
     assert (changed.gates["f"] == 0).all() and (changed.c == 0).all()
     assert not (plain.c == 0).all()
+
+
+def test_a_forecaster_reads_the_end_of_a_series(tmp_path):
+    series = [float(k % 12) for k in range(60)]
+    settings = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "horizon": 2, "context": 6}
+    model = carousel.train("forecast", series, out=tmp_path / "run", **settings)
+    trace = model.trace(series)
+    assert trace.c.shape[2:] == (1, 4) and trace.tokens == ()
+    later = model.trace(series[6:])
+    torch.testing.assert_close(later.c, trace.c)  # only the window before the end is read
+    assert not torch.equal(model.trace(series[:-1]).c, trace.c)

@@ -49,7 +49,7 @@ def test_the_best_epoch_is_kept(tmp_path, monkeypatch, metrics, lower, best):
     assert run.weights_info() == {"epoch": best, "dev_luck": metrics[best - 1]}
     assert (run.result["best_epoch"], run.result["dev_luck"]) == (best, metrics[best - 1])
     assert [row["dev_luck"] for row in read_metrics(run.metrics) if "dev_luck" in row] == list(metrics)
-    assert load(run.folder).weight[0].item() == after_epoch(best)
+    assert load(run.folder).network.weight[0].item() == after_epoch(best)
 
 
 def test_without_a_dev_set_the_last_epoch_is_kept(tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ def translate(
     model, *others = [load(folder, "translate", task) for folder in (run, *(ensemble or []))]
     if (attention or alignment) is not None and model.network.decoder.attention is None:
         raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
-    resolved = replace(config.resolve("translate"), attention=output.needs_attention, tree=tree is not None)
+    resolved = replace(config.resolve("translation"), attention=output.needs_attention, tree=tree is not None)
     lines = sources(data, model.settings.source_column)
     window = 1 if data is None and sys.stdin.isatty() else 1024
     translations = model.translations(lines, resolved, ensemble=others, window=window)

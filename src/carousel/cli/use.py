@@ -168,7 +168,7 @@ def generate(
 
     model = load(run, "generate", task)
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]
-    resolved = config.resolve("lm")
+    resolved = config.resolve("text")
     if sys.stdout.isatty() and resolved.num_beams == 1 and not as_json:
         one_each = replace(resolved, num_return_sequences=1)
         for number in range(len(given) * config.num_return_sequences):

@@ -28,9 +28,9 @@ SAMPLERS = ("temperature", "top_k", "top_p", "random_k")  # each implies do_samp
 BEAM_ONLY = ("length_normalization", "length_penalty", "early_stopping")
 
 # What None stands for, by task. A translator's max_length depends on the source, see `tasks/translate/search.py`.
-TASK_DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "lm": {"do_sample": True, "num_beams": 1, "max_length": 300},
-    "translate": {"do_sample": False, "num_beams": 5, "max_length": None},
+    "translation": {"do_sample": False, "num_beams": 5, "max_length": None},
 }
 LENGTH_PENALTY = {"mean": 1.0, "gnmt": 0.6}  # what length_penalty None stands for
 
@@ -100,7 +100,7 @@ def option(
 class GenerationConfig:
     """How text is generated, by language models and translators alike.
 
-    None stands for the task's default (`TASK_DEFAULTS`): a language model samples, a translator searches with 5 beams.
+    None stands for the task's default (`DEFAULTS`): a language model samples, a translator searches with 5 beams.
     Any of `temperature`, `top_k`, `top_p` and `random_k` means sampling; `num_beams` means search. Options that
     contradict each other raise `OptionError`, here or where the task is known.
 
@@ -212,13 +212,13 @@ class GenerationConfig:
         except OptionError as error:
             raise ArgumentError(f"{path}: {error}") from error
 
-    def resolve(self, task: str) -> GenerationConfig:
-        """This config for a task: its defaults in place of None, and a seed if it samples.
+    def resolve(self, kind: Literal["text", "translation"]) -> GenerationConfig:
+        """This config for what is generated: the defaults of that in place of None, and a seed if it samples.
 
-        >>> GenerationConfig().resolve("translate").num_beams, GenerationConfig(num_beams=2).resolve("lm").do_sample
+        >>> GenerationConfig().resolve("translation").num_beams, GenerationConfig(num_beams=2).resolve("text").do_sample
         (5, False)
         """
-        defaults = TASK_DEFAULTS[task]
+        defaults = DEFAULTS[kind]
         sample = self.do_sample
         if sample is None:
             sample = bool(self._given(SAMPLERS)) or (self.num_beams is None and defaults["do_sample"])

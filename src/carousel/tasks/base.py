@@ -162,13 +162,17 @@ class Model(ABC, Generic[N, A]):
         """As `trace`, with some gates or states held at given values (see `Clamp`)."""
         return self._watch(item, clamps)
 
+    def _items(self, item: Any) -> list[Any]:
+        """One item, or each of a list of them."""
+        return item if isinstance(item, list) else [item]
+
     def _watch(self, item: Any, clamps: Sequence[Clamp]) -> Trace:
         import torch
 
         from ..training.modes import evaluating
 
         with torch.no_grad(), evaluating(self):
-            read = self.layer_input(self.batch_of(item if isinstance(item, list) else [item]))
+            read = self.layer_input(self.batch_of(self._items(item)))
             layer: Any = read.layer
             trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths)
         trace.tokens = read.tokens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,16 +49,19 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         `data` is a CSV file, a Series, or numbers, (T,) for one variable or (T, V), None or NaN where missing; `start`
         is the time of the first of those numbers, unless the model was trained without times.
         """
-        frame = self.frame
-        if isinstance(data, (str, Path, Series)):
-            if start is not None:
-                raise ArgumentError(f"start: {start} is given, but a file has times of its own; leave it out")
-        else:
-            data = series_of(data, frame.names, (frame.unit, frame.step), start)
-        series = self.open_series(data)
+        frame, series = self.frame, self._series(data, start)
         _, bounds = roll(self.network, series, np.array([len(series)]))
         low, median, high = frame.plain(bounds[:, 0].movedim(-1, 0)).numpy()
         return Forecast(series, series.times_ahead(self.settings.horizon), low, median, high)
+
+    def _series(self, data: str | Path | Series | Any, start: str | None = None) -> Series:
+        """What `predict` is given, as a series that this model can read."""
+        if isinstance(data, (str, Path, Series)):
+            if start is not None:
+                raise ArgumentError(f"start: {start} is given, but a file has times of its own; leave it out")
+            return self.open_series(data)
+        frame = self.frame
+        return self.open_series(series_of(data, frame.names, (frame.unit, frame.step), start))
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         *most, last = self.task.predict_extensions
@@ -85,6 +88,15 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         series, s = self.open_series(path), self.settings
         rows = self.frame.rows(series, s.missing, stepwise=not s.direct)
         return dev_windows(s, self.frame, rows, find_origins(self.network, series))
+
+    def _items(self, item: Any) -> list[Any]:
+        return [item]  # a list is a series of numbers
+
+    def batch_of(self, items: Sequence[Any]) -> WindowBatch:
+        """The window before the end of a series, as a file, a Series or numbers."""
+        series = self._series(items[0])
+        rows = self.frame.rows(series, self.settings.missing, stepwise=not self.settings.direct)
+        return rows.window(np.array([len(series)]), self.network.reach.compared, self.settings.horizon)
 
     def layer_input(self, batch: WindowBatch) -> LayerInput:
         x = self.network.read(batch)

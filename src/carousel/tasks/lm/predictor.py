@@ -70,11 +70,11 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         self, prompts: Iterable[str], config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Generation]:
         """As `generate`, for several prompts, each result as soon as its batch is done."""
-        return generate(self, list(prompts), prepare(config, options, "lm"))
+        return generate(self, list(prompts), prepare(config, options, "text"))
 
     def stream(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
-        return each_evaluating(self, stream_text(self, prompt, prepare(config, options, "lm")))
+        return each_evaluating(self, stream_text(self, prompt, prepare(config, options, "text")))
 
     @in_eval_mode
     @torch.no_grad()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from ... import pictures
 from ...data import END, PAD, START, UNK, Vocabulary, read_lines
@@ -109,9 +109,11 @@ class Generation:
         return "\n".join(f"{one.text}  {one.score:.3f}" for one in self.sequences)
 
 
-def prepare(config: GenerationConfig | None, options: dict[str, Any], task: str) -> GenerationConfig:
-    """The config of a call, complete: with the task's defaults and the table of rhymes."""
-    config = GenerationConfig.of(config, options).resolve(task)
+def prepare(
+    config: GenerationConfig | None, options: dict[str, Any], kind: Literal["text", "translation"]
+) -> GenerationConfig:
+    """The config of a call, complete: with the defaults for what is generated and the table of rhymes."""
+    config = GenerationConfig.of(config, options).resolve(kind)
     if isinstance(config.rhyme, str | Path):
         config = replace(config, rhyme=read_rhymes(config.rhyme))
     return config

@@ -139,7 +139,7 @@ class DevBleu(Metric):
 
     def __init__(self, network: TranslatorNetwork) -> None:
         self.network = network
-        self.config = GenerationConfig(num_beams=network.settings.dev_beam).resolve("translate")
+        self.config = GenerationConfig(num_beams=network.settings.dev_beam).resolve("translation")
         self.translations: list[str] = []
         self.references: list[str] = []
         self.total = 0.0

@@ -22,7 +22,7 @@ from ..shared.generation import SearchTree, encode_known, prefix_of, prepare
 from .data import DevBatches, TranslateAssets, dev_batches, open_pairs
 from .network import TranslatorNetwork
 from .pairs import PairBatch
-from .search import pad_sources, search_arguments, search_batch
+from .search import pad_sources, search_arguments, search_batch, source_batch
 from .translation import Translation, describe
 
 WINDOW = 1024  # lines that are sorted by length, so that a batch has similar ones
@@ -99,14 +99,17 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
         """
         models = [self, *ensemble]
         check_ensemble(models)
-        return _translations(models, lines, prepare(config, options, "translate"), window)
+        return _translations(models, lines, prepare(config, options, "translation"), window)
 
     def stream(self, line: str, config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `translate(line, …)` in pieces, each as soon as it is certain; a beam search is, at its end."""
-        return each_evaluating(self, _stream(self, line, prepare(config, options, "translate")))
+        return each_evaluating(self, _stream(self, line, prepare(config, options, "translation")))
 
     def batches(self, *files: str | Path) -> DevBatches:
         return dev_batches(self.settings, self.assets, open_pairs(self.settings, files))
+
+    def batch_of(self, items: Sequence[str]) -> PairBatch:
+        return source_batch([self.encode_line(line)[0] for line in items])
 
     def layer_input(self, batch: PairBatch) -> LayerInput:
         """Of the encoder."""

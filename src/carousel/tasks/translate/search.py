@@ -12,7 +12,7 @@ from ...data import END, START, Vocabulary
 from ...data.stores.examples import Column
 from ...decoding import BeamTree, Ensemble, GenerationConfig, Hypothesis, Pattern, Stepper, search
 from ..shared.generation import constraints_of
-from .pairs import collate_pairs
+from .pairs import PairBatch, collate_pairs
 
 
 def search_batch(
@@ -56,10 +56,15 @@ def search_arguments(
     }
 
 
+def source_batch(sources: Sequence[np.ndarray]) -> PairBatch:
+    """Encoded sources as a batch without targets."""
+    column = Column(np.concatenate(sources), np.array([len(ids) for ids in sources]))
+    return collate_pairs(column, Column(np.zeros(0, np.int64), np.zeros(len(sources), np.int64)))
+
+
 def pad_sources(sources: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Encoded sources as (S, B), and their lengths (B,)."""
-    column = Column(np.concatenate(sources), np.array([len(ids) for ids in sources]))
-    batch = collate_pairs(column, Column(np.zeros(0, np.int64), np.zeros(len(sources), np.int64)))
+    batch = source_batch(sources)
     return batch.source, batch.source_lengths
 
 
