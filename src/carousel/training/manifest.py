@@ -46,7 +46,7 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
     total = hashlib.blake2b(digest_size=16)
     for name in sorted(weights):
         total.update(name.encode())
-        total.update(weights[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        total.update(weights[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
-from .settings import Settings
-
 
 class Loss(NamedTuple):
     """The loss of one batch: the mean to be minimised, and how many items (tokens, sentences) it is the mean of."""
@@ -65,7 +63,7 @@ class Trainable(Protocol):
     """What the trainer knows of a task."""
 
     name: ClassVar[str]
-    Settings: ClassVar[type[Settings]]
+    Settings: ClassVar[Any]
 
     @classmethod
     def prepare(cls, settings: Any, assets: Any | None = None) -> tuple[Any, Data]: ...

@@ -56,23 +56,36 @@ def train(
     run, bar = out if isinstance(out, Run) else Run(out), Bar(quiet)
     with run.locked():
         check_place(run, resume=resume, force=force)
-        if resume:
-            given = settings.model_dump(exclude_unset=True) if isinstance(settings, Settings) else settings
-            settings = resumed_settings(run, task, given, places)
-        elif not isinstance(settings, Settings):
-            settings = task.Settings.check(settings, places or {})
-        if resume and run.finished(settings.epochs):
+        own = _settings(run, task, settings, resume, places)
+        if resume and run.finished(own.epochs):
             bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
             return run
-        with threads(settings.threads), own_random_numbers(settings.seed), warnings.catch_warnings():
+        with threads(own.threads), own_random_numbers(own.seed), warnings.catch_warnings():
             start = Checkpoints(run.checkpoints).latest(lambda line: bar.say(line, "yellow")) if resume else None
-            network, assets, data = _set_up(run, task, settings, start, resume)
+            network, assets, data = _set_up(run, task, own, start, resume)
             result = _fit(run, task.name, network, data, bar, callbacks, command, start)
             if report:
-                best = task.make_network(settings, assets)
+                best = task.make_network(own, assets)
                 run.load_weights(best)
                 write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
     return run
+
+
+def _settings(
+    run: Run,
+    task: type[Trainable],
+    settings: Settings | Mapping[str, Any],
+    resume: bool,
+    places: Mapping[str, str] | None,
+) -> Settings:
+    """The settings of the run, checked; of a resumed one its own."""
+    if resume:
+        given = settings.model_dump(exclude_unset=True) if isinstance(settings, Settings) else settings
+        return resumed_settings(run, task, given, places)
+    if isinstance(settings, Settings):
+        return settings
+    checked: Settings = task.Settings.check(settings, places or {})
+    return checked
 
 
 def _set_up(

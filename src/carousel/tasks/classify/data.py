@@ -72,11 +72,12 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
     s = settings
     tables, dev_table = training_tables(s), None if s.dev is None else open_table(s, s.dev)  # files are checked first
     count = count_labels(tables[0])
-    labels, info = sorted(count), {}
+    labels = sorted(count)
+    more: dict[str, str] = {}
     weights = class_weights(s.class_weights, count)
     if assets is None:
         vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
-        vectors, info = s.read_vectors(vocabulary)
+        vectors, more = s.read_vectors(vocabulary)
         assets = ClassifyAssets(vocabulary, labels, ContextAssets.find(s), vectors=vectors)
     elif labels != assets.labels:
         raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
@@ -88,7 +89,7 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
         "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens; {unknown}",
         **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
-        **info,
+        **more,
     }
     dev = None
     if dev_table is not None:

@@ -50,7 +50,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         return {"tokens": self.vocabulary, "labels": self.labels, "embedder": self.network.context or ""}
 
     @overload
-    def predict(self, texts: str) -> Prediction: ...
+    def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]
     @overload
     def predict(self, texts: Iterable[str]) -> Predictions: ...
     def predict(self, texts: str | Iterable[str]) -> Prediction | Predictions:

@@ -95,8 +95,8 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         targets = [torch.tensor(row if running else [*row, END], dtype=torch.int64) for row in rows]
         inputs = [torch.cat((row.new_tensor([start]), row[:-1])) if len(row) else row for row in targets]
         lengths = torch.tensor([len(row) for row in targets])
-        padded = (pad_sequence(part, padding_value=PAD) for part in (inputs, targets))
-        return TextBatch(*padded, lengths, torch.arange(len(rows)), int(lengths.sum()))
+        read, predicted = (pad_sequence(part, padding_value=PAD) for part in (inputs, targets))
+        return TextBatch(read, predicted, lengths, torch.arange(len(rows)), int(lengths.sum()))
 
     def layer_input(self, batch: TextBatch) -> LayerInput:
         """Of a long text the first steps."""

@@ -39,8 +39,11 @@ T = TypeVar("T")
 class TextModel(Modules, Protocol):
     """What generation needs of a language model."""
 
-    vocabulary: Vocabulary
-    settings: Any  # with `layout`
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def settings(self) -> Any: ...  # with `layout`
 
     def stepper(self) -> Stepper: ...
 

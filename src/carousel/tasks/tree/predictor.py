@@ -39,7 +39,7 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         return {"words": self.assets.vocabulary, "labels": self.assets.classes.names}
 
     @overload
-    def predict(self, trees: str | Tree) -> LabelledTree: ...
+    def predict(self, trees: str | Tree) -> LabelledTree: ...  # type: ignore[overload-overlap]
     @overload
     def predict(self, trees: Iterable[str | Tree]) -> list[LabelledTree]: ...
     def predict(self, trees: str | Tree | Iterable[str | Tree]) -> LabelledTree | list[LabelledTree]:
