@@ -176,11 +176,10 @@ struct Stream {
     if (nb::len(state)) Addresses(state, kernel.states).next(before, kernel.states);
     Addresses(new_state, kernel.states).next(after, kernel.states);
     nb::gil_scoped_release release;
-    std::vector<Layer<T>> now = layers;  // calls from several threads must not share them
     packing.run(!panels.empty() && !few_rows(batch), [&] {
       const T* input = real<const T>(x);
-      for (std::size_t l = 0; l < now.size(); l++) {
-        Layer<T>& layer = now[l];
+      for (std::size_t l = 0; l < layers.size(); l++) {
+        Layer<T> layer = layers[l];  // a copy: calls from several threads must not share it
         Direction<T>& d = layer.direction[0];
         layer.steps = 1, layer.batch = batch, layer.x = input, layer.threads = threads;
         layer.inputs = l == 0 ? reads : nullptr, layer.parents = follows;
@@ -516,6 +515,6 @@ NB_MODULE(CAROUSEL_MODULE, module) {
   module.def("describe", &describe);
   // For tests: after n more allocations of the kernels one fails; returns how many were left (negative: none was to fail)
   module.def("fail_allocation_after", &Allocations::fail_after);
-  module.def("blocks_in_use", [] { return Pool::shared().in_use(); });  // of the pool, not given back
+  module.def("blocks_in_use", [] { return Pool::shared().in_use(); });  // of the pool, since the first call
   module.def("peak", &peak, nb::call_guard<nb::gil_scoped_release>());
 }

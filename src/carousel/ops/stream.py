@@ -87,17 +87,23 @@ class Stream:
         it continues: any number of rows may then be there, and products that several share are computed once.
         `projected`: x is W x + b of the first layer, (B, G·H), by the parameters of `input_projection`.
         """
-        words = olds = batch = x.shape[0]
+        words = batch = x.shape[0]
         reads = follows = 0
         before: list[int] = []
         if inputs is not None:
             batch, reads = inputs.shape[0], inputs.data_ptr()
         if parents is not None:
             batch, follows = parents.shape[0], parents.data_ptr()
+        olds = batch
         if state is not None:
-            before, olds = [s.data_ptr() for s in state], state[0].shape[1]
-        new = [x.new_empty(self.layers, batch, size) for size in self.sizes]
-        after = [s.data_ptr() for s in new]
+            before = [s.data_ptr() for s in state]
+            if parents is not None:
+                olds = state[0].shape[1]
+        new, after = [], []
+        for size in self.sizes:  # calls of microseconds: this is faster than comprehensions
+            s = x.new_empty(self.layers, batch, size)
+            new.append(s)
+            after.append(s.data_ptr())
         threads = torch.get_num_threads()
         self.step_native(batch, threads, x.data_ptr(), before, after, reads, follows, words, olds, projected)
         return tuple(new)
