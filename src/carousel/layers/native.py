@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from ..cells.spec import State, Weights
 from ..ops import backend
-from ..ops.layer import fused_layer
+from ..ops.layer import KERNELS, Kernel, by_tensors, fused_layer, infer_stack, train_stack
 from ..ops.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
@@ -40,19 +41,6 @@ def run(
 ) -> tuple[Tensor, list[State], list[Mapping[str, Tensor]]]:
     """One layer: output (T, B, D·P), final states, and with `see` each direction's gates and states (T, B, S)."""
 
-    def again(x: Tensor, weights: list[Weights], state: list[State], initial: Any) -> tuple[Tensor, list[State]]:
-        """The same by the reference path, for gradients that are differentiated again."""
-        active = batch.active
-        if active is not None:
-            x = torch.where(active.unsqueeze(-1), x, 0)
-        zeros = tuple(x.new_zeros(batch.size, layer.state_shape(name)[0]) for name in layer.cell.states)
-        parts = []
-        for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
-            start = zeros if s[0] is None else s
-            fresh = zeros if restart[0] is None else tuple(r.expand_as(z) for r, z in zip(restart, zeros, strict=True))
-            parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh, active=active)))
-        return torch.cat([p.output for p in parts], -1), [p.state for p in parts]
-
     training = any(run.zoneout is not None and run.zoneout.keep for run in runs)
     output, final, seen = fused_layer(
         layer.cell,
@@ -65,15 +53,129 @@ def run(
         zoneout=layer.zoneout,
         zone_masks=[run.zoneout.keep for run in runs if run.zoneout is not None] if training else None,
         want_trace=see,
-        reference=again,
+        reference=partial(_unrolled, layer, batch, runs),
         direct=batch.direct,
     )
     return output, final, seen
 
 
+def _unrolled(
+    layer: Any, batch: Batch, runs: list[Run], x: Tensor, weights: list[Weights], state: list[State], initial: Any
+) -> tuple[Tensor, list[State]]:
+    """One layer by the reference path, for gradients that are differentiated again."""
+    active = batch.active
+    if active is not None:
+        x = torch.where(active.unsqueeze(-1), x, 0)
+    zeros = tuple(x.new_zeros(batch.size, layer.state_shape(name)[0]) for name in layer.cell.states)
+    parts = []
+    for run, w, s, restart in zip(runs, weights, state, initial, strict=True):
+        start = zeros if s[0] is None else s
+        fresh = zeros if restart[0] is None else tuple(r.expand_as(z) for r, z in zip(restart, zeros, strict=True))
+        parts.append(unroll(layer.cell, w, x, replace(run, state=start, restart_state=fresh, active=active)))
+    return torch.cat([p.output for p in parts], -1), [p.state for p in parts]
+
+
+# ------------------------------------------------------------------------------------------------ plain calls
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a plain call needs to know of a layer, looked up once; it holds no tensors."""
+
+    cell: Any
+    kernel: Kernel
+    names: tuple[tuple[str | None, ...], ...]  # of each layer's parameters by slot, one direction after the other
+    count: int  # of all parameters
+    sizes: tuple[int, ...]  # of the states
+
+
+# Beside the layers, not in them: a layer is copied and pickled.
+_plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+
+
+def _plan(layer: Any) -> Plan | None:
+    """The plan of `layer`; None if no call on it is plain."""
+    kernel = KERNELS.get(layer.cell.kernel() or "")
+    if kernel is None or layer.learn_initial_state or layer._modules:
+        return None
+    if layer.bidirectional and layer.merge != "concat":
+        return None
+    own = set(layer._names)
+    names = tuple(
+        tuple(
+            name + (f"_l{at}_reverse" if direction else f"_l{at}") if name in own else None
+            for direction in range(layer.num_directions)
+            for name in kernel.parameters
+        )
+        for at in range(layer.num_layers)
+    )
+    sizes = tuple(layer.state_shape(name)[0] for name in layer.cell.states)
+    plan = Plan(layer.cell, kernel, names, sum(name is not None for each in names for name in each), sizes)
+    _plans[layer] = plan
+    return plan
+
+
+def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+    """A call on a batch of whole sequences without noise, with little between the layer and its kernel.
+
+    Hot path: returns None on any mismatch; the general path then runs the call, or raises.
+    """
+    plan = _plans.get(layer)
+    if plan is None or plan.cell is not layer.cell or plan.kernel.name != layer.cell.kernel():
+        plan = _plan(layer)
+    own = layer._parameters
+    if plan is None or layer.zoneout or layer._modules or len(own) != plan.count or _noisy(layer):
+        return None
+    if not isinstance(x, Tensor) or x.dim() != 3:
+        return None
+    try:  # a parameter that is computed from others is not among the layer's own
+        stack = [[own[name] if name else None for name in names] for names in plan.names]
+    except KeyError:
+        return None
+    parameters = own.values()
+    given = () if hx is None else (hx,) if len(plan.sizes) == 1 else hx
+    if type(given) is not tuple or _unsupported_reason("layer", x, *parameters, *given) is not None:
+        return None
+    for p in parameters:
+        if p is None or not p.is_contiguous():
+            return None
+    batch_first = layer.batch_first
+    if batch_first:
+        x = x.transpose(0, 1)
+    steps, size, features = x.shape
+    if not steps or not size or features != layer.input_size:
+        return None
+    directions = 2 if layer.bidirectional else 1
+    if given:
+        if len(given) != len(plan.sizes):
+            return None
+        for s, n in zip(given, plan.sizes):  # noqa: B905  `strict` is slower
+            if s is None or s.shape != (layer.num_layers * directions, size, n):
+                return None
+        given = tuple(s.contiguous() for s in given)
+    x = x.contiguous()
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters, *given)):
+        reference = partial(_plain_reference, layer, plan.kernel)
+        output, final = train_stack(plan.kernel, stack, directions, x, given or None, reference)
+    else:
+        output, final = infer_stack(plan.kernel, stack, directions, x, given or None)
+    return output.transpose(0, 1) if batch_first else output, tuple(final) if len(final) > 1 else final[0]
+
+
+def _plain_reference(layer: Any, kernel: Kernel, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    """Output and final states (D, B, S) of a plain call on one layer, by the reference path."""
+    assert tensors[0] is not None
+    batch = Batch(tensors[0], None, None, False, True)
+    runs = [Run(None, None, reverse=d == 1) for d in range(layer.num_directions)]
+    return by_tensors(layer.cell, kernel, [None] * len(runs), partial(_unrolled, layer, batch, runs))(tensors)
+
+
+# ------------------------------------------------------------------------------------------------ steps
+
+
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """One step of a stream in one native call, or None where the general way is needed (to complain, for one)."""
-    taken = None if _noisy(layer) else _stepper(layer)
+    taken = None if layer.training and _noisy(layer) else _stepper(layer)
     return None if taken is None else taken.step(x, state)
 
 
@@ -94,7 +196,10 @@ def keep(layer: Any) -> Stepper | None:
 class Stepper:
     """What a step needs to know of a layer, looked up once."""
 
-    key: tuple[Any, ...]  # what it was made from: see `_key`
+    kind: type  # of the layer: what it was made from, all but the numbers in the parameters
+    cell: Any
+    zoneout: dict[str, float]
+    places: tuple[list[str], list[int]]  # of the parameters
     square: list[str]  # parameters whose transposed view would pass for them
     stream: Stream
     input_size: int
@@ -133,10 +238,11 @@ class Stepper:
                 return None
             if _unsupported_reason("step", x, *given) is not None:
                 return None
-            if parents is None:
-                rows = shape[0] if inputs is None else inputs.shape[0]
-            else:
+            rows = shape[0]
+            if parents is not None:
                 rows = given[0].shape[1] if given[0] is not None and given[0].dim() == 3 else 0
+            elif inputs is not None:
+                rows = inputs.shape[0]
             for s, size in zip(given, self.sizes):  # noqa: B905  so is `strict`
                 if s is None or s.shape != (self.layers, rows, size) or not s.is_contiguous():
                     return None
@@ -149,22 +255,21 @@ class Stepper:
 _steppers: WeakKeyDictionary[Any, Stepper] = WeakKeyDictionary()
 
 
-def _key(layer: Any) -> tuple[Any, ...]:
-    """All that a stepper depends on but the numbers in the parameters, and the layout of square ones.
+def _places(layer: Any) -> tuple[list[str], list[int]]:
+    """Names and addresses of the parameters.
 
     Addresses alone would not do: a parametrization or pruning may leave the original parameter where it was, under
     another name.
     """
     own = layer._parameters
-    if (
-        type(own.get("weight_ih_l0")) is not nn.Parameter
-    ):  # computed from others, or a subclass, perhaps without storage
+    if type(own.get("weight_ih_l0")) is not nn.Parameter:  # computed from others, or a subclass without storage
         raise TypeError("weight_ih_l0 is no plain parameter")
     names, addresses = list(own), list(map(_address, own.values()))
-    for group in layer._modules.values():  # gains and biases of norms
-        names += group._parameters
-        addresses += map(_address, group._parameters.values())
-    return type(layer), layer.cell, layer.zoneout, names, addresses  # parametrizations change the layer's type
+    if layer._modules:  # gains and biases of norms
+        for group in layer._modules.values():
+            names += group._parameters
+            addresses += map(_address, group._parameters.values())
+    return names, addresses
 
 
 def _contiguous(layer: Any, names: list[str]) -> bool:
@@ -174,11 +279,18 @@ def _contiguous(layer: Any, names: list[str]) -> bool:
 def _stepper(layer: Any) -> Stepper | None:
     """The native stepper of `layer`, made again when what it was made from has changed; None if there can be none."""
     try:
-        key = _key(layer)
+        places = _places(layer)
     except (TypeError, RuntimeError):  # a parameter is None, or has no storage
         return None
     found = _steppers.get(layer)
-    if found is not None and found.key == key and (not found.square or _contiguous(layer, found.square)):
+    if (
+        found is not None
+        and found.places == places
+        and found.cell is layer.cell
+        and found.zoneout == layer.zoneout
+        and (not found.square or _contiguous(layer, found.square))
+        and found.kind is type(layer)  # parametrizations change it
+    ):
         return found
     if layer.bidirectional or layer.cell.kernel() is None:
         return None
@@ -188,9 +300,11 @@ def _stepper(layer: Any) -> Stepper | None:
         return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
     if backend.unsupported_reason("step", *parameters) is not None:
         return None
-    kind, cell, zoneout, *rest = key
     found = _steppers[layer] = Stepper(
-        (kind, cell, dict(zoneout), *rest),
+        type(layer),
+        layer.cell,
+        dict(layer.zoneout),
+        places,
         [name for name, p in layer._parameters.items() if p.dim() == 2 and p.shape[0] == p.shape[1]],
         Stream(layer.cell, weights, layer.zoneout),
         layer.input_size,

@@ -263,6 +263,10 @@ class Recurrent(nn.Module):
         without its features: where true, a new sequence starts at that step, from the initial state (not `hx`).
         `side` has the cell's side inputs by name.
         """
+        if lengths is None and reset is None and not side and not torch.compiler.is_compiling():
+            plain = native.call_plainly(self, input, hx)
+            if plain is not None:
+                return plain
         batch = read(self, input, lengths, reset, side)
         state = None if hx is None else read_state(self, hx, batch)
         path, _ = self._choose(batch, state)

@@ -145,8 +145,10 @@ def fused_layer(
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         call.totals = totals
         if reference is not None:
-            call.reference = _again(cell, kernel, weights, reference)
-        output, *state_n, values, held = Fused.apply(call, *tensors)
+            call.reference = by_tensors(cell, kernel, [w.mask for w in weights], reference)
+        output, *state_n = Fused.apply(call, *tensors)
+        if want_trace:
+            *state_n, values, held = state_n
     else:
         output, *state_n, values, held = run_forward(call, tensors, want_trace)
     final: list[State] = [tuple(s[d] for s in state_n) for d in range(len(weights))]
@@ -188,18 +190,82 @@ class Views(Mapping[str, Tensor]):
         return len(self._names)
 
 
-def _again(
-    cell: Cell, kernel: Kernel, weights: Sequence[Weights], reference: Callable[..., tuple[Tensor, list[State]]]
+def infer_stack(
+    kernel: Kernel, stack: Sequence[Sequence[Tensor | None]], directions: int, x: Tensor, state: Sequence[Tensor] | None
+) -> tuple[Tensor, list[Tensor]]:
+    """A stack of layers without gradients, lengths, restarts or noise: nothing but allocations and native calls.
+
+    `stack` has the parameters of each layer by slot, one direction after the other; x (T, B, I); `state` (L·D, B, S)
+    for each of the kernel's states, None for zeros. All are contiguous, and `unsupported_reason` has let them pass.
+    Returns the output (T, B, D·P) and the final states, (L·D, B, S) each.
+    """
+    native: Any = load()[0]
+    run = native.forward32 if x.dtype is torch.float32 else native.forward64
+    (steps, batch, inputs), (rows, size) = x.shape, stack[0][1].shape  # type: ignore[union-attr]
+    hidden, slots, threads = rows // len(kernel.gates), len(kernel.parameters), torch.get_num_threads()
+    count = len(stack) * directions
+    final = [x.new_empty(count, batch, size)]
+    for _ in kernel.states[1:]:
+        final.append(x.new_empty(count, batch, hidden))
+    nothing = [0] * len(final)
+    before = nothing if state is None else addresses(state)
+    after = addresses(final)
+    for parameters in stack:
+        output = x.new_empty(steps, batch, directions * size)
+        given, made = [x.data_ptr()], [output.data_ptr()]
+        for d in range(directions):
+            own = parameters if directions == 1 else parameters[d * slots : (d + 1) * slots]
+            given += [*addresses(own), *before, *nothing]  # no initial states
+            made += [*after, 0, 0]  # nothing is saved
+            if count > 1:  # the next direction's states
+                jumps = [s.nbytes // count for s in final]
+                after = [a + jump for a, jump in zip(after, jumps, strict=True)]
+                before = nothing if state is None else [a + jump for a, jump in zip(before, jumps, strict=True)]
+        run(kernel.name, (steps, batch, inputs, hidden, size, directions, threads), given, [], [], 0, 0, False, made)
+        x, inputs = output, directions * size
+    return x, final
+
+
+def train_stack(
+    kernel: Kernel,
+    stack: Sequence[Sequence[Tensor | None]],
+    directions: int,
+    x: Tensor,
+    state: Sequence[Tensor] | None,
+    reference: Callable[..., tuple[Tensor, ...]],
+) -> tuple[Tensor, Sequence[Tensor]]:
+    """The same with gradients; `reference(tensors)` computes a layer's output and final states (D, B, S) from the list
+    that its node takes, with torch operations."""
+    slots, count = len(kernel.parameters), len(kernel.states)
+    final: list[Sequence[Tensor]] = []
+    for layer, parameters in enumerate(stack):
+        tensors: list[Tensor | None] = [x]
+        for d in range(directions):
+            tensors += parameters[d * slots : (d + 1) * slots]
+            tensors += [None] * count if state is None else [s[layer * directions + d] for s in state]
+            tensors += [None] * count
+        call = Call(kernel, directions, None, None, [], [], False, reference)
+        if any(t is not None and t.requires_grad for t in tensors):
+            x, *state_n = Fused.apply(call, *tensors)
+        else:  # frozen layers at the bottom
+            x, *state_n = run_forward(call, tensors, False)[:-2]
+        final.append(state_n)
+    return x, final[0] if len(final) == 1 else [torch.cat(parts) for parts in zip(*final, strict=True)]
+
+
+def by_tensors(
+    cell: Cell, kernel: Kernel, masks: Sequence[Tensor | None], reference: Callable[..., tuple[Tensor, list[State]]]
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """`reference` as a function of the flat list of tensors, returning the output and the final states (D, B, S)."""
+    """`reference` as a function of the flat list of tensors, returning the output and the final states (D, B, S);
+    `masks` has the recurrent dropout of each direction."""
     count, parameters = len(kernel.states), len(kernel.parameters)
 
     def run(tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         remade, states, initials = [], [], []
-        for d, w in enumerate(weights):
+        for d, mask in enumerate(masks):
             own = tensors[1 + d * kernel.slots : 1 + (d + 1) * kernel.slots]
             named = {name: t for name, t in zip(kernel.parameters, own, strict=False) if t is not None}
-            remade.append(Weights(cell, named, w.mask))
+            remade.append(Weights(cell, named, mask))
             states.append(tuple(own[parameters : parameters + count]))
             initials.append(tuple(own[parameters + count :]))
         output, final = reference(tensors[0], remade, states, initials)
@@ -313,31 +379,45 @@ def run_backward(
     return found, summed
 
 
+_NOTHING = torch.empty(0)
+
+
 class Fused(torch.autograd.Function):
-    """The layer as one node of the graph; its saved tensors are the trace."""
+    """The layer as one node of the graph; its saved tensors are the trace, which a traced call returns too."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         output, *final, values, held = run_forward(call, tensors, True)
         ctx.call = call
-        ctx.save_for_backward(*tensors, output, values, held)
-        ctx.mark_non_differentiable(values, held)
+        # The output may be changed in place before the backward call. Saved as it is, that would be an error: so what is
+        # saved has a version counter of its own, and beside it is a tensor without memory on the output's counter.
+        ctx.save_for_backward(*tensors, output.data, values, held)
+        ctx.counter = output.detach()
+        ctx.counter.data = _NOTHING
+        ctx.version = output._version
         ctx.set_materialize_grads(False)
+        if not call.traced:
+            return output, *final
+        ctx.mark_non_differentiable(values, held)
         return output, *final, values, held
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         *tensors, output, values, held = ctx.saved_tensors
         wanted = ctx.needs_input_grad[1:]
+        if ctx.call.traced:
+            grads = grads[:-2]
         if torch.is_grad_enabled() and ctx.call.reference is not None:
-            return None, *gradients_by_reference(ctx.call.reference, tensors, grads[:-2], wanted)
+            return None, *gradients_by_reference(ctx.call.reference, tensors, grads, wanted)
+        if ctx.counter._version != ctx.version:  # changed since: computed again, to the same bits
+            output = run_forward(ctx.call, tensors, False)[0]
         if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in grads):
             raise RuntimeError("fused_layer: a gradient of a gradient needs `reference`, which was not given")
-        reason = unsupported_reason("layer_backward", *grads[:-2])
+        reason = unsupported_reason("layer_backward", *grads)
         if reason is not None:  # a transform of torch.func, a mode or a subclass came in after the forward call
-            return None, *_seen_backward(ctx.call, tensors, (output, values, held), grads[:-2], wanted, reason)
+            return None, *_seen_backward(ctx.call, tensors, (output, values, held), grads, wanted, reason)
         totals = ctx.call.totals
-        found, summed = run_backward(ctx.call, tensors, (output, values, held), grads[:-2], wanted, totals is not None)
+        found, summed = run_backward(ctx.call, tensors, (output, values, held), grads, wanted, totals is not None)
         if totals is not None:
             totals[:] = summed
         return None, *found
