@@ -6,6 +6,7 @@ faster. The figures that must be reached stand beside those that were.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import time
@@ -36,9 +37,11 @@ SHAPES: list[Shape] = [  # T, B, I, H
     (100, 1, 128, 128),
     (50, 64, 512, 512),
     (2000, 8, 32, 64),
+    (28, 48, 300, 300),
 ]
+SMALL: list[Shape] = [(1, 1, 128, 128), (10, 1, 64, 64), (20, 8, 16, 32), (50, 1, 512, 512)]  # beside onnxruntime
 STANDARD: dict[str, tuple[Any, Any, float, float]] = {  # layer, torch's, least ratio, least geometric mean
-    "LSTM": (layers.LSTM, nn.LSTM, 1.0, 1.45),
+    "LSTM": (layers.LSTM, nn.LSTM, 1.03, 1.45),
     "GRU": (layers.GRU, nn.GRU, 1.25, 2.7),
     "RNN": (layers.RNN, nn.RNN, 1.3, 2.5),
 }
@@ -158,6 +161,63 @@ def standard(
     return rows
 
 
+def matmul_gflops(seconds: float) -> float:
+    """The best rate of torch's matrix product on this machine, in GF/s: what the products alone cannot exceed."""
+    best = 0.0
+    for M, K, N in ((1024, 1024, 1024), (2048, 512, 2048), (700, 650, 2600)):
+        a, b = torch.randn(M, K), torch.randn(K, N)
+        with torch.no_grad():
+            took = race({"mm": lambda: a @ b}, seconds / 3)["mm"]  # noqa: B023
+        best = max(best, 2 * M * K * N / took * 1e-9)
+    return best
+
+
+def onnx_lstm(layer: Recurrent, threads: int) -> Callable[[Tensor], Any]:
+    """ONNX Runtime's LSTM operator with the weights of `layer`, one layer and one direction."""
+    import onnxruntime  # type: ignore[import-untyped]
+    from onnx import TensorProto, helper, numpy_helper
+
+    H = layer.hidden_size
+
+    def order(weight: Any) -> Tensor:  # i f g o → i o f c
+        i, f, g, o = weight.detach().split(H)
+        return torch.cat((i, o, f, g))
+
+    own = {name: order(getattr(layer, f"{name}_l0")) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+    bias = torch.cat((own["bias_ih"], own["bias_hh"]))
+    weights = {"W": own["weight_ih"], "R": own["weight_hh"], "B": bias}
+    graph = helper.make_graph(
+        [helper.make_node("LSTM", ["x", *weights], ["y", "h", "c"], hidden_size=H)],
+        "lstm",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None, layer.input_size])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "h", "c")],
+        [numpy_helper.from_array(value.unsqueeze(0).numpy(), name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda x: session.run(None, {"x": x.numpy()})
+
+
+def onnx(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
+    """The forward call of our LSTM against ONNX Runtime's operator; nothing where it is not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")):
+        return []
+    rows = []
+    for T, B, I, H in shapes:
+        torch.manual_seed(0)
+        mine, x = layers.LSTM(I, H), torch.randn(T, B, I)
+        theirs = onnx_lstm(mine, torch.get_num_threads())
+        with torch.no_grad():
+            difference = float((torch.from_numpy(theirs(x)[0][:, 0]) - mine(x)[0]).abs().max())
+            if difference > 1e-4:
+                raise RuntimeError(f"onnxruntime's LSTM differs by {difference:.1g} at {_words((T, B, I, H))}")
+            found = race({"onnxruntime": lambda: theirs(x), "carousel": lambda: mine(x)}, seconds)  # noqa: B023
+        rows.append({"shape": (T, B, I, H), **found, "ratio": found["onnxruntime"] / found["carousel"]})
+    return rows
+
+
 def variants(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     """Our variants against our own standard layer, and against a plain loop."""
     rows = []
@@ -264,8 +324,10 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
     with threads(2):
         result: dict[str, Any] = {"isa": backend.isa(), "threads": 2, "torch": torch.__version__, "seconds": seconds}
         result["peak gflops"] = native.peak(2)
+        result["matmul gflops"] = matmul_gflops(seconds)
         for name, part in (
             ("standard", lambda: standard(seconds, shapes)),
+            ("onnx", lambda: onnx(seconds, [*shapes, *SMALL])),
             ("variants", lambda: variants(seconds, shapes)),
             ("lengths", lambda: lengths(seconds, shapes)),
             ("trace", lambda: tracing(seconds, shapes)),
@@ -276,6 +338,7 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
             say(f"measuring: {name}")
             result[name] = part()
         result["peak gflops"] = max(result["peak gflops"], native.peak(2))
+        result["matmul gflops"] = max(result["matmul gflops"], matmul_gflops(seconds))
     result["claims"] = claims(result)
     return result
 
@@ -297,6 +360,13 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
             ratios = [row[kind]["ratio"] for row in rows]
             claim(f"torch.nn.{name}, {label}, slowest shape", min(ratios), least)
             claim(f"torch.nn.{name}, {label}, geometric mean", mean(ratios), bound)
+    if r["onnx"]:
+        claim("onnxruntime's LSTM, forward, slowest shape", min(row["ratio"] for row in r["onnx"]), 1.0)
+    of_matmul = [
+        row["gflops"] / r["matmul gflops"] for row in r["standard"] if row["layer"] == "LSTM" and row["shape"][3] >= 200
+    ]
+    if of_matmul:
+        claim("share of the matmul limit at H ≥ 200, LSTM, forward+backward, slowest shape", min(of_matmul), 0.88)
     for name, (_, _, most) in VARIANTS.items():
         rows = [row for row in r["variants"] if row["layer"] == name]
         claim(f"{name} beside our own standard layer, slowest shape", max(row["cost"] for row in rows), most, False)
@@ -331,7 +401,7 @@ def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[s
         result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
         json.dump(result, numbers, indent=1)
         picture.write(page(result, (time.perf_counter() - start) / 60).html())
-    for columns, rows in (ratios(result), verdicts(result)):
+    for columns, rows in (ratios(result), onnx_times(result), verdicts(result)):
         table = Table(*columns)
         for row in rows:
             table.add_row(*row, style="red" if row[-1] == "missed" else "")
@@ -341,12 +411,28 @@ def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[s
 
 
 def ratios(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows: forward+backward, in brackets forward, by shape and layer."""
+    """Columns and rows: forward+backward, in brackets forward, by shape and layer; then the share of the matmul limit
+    that the LSTM's forward+backward reaches."""
     rows: dict[Shape, list[str]] = {}
+    shares = {
+        tuple(row["shape"]): row["gflops"] / result["matmul gflops"]
+        for row in result["standard"]
+        if row["layer"] == "LSTM"
+    }
     for row in result["standard"]:
         entry = f"{row['train']['ratio']:.2f} ({row['forward']['ratio']:.2f})"
         rows.setdefault(tuple(row["shape"]), []).append(entry)
-    return ["T B I H", *(f"nn.{name}" for name in STANDARD)], [[_words(s), *entries] for s, entries in rows.items()]
+    columns = ["T B I H", *(f"nn.{name}" for name in STANDARD), "LSTM, of the matmul limit"]
+    return columns, [[_words(s), *entries, f"{shares[s]:.2f}"] for s, entries in rows.items()]
+
+
+def onnx_times(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: microseconds of a forward call, ONNX Runtime's and ours."""
+    rows = [
+        [_words(r["shape"]), f"{1e6 * r['onnxruntime']:.0f}", f"{1e6 * r['carousel']:.0f}", f"{r['ratio']:.2f}"]
+        for r in result["onnx"]
+    ]
+    return ["LSTM forward, T B I H", "onnxruntime, µs", "carousel, µs", "ratio"], rows
 
 
 def verdicts(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -381,6 +467,9 @@ def page(result: dict[str, Any], minutes: float) -> Page:
         .heading("By shape")
         .text("Forward and backward with the gradient of the input; in brackets forward alone.")
         .table(*ratios(result))
+        .heading("The LSTM operator of ONNX Runtime")
+        .text("Forward alone; without rows, onnx and onnxruntime are not installed.")
+        .table(*onnx_times(result))
         .heading("Claims")
         .table(*verdicts(result))
         .footer(f"carousel bench layers --seconds {result['seconds']:g}", minutes=minutes)

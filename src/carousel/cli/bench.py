@@ -50,6 +50,29 @@ def layers(
 
 
 @app.command()
+def overhead(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where overhead.json goes.")] = Path(
+        "bench-overhead"
+    ),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each case is measured.")] = 1.0,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of threads.")] = 2,
+) -> None:
+    """Where the time of a small call goes: native code, allocation, checks, autograd, Python.
+
+    Each part is measured by itself, in turn with the whole call, best of many;
+    Python is what is left of the whole.
+
+    \b
+    carousel bench overhead                # half a minute
+    carousel bench overhead --threads 1    # without the cost of waking a second thread
+    """
+    from carousel.bench import overhead
+
+    with option("--out"):
+        overhead.main(out=out, seconds=seconds, num_threads=threads)
+
+
+@app.command()
 def lm(
     out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where lm.json goes.")] = Path("bench-lm"),
     seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns.")] = 5.0,

@@ -389,8 +389,8 @@ class Fused(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         output, *final, values, held = run_forward(call, tensors, True)
         ctx.call = call
-        # The output may be changed in place before the backward call. Saved as it is, that would be an error: so what is
-        # saved has a version counter of its own, and beside it is a tensor without memory on the output's counter.
+        # The output may be changed in place before the backward call. Saved as it is, that would be an error: so what
+        # is saved has a version counter of its own, and beside it is a tensor without memory on the output's counter.
         ctx.save_for_backward(*tensors, output.data, values, held)
         ctx.counter = output.detach()
         ctx.counter.data = _NOTHING
