@@ -30,13 +30,13 @@ def test_every_case_has_its_parts(monkeypatch, tmp_path):
     result = overhead.main(tmp_path, seconds=0.0, num_threads=1)
     assert json.loads((tmp_path / "overhead.json").read_text())["claim"]["bound"] == 40
     calls = [(row["layer"], row["call"]) for row in result["rows"]]
-    each = ["forward", "step", "forward+backward", "forward", "forward+backward"]
+    each = ["forward", "step", "train", "forward", "train"]
     assert calls == [(name, call) for name in overhead.LAYERS for call in each]
     for row in result["rows"]:
         parts = sum(row.get(part, 0.0) for part in overhead.PARTS)
         assert row["Python"] == pytest.approx(max(0.0, row["whole"] - parts))
         assert 0 < row["native"] < row["whole"]
-        assert ("autograd" in row) == (row["call"] == "forward+backward")
+        assert ("autograd" in row) == (row["call"] == "train")
 
 
 def test_without_kernels_it_is_one_line(monkeypatch):

@@ -361,7 +361,7 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
             claim(f"torch.nn.{name}, {label}, slowest shape", min(ratios), least)
             claim(f"torch.nn.{name}, {label}, geometric mean", mean(ratios), bound)
     if r["onnx"]:
-        claim("onnxruntime's LSTM, forward, slowest shape", min(row["ratio"] for row in r["onnx"]), 1.0)
+        claim("LSTM of ONNX Runtime, forward, slowest shape", min(row["ratio"] for row in r["onnx"]), 1.0)
     of_matmul = [
         row["gflops"] / r["matmul gflops"] for row in r["standard"] if row["layer"] == "LSTM" and row["shape"][3] >= 200
     ]

@@ -167,7 +167,7 @@ def measure(seconds: float = 1.0, num_threads: int = 2) -> dict[str, Any]:
                 for case, prepare in cases.items():
                     with torch.no_grad():
                         rows.append(_row(name, case, (T, B, I, H), race(prepare(), seconds)))
-                rows.append(_row(name, "forward+backward", (T, B, I, H), race(_train(layer, x), seconds)))
+                rows.append(_row(name, "train", (T, B, I, H), race(_train(layer, x), seconds)))
     call = next(r["whole"] for r in rows if (r["layer"], r["call"], r["shape"]) == ("LSTM", "forward", SHAPES[0]))
     return {
         "isa": backend.isa(),
@@ -214,7 +214,7 @@ def main(out: Path, seconds: float = 1.0, num_threads: int = 2) -> dict[str, Any
         json.dump(result, numbers, indent=1)
     columns, rows = table(result)
     console.print(f"microseconds, {result['isa']}, {result['threads']} threads")
-    printed = Table(box=None, padding=(0, 1))
+    printed = Table(box=None, padding=(0, 1, 0, 0))
     for column in columns:
         printed.add_column(column, no_wrap=True)
     for row in rows:

@@ -60,7 +60,7 @@ def overhead(
     """Where the time of a small call goes: native code, allocation, checks, autograd, Python.
 
     Each part is measured by itself, in turn with the whole call, best of many;
-    Python is what is left of the whole.
+    Python is what is left of the whole; train is forward and backward.
 
     \b
     carousel bench overhead                # half a minute
