@@ -3,8 +3,10 @@
 from typing import Any
 
 from .. import cells
+from . import cell as cell_modules
 from . import standard
 from .branches import Branches, Steps
+from .cell import GRUCell, LSTMCell, RecurrentCell, RNNCell, named_cell
 from .generate import RecurrentStepper
 from .paths import ExecutionPath
 from .recurrent import Recurrent
@@ -13,17 +15,20 @@ from .trace import Clamp, Trace
 from .walk import Walker
 
 NAMES = tuple(cell.layer_name for cell in cells.registry().values() if cell.layer_name)
+CELL_NAMES = tuple(f"{name}Cell" for name in NAMES)
 
 
 def __getattr__(name: str) -> Any:
-    """A layer by its name."""
+    """A layer or a single step by its name."""
     if name in NAMES:
         return getattr(standard, name)
+    if name in CELL_NAMES:
+        return getattr(cell_modules, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *NAMES]
+    return [*globals(), *NAMES, *CELL_NAMES]
 
 
 __all__ = [
@@ -33,11 +38,16 @@ __all__ = [
     "Branches",
     "Clamp",
     "ExecutionPath",
+    "GRUCell",
+    "LSTMCell",
+    "RNNCell",
     "Recurrent",
+    "RecurrentCell",
     "RecurrentStepper",
     "Steps",
     "Trace",
     "Walker",
     "named",
-    *(name for name in NAMES if name not in ("GRU", "LSTM", "RNN")),
+    "named_cell",
+    *(name for name in (*NAMES, *CELL_NAMES) if name.removesuffix("Cell") not in ("GRU", "LSTM", "RNN")),
 ]

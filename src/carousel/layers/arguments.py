@@ -43,6 +43,20 @@ def check_probability(name: str, value: Any) -> None:
         raise ValueError(f"{name} should be a number in range [0, 1], a probability, got {value!r}")
 
 
+def check_dtype(dtype: Any) -> None:
+    if dtype is not None and not dtype.is_floating_point:
+        raise TypeError(f"dtype should be a floating-point type, got {dtype}")
+
+
+def check_forget_bias(kind: str, cell: Cell, forget_bias: Any, bias: bool) -> None:
+    if forget_bias is None:
+        return
+    check_number("forget_bias", forget_bias)
+    if cell.gate_with("keep") is None or not bias:
+        lack = "no bias" if cell.gate_with("keep") else "no gate that keeps the past"
+        raise ValueError(f"forget_bias={forget_bias}: this {kind} has {lack}")
+
+
 def check_projection(cell: Cell, proj_size: Any, hidden_size: int) -> None:
     if not isinstance(proj_size, int) or isinstance(proj_size, bool) or proj_size < 0:
         raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size!r}")

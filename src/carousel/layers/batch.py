@@ -76,7 +76,7 @@ class Batch:
 
 def read(layer: Any, input: Any, lengths: Any, reset: Any, side: Mapping[str, Any] | None = None) -> Batch:
     """Check `input`, `lengths`, `reset` and the side inputs of a call on `layer` and lay them out time-major."""
-    side = _known_side(layer, side or {})
+    side = known_side(layer, side or {})
     if isinstance(input, PackedSequence):
         return _read_packed(layer, input, lengths, reset, side)
     kind = type(layer).__name__
@@ -84,7 +84,7 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any, side: Mapping[str, An
         raise TypeError(f"{kind}: input must be a Tensor or a PackedSequence, got {type(input).__name__}")
     if input.dim() not in (2, 3):
         raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead")
-    _check_input(layer, input)
+    check_input(layer, input)
     batched = input.dim() == 3
     batch_first = layer.batch_first and batched
     x = input if batched else input.unsqueeze(1)
@@ -99,13 +99,13 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any, side: Mapping[str, An
     if reset is not None:
         reset = _read_reset(reset, input, batch_first, batched)
     batch = Batch(x, lengths, reset, batch_first, batched)
-    batch.side = tuple(_read_side(layer, name, value, input, batch) for name, value in side.items())
+    batch.side = tuple(read_side(layer, name, value, input, batch) for name, value in side.items())
     if lengths is not None and reset is not None:
         batch.reset = reset & batch.active
     return batch
 
 
-def _known_side(layer: Any, side: Mapping[str, Any]) -> dict[str, Any]:
+def known_side(layer: Any, side: Mapping[str, Any]) -> dict[str, Any]:
     """`side` in the order of the cell's side inputs, refused if one is unknown, or missing and without a default."""
     kind, known = type(layer).__name__, layer.cell.side_inputs
     for name in side:
@@ -118,7 +118,7 @@ def _known_side(layer: Any, side: Mapping[str, Any]) -> dict[str, Any]:
     return {name: side.get(name, spec.default) for name, spec in known.items()}
 
 
-def _read_side(layer: Any, name: str, value: Any, input: Tensor, batch: Batch) -> Tensor:
+def read_side(layer: Any, name: str, value: Any, input: Tensor, batch: Batch) -> Tensor:
     """One side input in the layout of `input`, its features replaced by its own shape, as (T, B, *shape)."""
     expected = (*input.shape[:-1], *layer.side_shape(name))
     if value is layer.cell.side_inputs[name].default:  # the call does not give it
@@ -140,7 +140,7 @@ def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any, si
             raise ValueError(f"{kind}: {name} cannot be given with a PackedSequence; pass the padded tensor instead")
     if input.data.dim() != 2:
         raise RuntimeError(f"{kind}: a PackedSequence as input must have 2 dimensions, got {input.data.dim()}")
-    _check_input(layer, input.data)
+    check_input(layer, input.data)
     sizes = input.batch_sizes.to(input.data.device)
     rank = torch.arange(int(input.batch_sizes[0]), device=input.data.device)
     active = rank < sizes.unsqueeze(1)
@@ -151,16 +151,16 @@ def _read_packed(layer: Any, input: PackedSequence, lengths: Any, reset: Any, si
     batch = Batch(padded(input.data), active.sum(0), None, False, True, input)
     for name, value in side.items():
         if value is layer.cell.side_inputs[name].default:
-            batch.side += (_read_side(layer, name, value, batch.x, batch),)
+            batch.side += (read_side(layer, name, value, batch.x, batch),)
             continue
         if not isinstance(value, PackedSequence) or not torch.equal(value.batch_sizes, input.batch_sizes):
             raise ValueError(f"{kind}: {name} must be a PackedSequence with the batch sizes of input")
-        batch.side += (_read_side(layer, name, padded(value.data), batch.x, batch),)
+        batch.side += (read_side(layer, name, padded(value.data), batch.x, batch),)
     return batch
 
 
-def _check_input(layer: Any, x: Tensor) -> None:
-    kind, weight = type(layer).__name__, layer.weight_ih_l0
+def check_input(layer: Any, x: Tensor) -> None:
+    kind, weight = type(layer).__name__, getattr(layer, "weight_ih" + layer.first_suffix)
     if x.shape[-1] != layer.input_size:
         raise RuntimeError(
             f"{kind}: input.size(-1) must be equal to input_size. Expected {layer.input_size}, got {x.shape[-1]}"

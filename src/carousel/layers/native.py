@@ -262,8 +262,9 @@ def _places(layer: Any) -> tuple[list[str], list[int]]:
     another name.
     """
     own = layer._parameters
-    if type(own.get("weight_ih_l0")) is not nn.Parameter:  # computed from others, or a subclass without storage
-        raise TypeError("weight_ih_l0 is no plain parameter")
+    # computed from others, or a subclass, perhaps without storage
+    if type(own.get("weight_ih" + layer.first_suffix)) is not nn.Parameter:
+        raise TypeError("weight_ih is no plain parameter")
     names, addresses = list(own), list(map(_address, own.values()))
     if layer._modules:  # gains and biases of norms
         for group in layer._modules.values():
@@ -310,7 +311,7 @@ def _stepper(layer: Any) -> Stepper | None:
         layer.input_size,
         layer.num_layers,
         [layer.state_shape(name)[0] for name in layer.cell.states],
-        layer.weight_ih_l0.dtype,
+        parameters[0].dtype,
         layer.learn_initial_state,
         len(layer.cell.states) == 1,
     )

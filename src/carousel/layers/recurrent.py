@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from ..cells.spec import PAST_INPUTS, Cell, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
 from . import arguments, native, torch_operators
 from .batch import Batch, read, read_state
+from .module import CellModule
 from .paths import ExecutionPath
 from .trace import Clamp, Seen, Trace, Watch, assemble
 from .unroll import Run, Zoneout, unroll
@@ -26,7 +26,7 @@ MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
 }
 
 
-class Recurrent(nn.Module):
+class Recurrent(CellModule):
     """A stack of recurrent layers made from one cell.
 
     The positional arguments after `cell`, the parameter names and shapes, and the layout of input, output and
@@ -49,6 +49,7 @@ class Recurrent(nn.Module):
     * `weight_drop`: probability that an entry of the recurrent weights is dropped; one mask for each call.
     * `forget_bias`: the bias of the gate that keeps the past (f of an LSTM, z of a GRU) at initialisation; None is the
       cell's own (1 for LSTM kinds).
+    * `init`: "carousel", or "torch" for the very numbers that torch's layer has after the same seed: no forget bias.
     * `learn_initial_state`: the state before the first step is a parameter, not zero.
 
     >>> layer = Recurrent(carousel.cells.LSTM(), 10, 20, num_layers=2)
@@ -57,7 +58,7 @@ class Recurrent(nn.Module):
     (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
     """
 
-    cell_class: ClassVar[type[Cell] | None] = None  # of a layer by name
+    first_suffix = "_l0"
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Recurrent(nn.Module):
         zoneout: float | Mapping[str, float] = 0.0,
         weight_drop: float = 0.0,
         forget_bias: float | None = None,
+        init: str = "carousel",
         learn_initial_state: bool = False,
         **unknown: Any,
     ) -> None:
@@ -111,13 +113,8 @@ class Recurrent(nn.Module):
             )
         if merge not in MERGES:
             raise ValueError(f"merge must be one of {', '.join(map(repr, MERGES))}, got {merge!r}")
-        if forget_bias is not None:
-            arguments.check_number("forget_bias", forget_bias)
-        if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"dtype should be a floating-point type, got {dtype}")
-        if forget_bias is not None and (cell.gate_with("keep") is None or not bias):
-            lack = "no bias" if cell.gate_with("keep") else "no gate that keeps the past"
-            raise ValueError(f"forget_bias={forget_bias}: this {type(self).__name__} has {lack}")
+        arguments.check_dtype(dtype)
+        arguments.check_forget_bias(type(self).__name__, cell, forget_bias, bias)
 
         self.cell = cell
         self.input_size = input_size
@@ -133,7 +130,7 @@ class Recurrent(nn.Module):
         self.recurrent_dropout = float(recurrent_dropout)
         self.zoneout = arguments.zoneout_rates(cell, zoneout)
         self.weight_drop = float(weight_drop)
-        self.forget_bias = cell.forget_bias if forget_bias is None else float(forget_bias)
+        self._choose_forget_bias(init, forget_bias)
         self.learn_initial_state = learn_initial_state
 
         self._names = tuple(self._specs(0))  # of one layer and direction's parameters, without suffix
@@ -141,11 +138,8 @@ class Recurrent(nn.Module):
         self._buffer_names = tuple(cell.buffers(self._sizes(0)))
         self._check_stack()
         for layer, direction in self._grid():
-            for name, spec in self._specs(layer).items():
-                self._register(name, layer, direction, torch.empty(stored(spec), device=device, dtype=dtype))
-            for name, value in cell.buffers(self._sizes(layer)).items():
-                value = value.to(device, dtype if value.is_floating_point() else None)
-                self.register_buffer(name + suffix(layer, direction), value)
+            at, sizes = suffix(layer, direction), self._sizes(layer)
+            self._register_set(at, self._specs(layer), sizes, device, dtype)
         self.reset_parameters()
 
     # ---- parameters ----
@@ -209,25 +203,9 @@ class Recurrent(nn.Module):
                 specs[f"initial_{name}"] = ParameterSpec(self.state_shape(name), self.cell.states[name].dtype)
         return specs
 
-    def _register(self, name: str, layer: int, direction: int, value: Tensor) -> None:
-        """`weight_ih` → `weight_ih_l0_reverse`; `norm_c.weight` → a group `norm_c_l0_reverse` with a `weight`."""
-        at = suffix(layer, direction)
-        group, dot, member = name.partition(".")
-        if not dot:
-            self.register_parameter(name + at, nn.Parameter(value))
-            return
-        if not hasattr(self, group + at):
-            self.add_module(group + at, Group())
-        getattr(self, group + at).register_parameter(member, nn.Parameter(value))
-
     def _parameters_of(self, layer: int, direction: int) -> dict[str, Tensor]:
         """The parameters of one layer and direction as they are stored, by name without suffix."""
-        at = suffix(layer, direction)
-        found = {}
-        for name in self._names:
-            group, dot, member = name.partition(".")
-            found[name] = getattr(getattr(self, group + at), member) if dot else getattr(self, name + at)
-        return found
+        return self._parameters_at(suffix(layer, direction))
 
     def reset_parameters(self) -> None:
         """Initialise as torch does (the same seed gives the same numbers), then the forget bias.
@@ -454,11 +432,7 @@ class Recurrent(nn.Module):
 
     def _weights(self, layer: int, direction: int, batch: Batch) -> Weights:
         """The parameters of one layer and direction, with the noise of this call."""
-        parameters = self._parameters_of(layer, direction)
-        for name in self._complex:
-            parameters[name] = torch.view_as_complex(parameters[name])
-        for name in self._buffer_names:
-            parameters[name] = getattr(self, name + suffix(layer, direction))
+        parameters = self._values_at(suffix(layer, direction))
         if self.training and self.weight_drop:
             for name in self._names:
                 if name.startswith("weight_hh"):
@@ -488,37 +462,9 @@ class Recurrent(nn.Module):
         )
         return batch.give_output(output), stacked if len(stacked) > 1 else stacked[0]
 
-    # ---- copies and files ----
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state of a module. A named layer has its cell as options and its norms as plain parameters, so that
-        `torch.load` with `safe_globals([carousel.LSTM])` needs no other class of ours."""
-        state = self.__dict__.copy()
-        if self.cell_class is not None and type(self.cell) is self.cell_class:
-            names = inspect.signature(self.cell_class).parameters
-            state["cell"] = {name: getattr(self.cell, name) for name in names}
-        groups = {name: module for name, module in self._modules.items() if isinstance(module, Group)}
-        state["_modules"] = {name: module for name, module in self._modules.items() if name not in groups}
-        state["groups"] = {name: dict(group._parameters) for name, group in groups.items()}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        groups = state.pop("groups", {})
-        if isinstance(state["cell"], dict):
-            assert self.cell_class is not None
-            state["cell"] = self.cell_class(**state["cell"])
-        nn.Module.__setstate__(self, state)
-        for name, parameters in groups.items():
-            group = Group()
-            for member, parameter in parameters.items():
-                group.register_parameter(member, parameter)
-            self.add_module(name, group.train(self.training))
-
     # ---- description ----
 
     def extra_repr(self) -> str:
-        parts = [] if type(self) is not Recurrent else [repr(self.cell)]
-        parts += [str(self.input_size), str(self.hidden_size)]
         defaults = {
             "proj_size": 0,
             "num_layers": 1,
@@ -531,26 +477,9 @@ class Recurrent(nn.Module):
             "recurrent_dropout": 0.0,
             "zoneout": {},
             "weight_drop": 0.0,
-            "forget_bias": self.cell.forget_bias,
             "learn_initial_state": False,
         }
-        own = inspect.signature(type(self)).parameters  # a named layer's own options, such as nonlinearity
-        parts += [f"{n}={v!r}" for n, v in vars(self.cell).items() if n in own and v != own[n].default]
-        parts += [f"{n}={getattr(self, n)!r}" for n, default in defaults.items() if getattr(self, n) != default]
-        return ", ".join(parts)
-
-
-class Group(nn.Module):
-    """Parameters that share a name before the dot, such as `norm_c_l0.weight` and `norm_c_l0.bias`."""
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}: {'×'.join(map(str, p.shape))}" for name, p in self.named_parameters())
-
-
-def stored(spec: ParameterSpec) -> tuple[int, ...]:
-    """The shape in which a parameter is kept: a complex one as pairs of real numbers, so that `.double()`, optimizers
-    and files treat it like any other."""
-    return (*spec.shape, 2) if spec.dtype == "complex" else spec.shape
+        return self._described(Recurrent, defaults)
 
 
 def suffix(layer: int, direction: int) -> str:

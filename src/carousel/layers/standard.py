@@ -15,18 +15,28 @@ from torch.nn.modules.rnn import RNN as TorchRNN
 
 from .. import cells
 from ..errors import ArgumentError, did_you_mean
+from .module import CellModule
 from .recurrent import Recurrent, suffix
 
 
-def _signature(*own: inspect.Parameter, at: int | None = None) -> inspect.Signature:
-    """Recurrent's arguments without the cell, with a layer's `own` ones at position `at` or last."""
-    arguments = [p for n, p in inspect.signature(Recurrent).parameters.items() if n not in ("cell", "unknown")]
+def signature(base: type[CellModule], *own: inspect.Parameter, at: int | None = None) -> inspect.Signature:
+    """The arguments of `base` without the cell, with a named class's `own` ones at position `at` or last."""
+    arguments = [p for n, p in inspect.signature(base).parameters.items() if n not in ("cell", "unknown")]
     at = len(arguments) if at is None else at
     return inspect.Signature([*arguments[:at], *own, *arguments[at:]])
 
 
-def _option(name: str, default: Any, kind: Any = inspect.Parameter.KEYWORD_ONLY) -> inspect.Parameter:
-    return inspect.Parameter(name, kind, default=default)
+NONLINEARITY = inspect.Parameter("nonlinearity", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="tanh")
+
+
+def take_nonlinearity(args: tuple[Any, ...], options: dict[str, Any], *, name: str) -> tuple[Any, ...]:
+    """`args` without the fourth one, which torch's RNN and RNNCell call `nonlinearity`; it becomes an option."""
+    if len(args) < 4:
+        return args
+    if "nonlinearity" in options:
+        raise TypeError(f"{name} got multiple values for argument 'nonlinearity'")
+    options["nonlinearity"] = args[3]
+    return args[:3] + args[4:]
 
 
 class TorchTwin(Recurrent):
@@ -60,8 +70,8 @@ class TorchTwin(Recurrent):
         if not isinstance(module, cls.twin) or issubclass(type(module), Recurrent):
             raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
         options = {name: getattr(module, name) for name in cls.options}
-        layer = cls(**options, device=module.weight_ih_l0.device, dtype=module.weight_ih_l0.dtype)
-        return _with_weights_of(module, layer)
+        weight = module.weight_ih_l0
+        return with_weights_of(module, cls(**options, init="torch", device=weight.device, dtype=weight.dtype))
 
     def to_torch(self) -> nn.RNNBase:
         """The torch layer with these weights; refused if an option in use has no counterpart there."""
@@ -79,7 +89,7 @@ class TorchTwin(Recurrent):
             raise ValueError(f"{type(self).__name__}.to_torch: torch.nn has nothing like {names}")
         options = {name: getattr(self, name) for name in self.options}
         module = self.twin(**options, device=self.weight_ih_l0.device, dtype=self.weight_ih_l0.dtype)
-        return _with_weights_of(self, module)
+        return with_weights_of(self, module)
 
     # ---- what nn.RNNBase has: programs that prune, share or drop weights use it ----
 
@@ -120,7 +130,7 @@ class TorchTwin(Recurrent):
 M = TypeVar("M", bound=nn.Module)
 
 
-def _with_weights_of(source: nn.Module, target: M) -> M:
+def with_weights_of(source: nn.Module, target: M) -> M:
     """`target` with the weights, requires_grad and mode of `source`."""
     target.load_state_dict(source.state_dict())
     for name, parameter in target.named_parameters():
@@ -137,15 +147,11 @@ class RNN(TorchTwin):
     cell_class = cells.Elman
     twin = TorchRNN
     options = (*TorchTwin.options, "nonlinearity")
-    __signature__ = _signature(_option("nonlinearity", "tanh", inspect.Parameter.POSITIONAL_OR_KEYWORD), at=3)
+    __signature__ = signature(Recurrent, NONLINEARITY, at=3)
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        if len(args) > 3:
-            if "nonlinearity" in options:
-                raise TypeError("RNN got multiple values for argument 'nonlinearity'")
-            options["nonlinearity"], args = args[3], args[:3] + args[4:]
-        nonlinearity = options.pop("nonlinearity", "tanh")
-        Recurrent.__init__(self, cells.Elman(nonlinearity), *args, **options)
+        args = take_nonlinearity(args, options, name="RNN")
+        Recurrent.__init__(self, cells.Elman(options.pop("nonlinearity", "tanh")), *args, **options)
 
     @property
     def nonlinearity(self) -> str:
@@ -166,7 +172,7 @@ class LSTM(TorchTwin):
     check_forward_args = TorchLSTM.check_forward_args
     get_expected_cell_size = TorchLSTM.get_expected_cell_size
     permute_hidden = TorchLSTM.permute_hidden
-    __signature__ = _signature()
+    __signature__ = signature(Recurrent)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         Recurrent.__init__(self, cells.LSTM(), *args, **options)
@@ -177,7 +183,7 @@ class GRU(TorchTwin):
 
     cell_class = cells.GRU
     twin = TorchGRU
-    __signature__ = _signature()
+    __signature__ = signature(Recurrent)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         Recurrent.__init__(self, cells.GRU(), *args, **options)
@@ -186,38 +192,43 @@ class GRU(TorchTwin):
 # ---- every other registered cell ----
 
 
+def find_cell(name: str) -> type[cells.Cell]:
+    """The registered cell `name`."""
+    known = cells.registry()
+    if name not in known:
+        hint = " ".join((did_you_mean(name, known), f"the cells are {', '.join(known)}")).strip()
+        raise ArgumentError(f"unknown cell {name!r}: {hint}")
+    return known[name]
+
+
 def named(name: str) -> Callable[..., Recurrent]:
     """The layer of the registered cell `name`: `named("peephole")` is `carousel.PeepholeLSTM`.
 
     Its arguments are those of :class:`Recurrent` without the cell, then the cell's own as keywords.
     """
-    known = cells.registry()
-    if name not in known:
-        hint = " ".join((did_you_mean(name, known), f"the cells are {', '.join(known)}")).strip()
-        raise ArgumentError(f"unknown cell {name!r}: {hint}")
-    cell = known[name]
+    cell = find_cell(name)
     if cell not in _classes:
-        _classes[cell] = _made(cell)
+        _classes[cell] = class_of(cell, Recurrent, cell.layer_name or cell.__name__, __name__)
     return _classes[cell]
 
 
 _classes: dict[type[cells.Cell], type[Recurrent]] = {layer.cell_class: layer for layer in (RNN, LSTM, GRU)}
+C = TypeVar("C", bound=CellModule)
 
 
-def _made(cell: type[cells.Cell]) -> type[Recurrent]:
-    """A layer class for `cell`."""
+def class_of(cell: type[cells.Cell], base: type[C], name: str, module: str) -> type[C]:
+    """A class `name` that is `base` with `cell`, whose options it takes as keywords."""
     given = list(inspect.signature(cell).parameters.values())
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=inspect.Parameter.empty) for p in given]
 
-    def __init__(self: Recurrent, *args: Any, **options: Any) -> None:
+    def __init__(self: C, *args: Any, **options: Any) -> None:
         chosen = {p.name: options.pop(p.name) for p in own if p.name in options}
-        Recurrent.__init__(self, cell(**chosen), *args, **options)
+        base.__init__(self, cell(**chosen), *args, **options)
 
-    doc = f"{inspect.getdoc(cell)}\n\nArguments and shapes as :class:`Recurrent`"
+    doc = f"{inspect.getdoc(cell)}\n\nArguments and shapes as :class:`{base.__name__}`"
     doc += f", and {', '.join(f'`{p.name}`' for p in own)}." if own else "."
-    body: dict[str, Any] = {"__init__": __init__, "__signature__": _signature(*own), "__doc__": doc}
-    body |= {"__module__": __name__, "cell_class": cell}
-    return type(cell.layer_name or cell.__name__, (Recurrent,), body)
+    body: dict[str, Any] = {"__init__": __init__, "__signature__": signature(base, *own), "__doc__": doc}
+    return type(name, (base,), body | {"__module__": module, "cell_class": cell})
 
 
 for _name, _cell in cells.registry().items():  # in this module by name, so that they can be pickled

@@ -1,0 +1,128 @@
+"""A cell's parameters as those of a module: what a stack of layers and a single step have in common."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..cells.spec import Cell, ParameterSpec, Sizes
+
+INITS = ("carousel", "torch")
+
+
+class CellModule(nn.Module):
+    """A module made from one cell, which may hold its parameters several times, each time with a suffix of their names:
+    `weight_ih_l0_reverse` in a stack, plain `weight_ih` in a single step."""
+
+    cell_class: ClassVar[type[Cell] | None] = None  # of a module by name
+    first_suffix: ClassVar[str]  # of the parameters that read the module's input
+
+    cell: Cell
+    input_size: int
+    hidden_size: int
+    init: str
+    forget_bias: float | None
+    _names: tuple[str, ...]  # of one set of parameters, without suffix
+    _complex: tuple[str, ...]  # those of them that are complex
+    _buffer_names: tuple[str, ...]
+
+    def _choose_forget_bias(self, init: str, forget_bias: float | None) -> None:
+        """Take `init` and `forget_bias` as they were given to the constructor."""
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(map(repr, INITS))}, got {init!r}")
+        if init == "torch" and forget_bias is not None:
+            raise ValueError(
+                f"init='torch' sets no forget bias, but forget_bias={forget_bias} was given; give one of them"
+            )
+        self.init = init
+        own = None if init == "torch" else self.cell.forget_bias
+        self.forget_bias = own if forget_bias is None else float(forget_bias)
+
+    def _register_set(self, at: str, specs: dict[str, ParameterSpec], sizes: Sizes, device: Any, dtype: Any) -> None:
+        """Add parameters by `specs` and the cell's buffers, all with the suffix `at`."""
+        for name, spec in specs.items():
+            self._register(name, at, torch.empty(stored(spec), device=device, dtype=dtype))
+        for name, value in self.cell.buffers(sizes).items():
+            self.register_buffer(name + at, value.to(device, dtype if value.is_floating_point() else None))
+
+    def _register(self, name: str, at: str, value: Tensor) -> None:
+        """`weight_ih` → `weight_ih_l0_reverse`; `norm_c.weight` → a group `norm_c_l0_reverse` with a `weight`."""
+        group, dot, member = name.partition(".")
+        if not dot:
+            self.register_parameter(name + at, nn.Parameter(value))
+            return
+        if not hasattr(self, group + at):
+            self.add_module(group + at, Group())
+        getattr(self, group + at).register_parameter(member, nn.Parameter(value))
+
+    def _parameters_at(self, at: str) -> dict[str, Tensor]:
+        """The parameters with the suffix `at` as they are stored, by name without it."""
+        found = {}
+        for name in self._names:
+            group, dot, member = name.partition(".")
+            found[name] = getattr(getattr(self, group + at), member) if dot else getattr(self, name + at)
+        return found
+
+    def _values_at(self, at: str) -> dict[str, Tensor]:
+        """What the step reads: the parameters with the suffix `at`, complex ones as complex, and buffers."""
+        values = self._parameters_at(at)
+        for name in self._complex:
+            values[name] = torch.view_as_complex(values[name])
+        for name in self._buffer_names:
+            values[name] = getattr(self, name + at)
+        return values
+
+    # ---- copies and files ----
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a module. A named layer has its cell as options and its norms as plain parameters, so that
+        `torch.load` with `safe_globals([carousel.LSTM])` needs no other class of ours."""
+        state = self.__dict__.copy()
+        if self.cell_class is not None and type(self.cell) is self.cell_class:
+            names = inspect.signature(self.cell_class).parameters
+            state["cell"] = {name: getattr(self.cell, name) for name in names}
+        groups = {name: module for name, module in self._modules.items() if isinstance(module, Group)}
+        state["_modules"] = {name: module for name, module in self._modules.items() if name not in groups}
+        state["groups"] = {name: dict(group._parameters) for name, group in groups.items()}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        groups = state.pop("groups", {})
+        if isinstance(state["cell"], dict):
+            assert self.cell_class is not None
+            state["cell"] = self.cell_class(**state["cell"])
+        nn.Module.__setstate__(self, state)
+        for name, parameters in groups.items():
+            group = Group()
+            for member, parameter in parameters.items():
+                group.register_parameter(member, parameter)
+            self.add_module(name, group.train(self.training))
+
+    # ---- description ----
+
+    def _described(self, generic: type[CellModule], defaults: dict[str, Any]) -> str:
+        """The cell, unless the class is named after it, sizes, and what differs from the `defaults`."""
+        parts = [] if type(self) is not generic else [repr(self.cell)]
+        parts += [str(self.input_size), str(self.hidden_size)]
+        forget_bias = self.cell.forget_bias if self.init == "carousel" else None
+        defaults = defaults | {"forget_bias": forget_bias, "init": "carousel"}
+        own = inspect.signature(type(self)).parameters  # a named layer's own options, such as nonlinearity
+        parts += [f"{n}={v!r}" for n, v in vars(self.cell).items() if n in own and v != own[n].default]
+        parts += [f"{n}={getattr(self, n)!r}" for n, default in defaults.items() if getattr(self, n) != default]
+        return ", ".join(parts)
+
+
+class Group(nn.Module):
+    """Parameters that share a name before the dot, such as `norm_c_l0.weight` and `norm_c_l0.bias`."""
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {'×'.join(map(str, p.shape))}" for name, p in self.named_parameters())
+
+
+def stored(spec: ParameterSpec) -> tuple[int, ...]:
+    """The shape in which a parameter is kept: a complex one as pairs of real numbers, so that `.double()`, optimizers
+    and files treat it like any other."""
+    return (*spec.shape, 2) if spec.dtype == "complex" else spec.shape
