@@ -9,6 +9,7 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import cells, data, decoding, functional, lab, layers, metrics, networks, pictures
+    from .acceleration import accelerate, accelerated, patch, restore
     from .api import check, evaluate, load, train
     from .cells import Cell
     from .errors import CarouselError
@@ -57,6 +58,8 @@ __all__ = [
     "ResetBeforeGRU",
     "ResetBeforeGRUCell",
     "Trace",
+    "accelerate",
+    "accelerated",
     "cells",
     "check",
     "data",
@@ -69,13 +72,19 @@ __all__ = [
     "load",
     "metrics",
     "networks",
+    "patch",
     "pictures",
+    "restore",
     "train",
 ]
 _HOMES = {
     "CarouselError": "errors",
     "Cell": "cells",
     "linear_cross_entropy": "ops.cross_entropy",
+    "accelerate": "acceleration",
+    "accelerated": "acceleration",
+    "patch": "acceleration",
+    "restore": "acceleration",
     "check": "api",
     "evaluate": "api",
     "load": "api",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # torch's own classes by names of our own: a program may put ours in their place in torch.nn
 from torch.nn.modules.rnn import GRUCell as TorchGRUCell
@@ -68,7 +68,7 @@ class RecurrentCell(CellModule):
         init: str = "carousel",
         **unknown: Any,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # not super: a cell may be torch's as well, see drop_in.py
         arguments.check_known(type(self), unknown)
         if not isinstance(cell, cells.Cell) or type(cell) is cells.Cell:
             raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")

@@ -84,7 +84,7 @@ class Recurrent(CellModule):
         learn_initial_state: bool = False,
         **unknown: Any,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # not super: a layer may be torch's as well, see drop_in.py
         arguments.check_known(type(self), unknown)
         if not isinstance(cell, Cell) or type(cell) is Cell:
             raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")
