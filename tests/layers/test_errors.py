@@ -117,7 +117,6 @@ INPUT = {
     "int64": (call(GRU, X.long()), ValueError, ["input dtype (torch.int64)", "weight dtype (torch.float32)"]),
     "meta": (call(GRU, X.to(META)), RuntimeError, ["input tensor at meta", "parameter tensor at cpu"]),
     "no steps": (call(RNN, X[:0]), RuntimeError, ["RNN", "sequence length", "larger than 0", "(0, 2, 3)"]),
-    "empty batch": (call(PeepholeLSTM, X[:, :0]), RuntimeError, ["input", "empty batch", "(5, 0, 3)", "at least one"]),
     "both on meta": (
         make(LSTM(I, H, device="meta"), X.to(META).double()),
         ValueError,

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, sigmoid, tanh
 
 from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
@@ -23,7 +24,7 @@ from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_grad
 
 def look(p: Tensor, c: Tensor) -> Tensor:
     """A peephole's view of the cell: p∘c for p (H), p c for p (H, H). `c` is (B, H)."""
-    return p * c if p.dim() == 1 else c @ p.mT
+    return p * c if p.dim() == 1 else F.linear(c, p)
 
 
 def look_backward(δ: Tensor, p: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

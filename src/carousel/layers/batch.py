@@ -92,8 +92,6 @@ def read(layer: Any, input: Any, lengths: Any, reset: Any, side: Mapping[str, An
     steps, size = x.shape[:2]
     if steps == 0:
         raise RuntimeError(f"{kind}: Expected sequence length to be larger than 0, got input of {tuple(input.shape)}")
-    if size == 0:
-        raise RuntimeError(f"{kind}: input has an empty batch, {tuple(input.shape)}; at least one sequence is needed")
     if lengths is not None:
         lengths = read_lengths(lengths, steps, size, x.device, batched)
     if reset is not None:

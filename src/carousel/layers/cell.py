@@ -18,7 +18,7 @@ from .. import cells
 from ..cells.spec import ParameterSpec, Sizes, State, Weights
 from . import arguments, native
 from .batch import Batch, check_input, known_side, read_side
-from .module import CellModule
+from .module import CellModule, share_parameters
 from .standard import NONLINEARITY, class_of, find_cell, signature, take_nonlinearity, with_weights_of
 from .unroll import Run, unroll
 
@@ -92,6 +92,7 @@ class RecurrentCell(CellModule):
         self._complex = tuple(name for name, spec in specs.items() if spec.dtype == "complex")
         self._buffer_names = tuple(cell.buffers(sizes))
         self._register_set("", specs, sizes, device, dtype)
+        self._look_like_torch()
         if not bias:
             self.bias_ih = self.bias_hh = None  # as in torch; not registered, so that the layer's code finds none
         self.reset_parameters()
@@ -151,7 +152,8 @@ class RecurrentCell(CellModule):
 
     def _run(self, batch: Batch, state: State | None) -> State:
         """The states (B, *shape) after the step `batch.x` (1, B, I)."""
-        if batch.x.is_cuda or torch.jit._trace.is_tracing():  # what can be traced, saved and exported
+        # what torch.jit.trace can save and both exporters to ONNX know
+        if batch.x.is_cuda or torch.jit._trace.is_tracing() or torch.onnx.is_in_onnx_export():
             mode = self.cell.torch_mode()
             if mode is not None:
                 before = state or self._initial(batch)
@@ -248,6 +250,10 @@ class TorchCell(RecurrentCell):
             raise ValueError(f"{type(self).__name__}.to_torch: torch.nn has nothing like {self.cell.label}")
         options: dict[str, Any] = {name: getattr(self, name) for name in self.options}
         return with_weights_of(self, self.twin(**options, device=self.weight_ih.device, dtype=self.weight_ih.dtype))
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """torch's cell, with the same parameters."""
+        return share_parameters(self, self.to_torch())
 
 
 class RNNCell(TorchCell):

@@ -29,6 +29,10 @@ class CellModule(nn.Module):
     _complex: tuple[str, ...]  # those of them that are complex
     _buffer_names: tuple[str, ...]
 
+    def _look_like_torch(self) -> None:
+        """`torch.fx` keeps modules whose `__module__` is in torch.nn as one node, and asks the instance."""
+        vars(self)["__module__"] = "torch.nn.carousel"
+
     def _choose_forget_bias(self, init: str, forget_bias: float | None) -> None:
         """Take `init` and `forget_bias` as they were given to the constructor."""
         if init not in INITS:
@@ -75,6 +79,15 @@ class CellModule(nn.Module):
             values[name] = getattr(self, name + at)
         return values
 
+    # ---- torch.jit.script ----
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """What `torch.jit.script` compiles in place of this module."""
+        raise RuntimeError(
+            f"torch.jit.script cannot compile {type(self).__name__}, which torch does not have; use torch.jit.trace, "
+            "torch.export or torch.onnx.export"
+        )
+
     # ---- copies and files ----
 
     def __getstate__(self) -> dict[str, Any]:
@@ -113,6 +126,13 @@ class CellModule(nn.Module):
         parts += [f"{n}={v!r}" for n, v in vars(self.cell).items() if n in own and v != own[n].default]
         parts += [f"{n}={getattr(self, n)!r}" for n, default in defaults.items() if getattr(self, n) != default]
         return ", ".join(parts)
+
+
+def share_parameters(source: nn.Module, target: nn.Module) -> nn.Module:
+    """`target` with the very parameters of `source`, whose names are the same."""
+    for name, parameter in source._parameters.items():
+        setattr(target, name, parameter)
+    return target
 
 
 class Group(nn.Module):

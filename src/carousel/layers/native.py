@@ -29,6 +29,8 @@ def unsupported_reason(layer: Any, batch: Batch, state: Sequence[Tensor] | None 
     """Why the kernels cannot run this call, or None if they can; `batch.direct` then says in which way."""
     if layer.cell.kernel() is None:
         return f"there is no kernel for the cell {layer.cell!r}"
+    if batch.size == 0:
+        return "the batch is empty"
     parameters = layer.parameters() if layer._modules else layer._parameters.values()
     tensors = (batch.x, *parameters, *(state or ()), batch.lengths, batch.reset)
     reason = _unsupported_reason("layer", *tensors)
@@ -222,6 +224,7 @@ class Stepper:
         shape = x.shape
         if (
             len(shape) != 2
+            or not shape[0]
             or (shape[1] != self.input_size and not driven)
             or x.dtype is not self.dtype
             or not x.is_contiguous()

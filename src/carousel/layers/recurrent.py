@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..cells.spec import PAST_INPUTS, Cell, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
-from . import arguments, native, torch_operators
+from . import arguments, native, onnx, torch_operators
 from .batch import Batch, read, read_state
 from .module import CellModule
 from .paths import ExecutionPath
@@ -140,6 +140,7 @@ class Recurrent(CellModule):
         for layer, direction in self._grid():
             at, sizes = suffix(layer, direction), self._sizes(layer)
             self._register_set(at, self._specs(layer), sizes, device, dtype)
+        self._look_like_torch()
         self.reset_parameters()
 
     # ---- parameters ----
@@ -153,6 +154,10 @@ class Recurrent(CellModule):
         """Features of the output: P for each direction, joined by `merge`."""
         size = self.proj_size or self.hidden_size
         return size * self.num_directions if self.merge == "concat" else size
+
+    def join(self, directions: list[Tensor]) -> Tensor:
+        """The outputs of both directions as `merge` says."""
+        return MERGES[self.merge](directions)
 
     def state_shape(self, name: str) -> tuple[int, ...]:
         """The shape of the state `name` without layers and batch: (P) for the output, (H) or the cell's own."""
@@ -232,7 +237,7 @@ class Recurrent(CellModule):
     # ---- running ----
 
     def forward(
-        self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None, **side: Any
+        self, input: Any, hx: Any = None, lengths: Any = None, reset: Any = None, **side: Any
     ) -> tuple[Any, Any]:
         """Run over whole sequences; returns output and final state in torch's layout.
 
@@ -250,6 +255,8 @@ class Recurrent(CellModule):
         path, _ = self._choose(batch, state)
         if path in ("cudnn", "torch"):
             output, final = torch_operators.run(self, batch.x, state or self._initial(batch))
+        elif path == "onnx":
+            output, final = onnx.run(self, batch, state or self._initial(batch))
         else:
             output, final, _ = self._run(batch, state, fused=path == "fused")
         return self._give(batch, output, final)
@@ -316,7 +323,7 @@ class Recurrent(CellModule):
         return self._watched(clamps, read(self, input, lengths, reset, side), hx, gradients_of)
 
     def path(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None, **side: Any) -> ExecutionPath:
-        """Which code would run this call, `fused`, `cudnn`, `torch` or `reference`, and (`.why`) for what reason."""
+        """Which code would run this call, `fused`, `cudnn`, `torch`, `onnx` or `reference`; `.why` has the reason."""
         batch = read(self, input, lengths, reset, side)
         state = None if hx is None else read_state(self, hx, batch)
         return ExecutionPath(*self._choose(batch, state))
@@ -329,6 +336,9 @@ class Recurrent(CellModule):
         if torch.jit._trace.is_tracing():  # what it keeps can be saved and exported
             reason = torch_operators.unsupported_reason(self, batch)
             return ("reference", f"torch.jit.trace: {reason}") if reason else ("torch", "torch.jit.trace")
+        if onnx.is_exporting():
+            reason = onnx.unsupported_reason(self, batch)
+            return ("reference", f"torch.onnx.export: {reason}") if reason else ("onnx", "torch.onnx.export")
         reason = native.unsupported_reason(self, batch, state)
         return ("reference", reason) if reason else ("fused", f"native kernels ({native.ISA})")
 
@@ -403,7 +413,7 @@ class Recurrent(CellModule):
                 see = clamps is not None
                 x, states, values = native.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
                 if self.bidirectional and self.merge != "concat":
-                    x = MERGES[self.merge](list(x.chunk(2, -1)))
+                    x = self.join(list(x.chunk(2, -1)))
                 final += states
                 seen += values
                 continue
@@ -418,7 +428,7 @@ class Recurrent(CellModule):
                     seen.append(watch.seen(self.cell, unrolled))
                 directions.append(unrolled.output)
                 final.append(unrolled.state)
-            x = directions[0] if len(directions) == 1 else MERGES[self.merge](directions)
+            x = directions[0] if len(directions) == 1 else self.join(directions)
         return x, final, seen
 
     def _learned(self, layer: int, batch: Batch) -> list[State] | None:

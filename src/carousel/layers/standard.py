@@ -15,7 +15,7 @@ from torch.nn.modules.rnn import RNN as TorchRNN
 
 from .. import cells
 from ..errors import ArgumentError, did_you_mean
-from .module import CellModule
+from .module import CellModule, share_parameters
 from .recurrent import Recurrent, suffix
 
 
@@ -90,6 +90,10 @@ class TorchTwin(Recurrent):
         options = {name: getattr(self, name) for name in self.options}
         module = self.twin(**options, device=self.weight_ih_l0.device, dtype=self.weight_ih_l0.dtype)
         return with_weights_of(self, module)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """torch's layer, with the same parameters."""
+        return share_parameters(self, self.to_torch())
 
     # ---- what nn.RNNBase has: programs that prune, share or drop weights use it ----
 

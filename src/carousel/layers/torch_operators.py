@@ -18,6 +18,8 @@ def unsupported_reason(layer: Any, batch: Batch) -> str | None:
         return f"torch has no operator for the cell {layer.cell!r}"
     if batch.lengths is not None or batch.reset is not None:
         return "torch's operators have neither unsorted lengths nor reset"
+    if layer.proj_size and torch.onnx.is_in_onnx_export():
+        return "ONNX's LSTM has no projection"
     if layer.bidirectional and layer.merge != "concat":
         return f"torch's operators cannot merge directions by {layer.merge}"
     if layer.zoneout or (layer.training and (layer.variational or layer.recurrent_dropout or layer.weight_drop)):
