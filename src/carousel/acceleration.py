@@ -62,7 +62,7 @@ def accelerate(model: M, *, inplace: bool = True) -> M:
     >>> y, _ = carousel.accelerate(model)["rnn"](torch.randn(5, 3, 10))
     >>> print(carousel.accelerated(model))
     module  class  runs in
-    ------------------------
+    -----------------------
     rnn     LSTM   Carousel
     """
     _check_model("accelerate", model)
