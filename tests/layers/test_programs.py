@@ -20,6 +20,23 @@ def build(kind, **options):
     return KINDS[kind].layer(I, H, **KINDS[kind].options, **options).eval()
 
 
+# ---- results changed in place ----
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("change", [lambda y: y.mul_(2), lambda y: y[1:].zero_(), lambda y: y.relu_()])
+def test_the_output_may_be_changed_before_backward(name, change):
+    ours = getattr(carousel, name)(I, H, 2, bidirectional=True, dtype=torch.float64)
+    theirs, x = ours.to_torch(), torch.randn(T, B, I, dtype=torch.float64)
+    gradients = []
+    for module in (ours, theirs):
+        given = x.clone().requires_grad_()
+        y, _ = module(given)
+        change(y)
+        gradients.append(torch.autograd.grad(y.square().sum(), [given, *module.parameters()]))
+    torch.testing.assert_close(*gradients)
+
+
 # ---- torch.fx ----
 
 

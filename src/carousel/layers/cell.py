@@ -22,11 +22,11 @@ from .module import CellModule, share_parameters
 from .standard import NONLINEARITY, class_of, find_cell, signature, take_nonlinearity, with_weights_of
 from .unroll import Run, unroll
 
-TORCH_OPERATORS = {
-    "LSTM": torch._VF.lstm_cell,  # type: ignore[attr-defined]
-    "GRU": torch._VF.gru_cell,  # type: ignore[attr-defined]
-    "RNN_TANH": torch._VF.rnn_tanh_cell,  # type: ignore[attr-defined]
-    "RNN_RELU": torch._VF.rnn_relu_cell,  # type: ignore[attr-defined]
+TORCH_OPERATORS: dict[str, Any] = {
+    "LSTM": torch._VF.lstm_cell,
+    "GRU": torch._VF.gru_cell,
+    "RNN_TANH": torch._VF.rnn_tanh_cell,
+    "RNN_RELU": torch._VF.rnn_relu_cell,
 }
 
 
@@ -238,7 +238,7 @@ class TorchCell(RecurrentCell):
 
         >>> cell = carousel.GRUCell.from_torch(torch.nn.GRUCell(10, 20))
         """
-        if not isinstance(module, cls.twin) or isinstance(module, RecurrentCell):
+        if not isinstance(module, cls.twin) or issubclass(type(module), RecurrentCell):
             raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
         options = {name: getattr(module, name) for name in cls.options}
         weight = module.weight_ih

@@ -14,7 +14,15 @@ from typing import Any
 
 import torch
 from torch import nn
+
+# torch's own classes by names of our own, as in standard.py
+from torch.nn.modules.rnn import GRU as TorchGRU
+from torch.nn.modules.rnn import LSTM as TorchLSTM
+from torch.nn.modules.rnn import RNN as TorchRNN
+from torch.nn.modules.rnn import GRUCell as TorchGRUCell
+from torch.nn.modules.rnn import LSTMCell as TorchLSTMCell
 from torch.nn.modules.rnn import RNNBase, RNNCellBase
+from torch.nn.modules.rnn import RNNCell as TorchRNNCell
 from torch.nn.utils import parametrize
 
 from . import cell, standard
@@ -30,27 +38,27 @@ class _LikeTorch:
         super().__init__(*args, **{"init": "torch"} | options)
 
 
-class LSTM(_LikeTorch, standard.LSTM, standard.TorchLSTM):  # type: ignore[misc]
+class LSTM(_LikeTorch, standard.LSTM, TorchLSTM):  # type: ignore[misc, override]
     """`torch.nn.LSTM`, run by Carousel."""
 
 
-class GRU(_LikeTorch, standard.GRU, standard.TorchGRU):  # type: ignore[misc]
+class GRU(_LikeTorch, standard.GRU, TorchGRU):  # type: ignore[misc, override]
     """`torch.nn.GRU`, run by Carousel."""
 
 
-class RNN(_LikeTorch, standard.RNN, standard.TorchRNN):  # type: ignore[misc]
+class RNN(_LikeTorch, standard.RNN, TorchRNN):  # type: ignore[misc, override]
     """`torch.nn.RNN`, run by Carousel."""
 
 
-class LSTMCell(_LikeTorch, cell.LSTMCell, cell.TorchLSTMCell):  # type: ignore[misc]
+class LSTMCell(_LikeTorch, cell.LSTMCell, TorchLSTMCell):  # type: ignore[misc]
     """`torch.nn.LSTMCell`, run by Carousel."""
 
 
-class GRUCell(_LikeTorch, cell.GRUCell, cell.TorchGRUCell):  # type: ignore[misc]
+class GRUCell(_LikeTorch, cell.GRUCell, TorchGRUCell):  # type: ignore[misc]
     """`torch.nn.GRUCell`, run by Carousel."""
 
 
-class RNNCell(_LikeTorch, cell.RNNCell, cell.TorchRNNCell):  # type: ignore[misc]
+class RNNCell(_LikeTorch, cell.RNNCell, TorchRNNCell):  # type: ignore[misc, override]
     """`torch.nn.RNNCell`, run by Carousel."""
 
 
@@ -124,8 +132,8 @@ def to_torch(module: nn.Module) -> None:
 
 def become(module: nn.Module, old: type[Any], new: type[Any]) -> None:
     """Make `module`, of the class `old` as far as its attributes go, one of `new`; one is torch's, one ours."""
-    twin = old if issubclass(old, CellModule) else new
-    options = {name: getattr(module, name) for name in twin.options}
+    ours: Any = old if issubclass(old, CellModule) else new
+    options = {name: getattr(module, name) for name in ours.options}
     before, after = _blank(old, **options), _blank(new, **options)
     attributes = vars(module)
     for name in vars(before).keys() - vars(after).keys():
