@@ -4,10 +4,10 @@
     python evaluation/programs/run.py --venv /tmp/programs flair stanza
 
 Makes a virtual environment, installs each program from PyPI beside torch 2.13.0 and this package, runs a driver of it
-(`drivers/`, a few steps of training or inference each) three times in a process of its own, and prints a Markdown table:
-the time of a step, and the largest difference between the numbers that the steps returned, relative to the largest of
-them. Where a program amplifies rounding, torch is as far from itself, once with oneDNN and once without: the column
-`torch itself`. What cannot be installed is listed below the table.
+(`drivers/`, a few steps of training or inference each) in processes of its own, and prints a Markdown table: the time
+of a step, and the largest difference between the numbers that the steps returned, relative to the largest of them. Where
+a program amplifies rounding, torch is as far from itself, once with oneDNN and once without: the column `torch itself`.
+What cannot be installed is listed below the table.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 TORCH = "torch==2.13.0"
+TOGETHER = ["huggingface-hub<1", "datasets<4"]  # what flair and pytorch-forecasting need to run in one environment
 TOLERANCE = 1e-5
 
 
@@ -35,7 +36,7 @@ def constant(name: str, path: Path) -> str:
 
 def install(venv: Path, packages: list[str]) -> str:
     """Install packages; returns what pip wrote last, or "" if it went well."""
-    command = [str(venv / "bin/pip"), "install", "-q", "--prefer-binary", *packages, TORCH]
+    command = [str(venv / "bin/pip"), "install", "-q", "--prefer-binary", *packages, TORCH, *TOGETHER]
     done = subprocess.run(command, capture_output=True, text=True)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["pip failed"])[-1]
 
@@ -56,7 +57,7 @@ def difference(a: list[float], b: list[float]) -> float:
 
 
 def row(python: Path, path: Path, options: list[str], repeat: int) -> str:
-    """A line of the table. Modes alternate, and the best of `repeat` runs counts: other work on the machine slows some."""
+    """A line of the table. Modes alternate, and the best of `repeat` runs counts: other work may slow some of them."""
     name, about = path.stem, constant("ABOUT", path)
     best: dict[str, dict[str, object]] = {}
     for _ in range(repeat):

@@ -3,6 +3,7 @@ from darts import TimeSeries
 from darts.models import BlockRNNModel
 
 PACKAGE = "darts"
+QUIET = ("enable_progress_bar", "enable_model_summary")
 ABOUT = "`BlockRNNModel` LSTM, one epoch"
 
 
@@ -11,7 +12,7 @@ def prepare():
     series = series.astype(np.float32)
     model = BlockRNNModel(
         48, 12, model="LSTM", hidden_dim=64, n_rnn_layers=2, dropout=0.0, batch_size=32, n_epochs=1, random_state=0,
-        pl_trainer_kwargs={"accelerator": "cpu", "enable_progress_bar": False, "logger": False, "enable_model_summary": False},
+        pl_trainer_kwargs={"accelerator": "cpu", "logger": False} | dict.fromkeys(QUIET, False),
     )  # fmt: skip
 
     def step():

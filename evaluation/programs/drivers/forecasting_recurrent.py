@@ -8,12 +8,11 @@ ABOUT = "`RecurrentNetwork`, one training step"
 
 
 def prepare():
-    frame = pd.DataFrame(
-        {"time": np.tile(np.arange(120), 8), "series": np.repeat([f"s{k}" for k in range(8)], 120), "y": np.random.randn(960)}
-    )
+    names = np.repeat([f"s{k}" for k in range(8)], 120)
+    frame = pd.DataFrame({"time": np.tile(np.arange(120), 8), "series": names, "y": np.random.randn(960)})
     data = TimeSeriesDataSet(
-        frame, "time", "y", ["series"], max_encoder_length=48, max_prediction_length=12, time_varying_unknown_reals=["y"],
-        target_normalizer=None,
+        frame, "time", "y", ["series"], max_encoder_length=48, max_prediction_length=12,
+        time_varying_unknown_reals=["y"], target_normalizer=None,
     )  # fmt: skip
     model = RecurrentNetwork.from_dataset(data, cell_type="LSTM", hidden_size=64, rnn_layers=2, dropout=0.0)
     x, (y, _) = next(iter(data.to_dataloader(train=False, batch_size=32, num_workers=0)))

@@ -1,8 +1,8 @@
+from types import SimpleNamespace
+
 import torch
-from joeynmt.config import BaseConfig  # noqa: F401 (installed means importable)
 from joeynmt.model import build_model
 from joeynmt.vocabulary import Vocabulary
-from types import SimpleNamespace
 
 PACKAGE = "joeynmt"
 ABOUT = "attentional GRU translator, one training step"
@@ -14,7 +14,8 @@ def prepare():
         unk_id=0, pad_id=1, bos_id=2, eos_id=3, sep_id=None, lang_tags=[],
     )  # fmt: skip
     vocabulary = Vocabulary([f"w{k}" for k in range(500)], special)
-    side = {"type": "recurrent", "rnn_type": "gru", "embeddings": {"embedding_dim": 64}, "hidden_size": 128, "dropout": 0.0}
+    side = {"type": "recurrent", "rnn_type": "gru", "embeddings": {"embedding_dim": 64}, "hidden_size": 128}
+    side |= {"dropout": 0.0}
     config = {
         "encoder": side | {"bidirectional": True, "num_layers": 1},
         "decoder": side | {"num_layers": 1, "attention": "luong", "init_hidden": "last", "input_feeding": True},
