@@ -5,8 +5,8 @@
 
 Makes a virtual environment, installs each program from PyPI beside torch 2.13.0 and this package, runs a driver of it
 (`drivers/`, a few steps of training or inference each) in processes of its own, and prints a Markdown table: the time
-of a step, and the largest difference between the numbers that the steps returned, relative to the largest of them. Where
-a program amplifies rounding, torch is as far from itself, once with oneDNN and once without: the column `torch itself`.
+of a step, and the largest difference between the numbers that the steps returned, relative to the largest of them.
+Where a program amplifies rounding, torch is as far from itself, once with oneDNN and once without: `torch itself`.
 What cannot be installed is listed below the table.
 """
 
