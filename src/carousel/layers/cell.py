@@ -152,23 +152,29 @@ class RecurrentCell(CellModule):
 
     def _run(self, batch: Batch, state: State | None) -> State:
         """The states (B, *shape) after the step `batch.x` (1, B, I)."""
-        # what torch.jit.trace can save and both exporters to ONNX know
-        if batch.x.is_cuda or torch.jit._trace.is_tracing() or torch.onnx.is_in_onnx_export():
-            mode = self.cell.torch_mode()
-            if mode is not None:
-                before = state or self._initial(batch)
-                hx = before if len(before) > 1 else before[0]
-                parameters = [self._parameters_at("").get(n) for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-                new = TORCH_OPERATORS[mode](batch.x[0], hx, *parameters)
-                return new if isinstance(new, tuple) else (new,)
-            reason: str | None = "torch has no operator for this cell"
-        else:
-            reason = native.unsupported_reason(self, batch, state)
+        reason = self._needs_torch(batch) or native.unsupported_reason(self, batch, state)
+        mode = self.cell.torch_mode()
+        # one step with gradients: autograd costs more than the arithmetic, and torch's operator is the cheaper node
+        if mode is not None and (self._needs_torch(batch) or (batch.direct and torch.is_grad_enabled())):
+            before = state or self._initial(batch)
+            hx = before if len(before) > 1 else before[0]
+            parameters = [self._parameters_at("").get(n) for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+            new = TORCH_OPERATORS[mode](batch.x[0], hx, *parameters)
+            return new if isinstance(new, tuple) else (new,)
         weights = Weights(self.cell, self._values_at(""))
         if reason is None:
             return native.run(self, [weights], batch.x, batch, [Run(state, None)], None, False)[1][0]
         before = state or self._initial(batch)
         return unroll(self.cell, weights, batch.x, Run(before, before, side=batch.side)).state
+
+    @staticmethod
+    def _needs_torch(batch: Batch) -> str | None:
+        """Why only torch's own operations will do: on a GPU, to be traced and saved, to be exported."""
+        if batch.x.is_cuda:
+            return "on a CUDA device"
+        if torch.jit._trace.is_tracing():
+            return "torch.jit.trace"
+        return "torch.onnx.export" if torch.onnx.is_in_onnx_export() else None
 
     def _initial(self, batch: Batch) -> State:
         """The cell's initial state, (B, *shape) each."""
