@@ -3,7 +3,7 @@ from tensordict import TensorDict
 from torchrl.modules import LSTMModule
 
 PACKAGE = "torchrl"
-ABOUT = "`LSTMModule` of a policy, one environment step, no gradients"
+ABOUT = "`LSTMModule` of a policy, 200 environment steps without gradients"
 
 
 def prepare():

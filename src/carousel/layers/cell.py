@@ -16,6 +16,7 @@ from torch.nn.modules.rnn import RNNCellBase
 
 from .. import cells
 from ..cells.spec import ParameterSpec, Sizes, State, Weights
+from ..ops import backend
 from . import arguments, native
 from .batch import Batch, check_input, known_side, read_side
 from .module import CellModule, share_parameters
@@ -121,8 +122,9 @@ class RecurrentCell(CellModule):
 
         Returns the state after it, of which the first tensor is the output.
         """
-        if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and not side:
-            stepped = self._step_natively(input, hx)
+        if not side and not torch.compiler.is_compiling():
+            step = self._step_by_torch if torch.is_grad_enabled() else self._step_natively
+            stepped = step(input, hx)
             if stepped is not None:
                 return stepped
         batch = self._read(input, side)
@@ -149,6 +151,30 @@ class RecurrentCell(CellModule):
         new = (stepped[1],) if alone else stepped[1]
         new = tuple(s.squeeze(0) if batched else s[0, 0] for s in new)
         return new[0] if alone else new
+
+    def _step_by_torch(self, input: Any, hx: Any) -> Any:
+        """The new state from torch's operator, or None: the general way then runs it, or says what is wrong.
+
+        For one step with gradients autograd costs more than the arithmetic, and torch's operator is the cheaper node.
+        """
+        mode, own = self.cell.torch_mode(), self._parameters
+        if mode is None or hx is None or not isinstance(input, Tensor) or input.dim() != 2:
+            return None
+        given = (hx,) if len(self.cell.states) == 1 else hx
+        expected = (input.shape[0], self.hidden_size)
+        if len(given) != len(self.cell.states) or input.shape[1] != self.input_size or not input.shape[0]:
+            return None
+        if any(not isinstance(s, Tensor) or s.shape != expected for s in given):
+            return None
+        weight, recurrent = own.get("weight_ih"), own.get("weight_hh")
+        if weight is None or recurrent is None:  # computed from others
+            return None
+        biases = own.get("bias_ih"), own.get("bias_hh")
+        if self.bias and any(bias is None for bias in biases):
+            return None
+        if backend.unsupported_reason("step", input, *given, weight, recurrent, *biases) is not None:
+            return None
+        return TORCH_OPERATORS[mode](input, hx, weight, recurrent, *biases)
 
     def _run(self, batch: Batch, state: State | None) -> State:
         """The states (B, *shape) after the step `batch.x` (1, B, I)."""
