@@ -109,7 +109,8 @@ def _own_code(kind: type, torch_class: type) -> list[str]:
     """The methods and properties that a subclass of torch's layer adds or overrides, its constructor aside."""
     above = kind.__mro__[: kind.__mro__.index(torch_class)]
     values = {name: value for c in reversed(above) for name, value in vars(c).items()}
-    return sorted(n for n, v in values.items() if n != "__init__" and (callable(v) or hasattr(type(v), "__get__")))
+    no_code = ("__init__", "__dict__", "__weakref__")
+    return sorted(n for n, v in values.items() if n not in no_code and (callable(v) or hasattr(type(v), "__get__")))
 
 
 def to_ours(module: nn.Module) -> None:
