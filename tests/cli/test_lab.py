@@ -1,5 +1,6 @@
 """`carousel lab`: findings on stdout, progress on stderr, pages in a directory, and errors that are one line."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ from carousel.cli.main import main
 from carousel.errors import CarouselError
 from carousel.lab import LABS
 from carousel.lab.claims import latch
+from carousel.lab.latching import Setting
 
-TINY = latch.Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
+TINY = Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
 FILES = {
     f"{name}{ending}" for name in ("accuracy", "gradient", "gate", "unit") for ending in (".svg", ".png")
 } | {"index.html", "numbers.json"}  # fmt: skip
@@ -20,7 +22,12 @@ FILES = {
 def carousel(monkeypatch, capsys):
     """Runs the command with a tiny budget for the latch: exit code, stdout, stderr."""
     run = latch.run
-    monkeypatch.setattr(latch, "run", lambda setting, bar: run(replace(TINY, seed=setting.seed), bar=bar))
+
+    @functools.wraps(run)  # options come from its signature
+    def tiny(setting, bar):
+        return run(replace(TINY, seed=setting.seed), bar=bar)
+
+    monkeypatch.setattr(latch, "run", tiny)
 
     def call(*args):
         args = list(map(str, args))

@@ -10,8 +10,9 @@ from torch import nn
 
 import carousel
 from carousel.lab.cells import CELLS
-from carousel.lab.claims import latch, latch_page
-from carousel.lab.claims.latch import Setting
+from carousel.lab import latching
+from carousel.lab.claims import latch
+from carousel.lab.latching import Setting
 
 TINY = Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=8, updates=2)
 
@@ -31,7 +32,7 @@ def figures(result):
 
 
 def test_without_noise_the_sequence_is_the_class_and_then_nothing():
-    x, label = latch.make(batch=6, relevant=3, irrelevant=4, noise=0.0)
+    x, label = latching.make(batch=6, relevant=3, irrelevant=4, noise=0.0)
     assert x.shape == (7, 6, 1)
     assert sorted(label.tolist()) == [0, 0, 0, 1, 1, 1]
     for sequence, kind in zip(x[..., 0].T.tolist(), label.tolist(), strict=True):
@@ -40,7 +41,7 @@ def test_without_noise_the_sequence_is_the_class_and_then_nothing():
 
 def test_only_the_relevant_part_tells_the_class():
     generator = torch.Generator().manual_seed(1)
-    x, label = latch.make(batch=4000, relevant=10, irrelevant=100, noise=0.5, generator=generator)
+    x, label = latching.make(batch=4000, relevant=10, irrelevant=100, noise=0.5, generator=generator)
     relevant, irrelevant = x[:10, :, 0], x[10:, :, 0]
     assert ((relevant.mean(0) > 0).long() == label).float().mean() > 0.999
     guesses = torch.stack([(irrelevant.mean(0) > 0), (irrelevant[0] > 0), (irrelevant.abs().mean(0) > 0.4)]).long()
@@ -75,7 +76,7 @@ def test_a_setting_that_means_nothing_is_refused(wrong):
 def test_chrono_gates_keep_for_one_to_horizon_steps(cell):
     layer = CELLS[cell].layer(1, 200)
     untouched = {name: value.clone() for name, value in layer.state_dict().items()}
-    latch.chrono(layer, horizon=40)
+    latching.chrono(layer, horizon=40)
     gates = layer.trace(torch.zeros(1, 1, 1)).gates  # no input and no past: a gate is σ of its biases
     kept = next((gates[name] for name in ("f", "z") if name in gates), None)
     if kept is None:
@@ -92,9 +93,9 @@ def test_chrono_gates_keep_for_one_to_horizon_steps(cell):
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
 def test_gradient_flow_is_the_gradient_of_the_state_the_rest_starts_from(cell):
     layer, head = CELLS[cell].layer(1, 4).double(), nn.Linear(4, 2).double()
-    x, label = latch.make(5, 2, 4, 0.5)
+    x, label = latching.make(5, 2, 4, 0.5)
     x = x.double()
-    flow, trace = latch.gradient_flow(layer, head, x, label), layer.trace(x)
+    flow, trace = latching.gradient_flow(layer, head, x, label), layer.trace(x)
     for t in range(5):
         cut = [trace.states[name][:, t].detach().requires_grad_() for name in layer.cell.states]  # (1, B, H)
         output, _ = layer(x[t + 1 :], tuple(cut) if len(cut) > 1 else cut[0])
@@ -108,8 +109,8 @@ def test_gradient_flow_is_the_gradient_of_the_state_the_rest_starts_from(cell):
 
 def test_accuracy_at_every_length_is_that_of_each_length_alone():
     layer, head = carousel.GRU(1, 4), nn.Linear(4, 2)
-    x, label = latch.make(9, 3, 130, 0.5)  # more than one piece
-    found = latch.accuracy_at_every_length(layer, head, x, label)
+    x, label = latching.make(9, 3, 130, 0.5)  # more than one piece
+    found = latching.accuracy_at_every_length(layer, head, x, label)
     assert len(found) == 133
     for steps in (1, 3, 99, 100, 101, 133):
         scores = head(layer(x[:steps])[0][-1])
@@ -118,7 +119,7 @@ def test_accuracy_at_every_length_is_that_of_each_length_alone():
 
 @pytest.mark.learning
 def test_an_lstm_learns_a_short_task_and_stops_when_it_has(reached):
-    outcome = latch.train("lstm", Setting(relevant=5, irrelevant=10, longest=15, updates=150, rate=0.02, solved=5))
+    outcome = latching.train("lstm", Setting(relevant=5, irrelevant=10, longest=15, updates=150, rate=0.02, solved=5))
     assert outcome.solved
     assert outcome.curve[-5:] == [1.0] * 5
     reached("updates", len(outcome.curve), below=150)
@@ -129,20 +130,20 @@ def test_training_repeats_itself_and_leaves_the_random_numbers_alone():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    first, second = (latch.train("coupled", TINY) for _ in range(2))
+    first, second = (latching.train("coupled", TINY) for _ in range(2))
     assert torch.equal(torch.rand(1), expected)
     assert (first.curve, first.accuracy, first.gradient) == (second.curve, second.accuracy, second.gradient)
-    assert latch.train("coupled", replace(TINY, seed=1)).gradient != first.gradient
+    assert latching.train("coupled", replace(TINY, seed=1)).gradient != first.gradient
 
 
 def test_an_unknown_cell_is_named_with_its_neighbour():
     with pytest.raises(ValueError, match=r"'peephol'.*did you mean peephole\?.*gru-reset-before"):
-        latch.train("peephol", TINY)
+        latching.train("peephol", TINY)
 
 
 def test_each_update_is_reported():
     seen = []
-    outcome = latch.train("rnn", TINY, seen.append)
+    outcome = latching.train("rnn", TINY, seen.append)
     assert seen == outcome.curve
 
 
@@ -249,23 +250,23 @@ def told(result, accuracies, longest=None):
 
 def test_the_words_follow_the_numbers(result):
     usual = told(result, dict.fromkeys(CELLS, 0.99) | {"rnn": 0.51}, {"layernorm": 0.6})
-    assert "a plain RNN answers 51.0 % of new sequences correctly and an LSTM 99.0 %" in latch_page.lead(usual)
-    says = " ".join(latch_page.describe_accuracy(usual))
+    assert "a plain RNN answers 51.0 % of new sequences correctly and an LSTM 99.0 %" in latch.lead(usual)
+    says = " ".join(latch.describe_accuracy(usual))
     assert "Below that: RNN (tanh) with 51.0 %." in says
     assert "5 of these 6 still do. Not any more: Layer-norm LSTM with 60.0 %." in says
 
     strange = told(result, {"rnn": 0.99})
-    says = " ".join(latch_page.describe_accuracy(strange))
+    says = " ".join(latch.describe_accuracy(strange))
     assert "RNN (tanh) answers at least 95 % correctly." in says
     assert "LSTM with 50.0 %, Peephole LSTM with 50.0 %" in says
-    assert "Those that learned" not in " ".join(latch_page.describe_gradient(strange))
+    assert "Those that learned" not in " ".join(latch.describe_gradient(strange))
 
     nobody = told(result, {})
-    says = " ".join(latch_page.describe_accuracy(nobody))
+    says = " ".join(latch.describe_accuracy(nobody))
     assert "still do" not in says
     assert "Below that: RNN (tanh) with 50.0 %" in says
     everybody = told(result, dict.fromkeys(CELLS, 1.0))
-    assert "Below that" not in " ".join(latch_page.describe_accuracy(everybody))
+    assert "Below that" not in " ".join(latch.describe_accuracy(everybody))
 
 
 def test_the_page_has_the_figures_the_table_and_the_words(result):
@@ -281,7 +282,7 @@ def test_the_page_has_the_figures_the_table_and_the_words(result):
 @pytest.mark.parametrize("w", [0.8, 1.2, 2.0, 5.0])
 @pytest.mark.parametrize("x", [0.0, 0.02, 3.0])
 def test_stable_states_are_where_a_unit_ends(w, x):
-    found = latch_page.fixed_points(w, x)
+    found = latching.fixed_points(w, x)
     ends = set()
     for h in (-1.0, -0.5, -0.1, 0.1, 0.5, 1.0):
         for _ in range(2000):
@@ -293,7 +294,7 @@ def test_stable_states_are_where_a_unit_ends(w, x):
 
 @pytest.mark.parametrize("w", [1.2, 2.0, 5.0])
 def test_the_input_that_turns_a_unit(w):
-    x = latch_page.turning_input(w)
+    x = latching.turning_input(w)
     for given, sign in ((0.99 * x, -1), (1.01 * x, 1)):
         h = -1.0
         for _ in range(5000):

@@ -10,14 +10,13 @@ from typing import Annotated
 import typer
 
 from .errors import fail
-from .lab import SeedOption
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where data, run and report go.")] = Path(
         "demo-dates"
     ),
-    seed: SeedOption = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")] = 0,
     threads: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processor threads; all unless given.")
     ] = None,

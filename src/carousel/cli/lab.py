@@ -1,14 +1,19 @@
-"""`carousel lab …`: each claim of the textbook as something that runs."""
+"""`carousel lab …`: each claim of the textbook as something that runs. The commands are made from the labs."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import itertools
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -32,7 +37,7 @@ DataOption = Annotated[
     list[Path] | None,
     typer.Option("--data", metavar="FILE", help="What it reads; without this, its own dev or training file."),
 ]
-SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
 @app.callback()
@@ -42,8 +47,72 @@ def group(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
+@app.command("list")
+def every() -> None:
+    """What labs there are."""
+    from carousel.lab import LABS
+
+    width = max(map(len, LABS))
+    for name, summary in LABS.items():
+        typer.echo(f"{name:{width}}  {summary}")
+
+
+@app.command("all")
+def book(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the pages go.")],
+) -> None:
+    """Run every lab and write the whole book: a page for each, and index.html that leads to them.
+
+    \b
+    carousel lab all --out book
+    """
+    from carousel.lab.book import write_book
+
+    with option("--out"):
+        page = write_book(
+            out, command=shlex.join(["carousel", *sys.argv[1:]]), say=lambda line: typer.echo(line, err=True)
+        )
+    typer.echo(page)
+
+
+def register_for(_: typer.Typer, args: Sequence[str]) -> None:
+    """Add the command of the lab that `args` begin with; of the others, which are not imported, what help lists."""
+    from carousel.lab import LABS, module_of
+
+    app.registered_commands = [command for command in app.registered_commands if command.name not in LABS]
+    for name, summary in LABS.items():
+        if args and name == args[0]:
+            app.command(name)(_command(module_of(name)))
+        else:
+            app.command(name, help=summary)(_listed)
+
+
+def _listed() -> None:
+    """Stands for a lab in the list of commands."""
+
+
+def _command(lab: Any) -> Callable[..., None]:
+    """The command of a lab, from the signature of its `run`."""
+    parts = _read(lab.run)
+    parameters = [parameter for part in parts.values() for parameter in part.parameters]
+    parameters += [_parameter("out", OutOption, None), _parameter("as_json", JsonOption, False)]
+    parameters.sort(key=lambda parameter: parameter.name == "quiet")  # last; the others keep their order
+
+    def command(out: Path | None, as_json: bool, **given: Any) -> None:
+        values = {name: part.value(given) for name, part in parts.items()}
+        values = {name: value for name, value in values.items() if value is not None and value != []}
+        _check_arguments(lab.run, values)
+        with _show(out, as_json) as shown:
+            shown.append(lab.run(**values))
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = lab.HELP
+    return command
+
+
 @contextmanager
-def showing(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
+def _show(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
     """Where a command puts its finding: it is printed, and written to `out`, which is tried before the work begins."""
     from carousel.files import replace_files
 
@@ -65,402 +134,84 @@ def showing(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
         typer.echo(out / "index.html", err=as_json)
 
 
-def model_of(run: Path | None, data: list[Path] | None) -> Any:
+# ---- the parameters of `run` as options ----
+
+
+class Part(NamedTuple):
+    """One parameter of `run`: its options, and its value from what they are given; None or []: its own default."""
+
+    parameters: list[inspect.Parameter]
+    value: Callable[[dict[str, Any]], Any]
+
+
+def _read(run: Callable[..., Any]) -> dict[str, Part]:
+    """The parameters of `run` for which the command line has options, by name."""
+    hints = typing.get_type_hints(run, include_extras=True)
+    found: dict[str, Part] = {}
+    for name, parameter in inspect.signature(run).parameters.items():
+        settings = next((kind for kind in typing.get_args(hints[name]) if dataclasses.is_dataclass(kind)), None)
+        if name == "model":
+            options = [_parameter("run", RunOption, None), _parameter("data", DataOption, None)]
+            found |= {"model": Part(options, _model), "data": Part([], itemgetter("data"))}
+        elif name == "bar":
+            found["bar"] = Part([_parameter("quiet", QuietOption, False)], _bar)
+        elif settings is not None:
+            found[name] = _flatten(settings)
+        elif _offered(hints[name]) is not None:
+            found[name] = Part([_as_typer(name, hints[name], parameter.default)], itemgetter(name))
+    return found
+
+
+def _flatten(settings: Any) -> Part:
+    """Those fields of a dataclass that have an Option, as options of their own."""
+    hints = typing.get_type_hints(settings, include_extras=True)
+    defaults = {field.name: field.default for field in dataclasses.fields(settings) if _offered(hints[field.name])}
+    options = [_as_typer(name, hints[name], default) for name, default in defaults.items()]
+    return Part(options, lambda given: settings(**{name: given[name] for name in defaults}))
+
+
+def _offered(hint: Any) -> Any:
+    """The Option in an annotation, None if there is none."""
+    from carousel.lab.options import Option
+
+    return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Option)), None)
+
+
+def _as_typer(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """An annotated parameter as typer has it. An argument may be absent: `run` has the default then."""
+    offered, kind = _offered(hint), hint.__origin__
+    if not offered.argument:
+        bounds = {"min": offered.minimum, "max": offered.maximum}
+        made = typer.Option("--" + name.replace("_", "-"), metavar=offered.metavar, help=offered.help, **bounds)
+        return _parameter(name, Annotated[kind, made], default)
+    several = kind is not str
+    metavar = f"[{offered.metavar}]" + ("..." if several else "")
+    kind = list[str] if several else str
+    return _parameter(name, Annotated[kind | None, typer.Argument(metavar=metavar, help=offered.help)], None)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _check_arguments(run: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """An argument that is given needs those after it: there is no leaving out in the middle."""
+    hints = typing.get_type_hints(run, include_extras=True)
+    arguments = {n: offered for n, hint in hints.items() if (offered := _offered(hint)) and offered.argument}
+    for (name, offered), (later, needed) in itertools.pairwise(arguments.items()):
+        if name in values and later not in values:
+            text = f"a {offered.metavar.lower()} needs at least one {needed.metavar.lower()} after it"
+            raise typer.BadParameter(text, param_hint=needed.metavar)
+
+
+def _model(given: Mapping[str, Any]) -> Any:
     """The model to look at, if there is one."""
-    if run is None and data is not None:
+    if given["run"] is None and given["data"]:
         raise typer.BadParameter("there is no model to read it; give one with --run", param_hint="--data")
-    return None if run is None else load(run)
+    return None if given["run"] is None else load(given["run"])
 
 
-@app.command("list")
-def every() -> None:
-    """What labs there are."""
-    from carousel.lab import LABS
-
-    width = max(map(len, LABS))
-    for name, says in LABS.items():
-        typer.echo(f"{name:{width}}  {says}")
-
-
-@app.command("all")
-def book(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the pages go.")],
-) -> None:
-    """Run every lab and write the whole book: a page for each, and index.html that leads to them.
-
-    \b
-    carousel lab all --out book
-    """
-    from carousel.lab.book import write_book
-
-    with option("--out"):
-        page = write_book(
-            out, command=shlex.join(["carousel", *sys.argv[1:]]), say=lambda line: typer.echo(line, err=True)
-        )
-    typer.echo(page)
-
-
-@app.command()
-def beam(
-    models: Annotated[int, typer.Option(metavar="N", min=1, help="How many small models are searched.")] = 100,
-    vocabulary: Annotated[int, typer.Option(metavar="V", min=2, help="Tokens of each, the end among them.")] = 5,
-    longest: Annotated[int, typer.Option(metavar="T", min=1, help="The most tokens of a sequence.")] = 5,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Greedy, beam and exhaustive search: how often each finds the best sequence, and what it costs.
-
-    \b
-    carousel lab beam                    # a table, in ten seconds
-    carousel lab beam --out beam         # and a page with the tree of a search
-    carousel lab beam --vocabulary 8 --longest 4
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.beam(models, vocabulary=vocabulary, longest=longest, seed=seed))
-
-
-@app.command()
-def bleu(
-    translation: Annotated[
-        str | None, typer.Argument(metavar="[TRANSLATION]", help="A sentence; without it, the notes' example.")
-    ] = None,
-    references: Annotated[
-        list[str] | None, typer.Argument(metavar="[REFERENCE]...", help="What it should have been: one or more.")
-    ] = None,
-    longest: Annotated[int, typer.Option(metavar="N", min=1, help="The longest n-grams that count.")] = 4,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Explain the BLEU of a sentence, n-gram by n-gram: what matches, what is clipped, what is in no reference.
-
-    \b
-    carousel lab bleu
-    carousel lab bleu "ein mann geht" "ein mann läuft" "ein mann geht dort"
-    carousel lab bleu --out bleu         # and a page
-    """
-    from carousel import lab
-
-    if translation is not None and not references:
-        raise typer.BadParameter("a translation needs at least one reference after it", param_hint="REFERENCE")
-    with showing(out, as_json) as shown:
-        given = () if translation is None else (translation, references)
-        shown.append(lab.bleu(*given, longest=longest))
-
-
-@app.command()
-def bptt(
-    steps: Annotated[int, typer.Option(metavar="T", min=1, help="Steps of a sequence.")] = 12,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 4,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Take every gradient of every cell by four routes, and see how far apart they are.
-
-    \b
-    carousel lab bptt
-    carousel lab bptt --steps 50 --out bptt
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.bptt(steps, hidden=hidden, seed=seed))
-
-
-@app.command()
-def clipping(
-    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Steps of descent.")] = 300,
-    lr: Annotated[float, typer.Option(help="The learning rate.")] = 0.1,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Gradient descent at a cliff, with and without clipping.
-
-    \b
-    carousel lab clipping
-    carousel lab clipping --lr 0.5 --out clipping
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.clipping(steps, lr=lr))
-
-
-@app.command("compile-dfa")
-def compile_dfa(
-    patterns: Annotated[
-        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Regular expressions; without them, five.")
-    ] = None,
-    shortest: Annotated[int, typer.Option(metavar="N", min=0, max=14, help="All strings up to this length.")] = 10,
-    longest: Annotated[int, typer.Option(metavar="N", min=1, help="Random strings up to this length.")] = 10_000,
-    largest: Annotated[int, typer.Option(metavar="N", min=1, help="The largest n of aⁿbⁿ.")] = 10_000,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Turn regular expressions into exact weights of a network, and a counter into an LSTM; then try them.
-
-    \b
-    carousel lab compile-dfa
-    carousel lab compile-dfa "(ab|c)*" "a*b*c*" --shortest 7
-    carousel lab compile-dfa --out automata   # and a page
-    """
-    from carousel import lab
-    from carousel.lab.claims.compile_dfa import PATTERNS
-
-    with showing(out, as_json) as shown:
-        shown.append(
-            lab.compile_dfa(patterns or PATTERNS, shortest=shortest, longest=longest, largest=largest, seed=seed)
-        )
-
-
-@app.command("forget-argmax")
-def forget_argmax(
-    units: Annotated[int, typer.Option(metavar="N", min=1, help="How many gates are tried.")] = 8,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Weights of each.")] = 16,
-    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Random directions.")] = 100_000,
-    run: RunOption = None,
-    data: DataOption = None,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """What opens a forget gate widest: the closed form, random directions, and climbing.
-
-    \b
-    carousel lab forget-argmax
-    carousel lab forget-argmax --run demo-dates/run --out gates    # and what the gates of a model do
-    """
-    from carousel import lab
-
-    model = model_of(run, data)
-    with showing(out, as_json) as shown:
-        shown.append(lab.forget_argmax(units, hidden=hidden, samples=samples, model=model, data=data, seed=seed))
-
-
-@app.command()
-def hankel(
-    patterns: Annotated[
-        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Regular expressions over a and b; else three.")
-    ] = None,
-    units: Annotated[int, typer.Option(metavar="N", min=1, help="Units of the network.")] = 12,
-    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Training steps.")] = 600,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Train a network on a language and find the weighted automaton inside it, from its answers alone.
-
-    \b
-    carousel lab hankel
-    carousel lab hankel "(ab)*" --out hankel
-    """
-    from carousel import lab
-    from carousel.lab.claims.hankel import LANGUAGES
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.hankel(patterns or LANGUAGES, units=units, steps=steps, seed=seed))
-
-
-@app.command()
-def initialisation(
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of the layer.")] = 32,
-    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each training of the LSTM.")] = 5,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Weights that begin as zero, all equal, tiny, huge and as usual: what is learned, and which units part.
-
-    \b
-    carousel lab initialisation
-    carousel lab initialisation --hidden 64 --out beginnings
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.initialisation(hidden=hidden, epochs=epochs, seed=seed))
-
-
-@app.command()
-def jacobian(
-    steps: Annotated[int, typer.Option(metavar="T", min=6, help="Steps of a sequence.")] = 20,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 5,
-    run: RunOption = None,
-    data: DataOption = None,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Derivatives of one step, in closed form and by autograd; and what a product of them leaves out.
-
-    \b
-    carousel lab jacobian
-    carousel lab jacobian --hidden 20 --out jacobian
-    carousel lab jacobian --run demo-dates/run --out spectrum     # and the eigenvalues of a trained model
-    """
-    from carousel import lab
-
-    model = model_of(run, data)
-    with showing(out, as_json) as shown:
-        shown.append(lab.jacobian(steps, hidden=hidden, model=model, data=data, seed=seed))
-
-
-@app.command()
-def languages(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[LANGUAGE]...", help="anbn, anbncn, dyck-1, dyck-2, parity; without them, all."),
-    ] = None,
-    trained: Annotated[int, typer.Option(metavar="N", min=1, help="The largest n in training.")] = 50,
-    tested: Annotated[int, typer.Option(metavar="N", min=2, help="The largest n in the test.")] = 200,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 8,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-) -> None:
-    """Train every cell on short strings of formal languages and let it read long ones: which cells count?
-
-    \b
-    carousel lab languages
-    carousel lab languages anbn dyck-1 --tested 1000 --out count
-    """
-    from carousel import lab
-    from carousel.lab.claims.languages import Setting
-    from carousel.lab.grammars import GRAMMARS
+def _bar(given: Mapping[str, Any]) -> Any:
     from carousel.lab.progress import Bar
 
-    setting = Setting(trained=trained, tested=tested, hidden=hidden, seed=seed)
-    with showing(out, as_json) as shown:
-        shown.append(lab.languages(names or tuple(GRAMMARS), setting=setting, bar=Bar("loss {:.3f}", quiet)))
-
-
-@app.command()
-def latch(
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-) -> None:
-    """Train every cell to remember one bit through noise: a plain RNN forgets, an LSTM does not. Two minutes.
-
-    The first steps of a sequence say which class it belongs to, the rest is
-    noise. The page shows accuracy against length, the gradient that reaches
-    the first step, and the forget gate over time.
-
-    \b
-    carousel lab latch --out latch
-    carousel lab latch --seed 3
-    """
-    from carousel import lab
-    from carousel.lab.claims.latch import Setting
-    from carousel.lab.progress import Bar
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.latch(Setting(seed=seed), bar=Bar("accuracy {:.0%}", quiet)))
-
-
-@app.command()
-def optimizers(
-    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each training.")] = 4,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Trainings at 0.01, and at the best rate.")] = 3,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """The same model with four optimizers: at one learning rate, as the text has it, and each at its own best.
-
-    \b
-    carousel lab optimizers
-    carousel lab optimizers --seeds 5 --out optimizers
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.optimizers(epochs=epochs, seeds=seeds, seed=seed))
-
-
-@app.command()
-def parameters(
-    inputs: Annotated[int, typer.Option(metavar="I", min=1, help="Inputs a step.")] = 32,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Hidden units.")] = 64,
-    outputs: Annotated[int, typer.Option(metavar="O", min=1, help="Outputs.")] = 10,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """How many parameters it takes to look back: fully connected, convolutional, recurrent.
-
-    \b
-    carousel lab parameters
-    carousel lab parameters --inputs 100 --hidden 512 --out parameters
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.parameters(inputs=inputs, hidden=hidden, outputs=outputs))
-
-
-@app.command("rnn-in-lstm")
-def rnn_in_lstm(
-    networks: Annotated[int, typer.Option(metavar="N", min=1, help="Random networks.")] = 20,
-    steps: Annotated[int, typer.Option(metavar="T", min=1, help="Steps that each reads.")] = 200,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of each.")] = 16,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Put an RNN into an LSTM: with the published weights, which do not give it, and exactly.
-
-    \b
-    carousel lab rnn-in-lstm
-    carousel lab rnn-in-lstm --steps 1000 --out inside
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.rnn_in_lstm(networks, steps=steps, hidden=hidden, seed=seed))
-
-
-@app.command()
-def sentiment(
-    longest: Annotated[int, typer.Option(metavar="N", min=1, max=10, help="The most words of a sentence.")] = 8,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Add up sentiment with an LSTM whose weights are set by hand: the published one, and one that is right.
-
-    \b
-    carousel lab sentiment
-    carousel lab sentiment --out sentiment    # and a page
-    """
-    from carousel import lab
-
-    with showing(out, as_json) as shown:
-        shown.append(lab.sentiment(longest))
-
-
-@app.command()
-def vanishing(
-    steps: Annotated[int, typer.Option(metavar="K", min=1, help="How far back.")] = 1000,
-    hidden: Annotated[int, typer.Option(metavar="H", min=1, help="Units of a layer.")] = 16,
-    run: RunOption = None,
-    data: DataOption = None,
-    seed: SeedOption = 0,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """How much of a gradient is left after k steps, in every cell, with the bound of the notes.
-
-    \b
-    carousel lab vanishing
-    carousel lab vanishing --run demo-dates/run --out vanishing    # and in a trained model
-    """
-    from carousel import lab
-
-    model = model_of(run, data)
-    with showing(out, as_json) as shown:
-        shown.append(lab.vanishing(steps, hidden=hidden, model=model, data=data, seed=seed))
+    return Bar(given["quiet"])

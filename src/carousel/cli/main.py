@@ -26,8 +26,10 @@ ORDER = (
 )  # fmt: skip
 
 
-# Commands whose options come from a task, which is known from the arguments only.
-BY_TASK = {"train": train.register_for, "predict": predict.register_for, "eval": use.register_for}
+# Commands whose options come from a task or a lab, which is known from the arguments only.
+BY_ARGUMENTS = {
+    "train": train.register_for, "predict": predict.register_for, "eval": use.register_for, "lab": lab.register_for,
+}  # fmt: skip
 
 
 class Commands(TyperGroup):
@@ -60,8 +62,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; `args` stands in for `sys.argv[1:]`. Nothing asked is help asked."""
     args = sys.argv[1:] if args is None else args
     try:
-        if args and args[0] in BY_TASK:
-            BY_TASK[args[0]](app, args[1:])
+        if args and args[0] in BY_ARGUMENTS:
+            BY_ARGUMENTS[args[0]](app, args[1:])
         code = app(list(args) or ["--help"], prog_name="carousel", standalone_mode=False)
     except typer.TyperException as error:
         fail(usage(error), error.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from ..errors import ArgumentError
 from ..files import replace_text_file
 from ..report import Page
 from ..wording import counted
-from . import LABS
+from . import LABS, module_of
 from .finding import Finding
 
 STANDS = {True: "stands", False: "does not stand as printed", None: "undecided"}
@@ -26,7 +25,7 @@ def write_book(
 ) -> Path:
     """Run each of the labs `names` as it is by default; write `folder`/NAME/index.html and `folder`/index.html.
 
-    `say` is told a line for each that is done. Returns the path of the page that leads to all.
+    `say` is called with a line for each that is done. Returns the path of the page that leads to all.
     """
     folder, start = Path(folder), time.monotonic()
     unknown = [name for name in names if name not in LABS]
@@ -36,7 +35,7 @@ def write_book(
     with replace_text_file(folder / "index.html") as file:  # that it can be written is tried first
         for name in names:
             began = time.monotonic()
-            one = importlib.import_module(f"{__package__}.claims.{name.replace('-', '_')}").run()
+            one = module_of(name).run()
             one.write(folder / name)
             found.append(one)
             verdict = STANDS[one.verdict().stands]

@@ -12,15 +12,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 class Bar:
     """A table that grows by a row whenever a part is done, and below it a bar for the part under way.
 
-    >>> bar = Bar("accuracy {:.0%}", quiet=True)
-    >>> with bar.over("cell   accuracy", total=10):
+    >>> bar = Bar(quiet=True)
+    >>> with bar.over("cell   accuracy", total=10, says="accuracy {:.0%}"):
     ...     bar.start("LSTM")
     ...     bar.advance(4, 0.98)
     ...     bar.finish("LSTM   98 %", unused=6)
     """
 
-    def __init__(self, says: str = "", quiet: bool = False) -> None:
-        self.says = says  # how the bar words the number that `advance` gives it
+    def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, quiet=quiet)
         self.progress = Progress(
             TextColumn("{task.description}"),
@@ -34,9 +33,12 @@ class Bar:
         )
 
     @contextmanager
-    def over(self, head: str, total: float) -> Iterator[None]:
-        """Show the table's `head`, then the bar until the block ends; `total` is the work there is at most."""
-        self.total = total
+    def over(self, head: str, total: float, says: str = "") -> Iterator[None]:
+        """Show the table's `head`, then the bar until the block ends.
+
+        `total` is the work there is at most; `says` is how the bar words the number that `advance` gives it.
+        """
+        self.total, self.says = total, says
         self.task = self.progress.add_task("", total=total, says="")
         self._line(head, "bold")
         with self.progress:

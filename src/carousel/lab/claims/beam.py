@@ -1,4 +1,4 @@
-"""Greedy, beam and exhaustive search on models so small that every sequence can be looked at.
+"""Greedy, beam and exhaustive search: what each finds, and what it costs.
 
     score(y) = 1/t Σ log p(y_i | y_1 … y_{i−1})
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from ...layers import LSTM, RecurrentStepper
 from ...pictures import tree
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
+from ..options import Option, Seed
 
 END = 0  # also what a sequence starts from
 
@@ -313,13 +314,22 @@ class Comparison(Finding):
         }
 
 
+HELP = """Greedy, beam and exhaustive search: how often each finds the best sequence, and what it costs.
+
+\b
+carousel lab beam                    # a table, in ten seconds
+carousel lab beam --out beam         # and a page with the tree of a search
+carousel lab beam --vocabulary 8 --longest 4
+"""
+
+
 def run(
-    models: int = 100,
+    models: Annotated[int, Option("How many small models are searched.", "N", minimum=1)] = 100,
     *,
-    vocabulary: int = 5,
-    longest: int = 5,
+    vocabulary: Annotated[int, Option("Tokens of each, the end among them.", "V", minimum=2)] = 5,
+    longest: Annotated[int, Option("The most tokens of a sequence.", "T", minimum=1)] = 5,
     widths: Sequence[int] = (1, 2, 3, 4, 5, 8, 16, 64, 256),
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Comparison:
     """Search `models` random language models of `vocabulary` tokens for their best sequence up to `longest` tokens.
 

@@ -1,4 +1,4 @@
-"""BLEU of one sentence, n-gram by n-gram: which match, which are clipped, which are in no reference.
+"""A BLEU score n-gram by n-gram: matched, clipped, missed.
 
     BLEU = BP · exp(Σ 1/N log p_n),   p_n = Σ min(said, allowed) / Σ said
 
@@ -12,11 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from ...errors import ArgumentError
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
+from ..options import Option
 from ..words import listing, percent
 
 TRANSLATION = "the cat the cat on the mat"
@@ -295,8 +296,24 @@ class Explanation(Finding):
         }
 
 
+HELP = """Explain the BLEU of a sentence, n-gram by n-gram: what matches, what is clipped, what is in no reference.
+
+\b
+carousel lab bleu
+carousel lab bleu "ein mann geht" "ein mann läuft" "ein mann geht dort"
+carousel lab bleu --out bleu         # and a page
+"""
+
+
 def run(
-    translation: str = TRANSLATION, references: str | Sequence[str] = REFERENCES, *, longest: int = 4
+    translation: Annotated[
+        str, Option("A sentence; without it, the notes' example.", "TRANSLATION", argument=True)
+    ] = TRANSLATION,
+    references: Annotated[
+        str | Sequence[str], Option("What it should have been: one or more.", "REFERENCE", argument=True)
+    ] = REFERENCES,
+    *,
+    longest: Annotated[int, Option("The longest n-grams that count.", "N", minimum=1)] = 4,
 ) -> Explanation:
     """Explain the BLEU of one sentence. Words are what stands between spaces.
 

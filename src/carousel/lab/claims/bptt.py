@@ -1,4 +1,4 @@
-"""Backpropagation through time, by four routes: by hand, autograd, the kernels, and finite differences."""
+"""Gradients through time by four routes: by hand, autograd, kernels, finite differences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
+from ..options import Hidden, Option, Seed
 from ..words import power
 
 ROUTES = ("autograd", "kernels", "differences")
@@ -117,7 +118,21 @@ class Bptt(Finding):
         return {"cells": told, "steps": self.steps, "seed": self.seed, "seconds": self.seconds}
 
 
-def run(steps: int = 12, *, hidden: int = 4, inputs: int = 3, seed: int = 0) -> Bptt:
+HELP = """Take every gradient of every cell by four routes, and see how far apart they are.
+
+\b
+carousel lab bptt
+carousel lab bptt --steps 50 --out bptt
+"""
+
+
+def run(
+    steps: Annotated[int, Option("Steps of a sequence.", "T", minimum=1)] = 12,
+    *,
+    hidden: Hidden = 4,
+    inputs: int = 3,
+    seed: Seed = 0,
+) -> Bptt:
     """Take every gradient of every cell by four routes.
 
     >>> found = run(4, hidden=2, inputs=2)

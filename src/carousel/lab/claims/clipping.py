@@ -1,4 +1,4 @@
-"""Gradient clipping at a cliff: one unit, fifty steps, with and without."""
+"""Gradient descent at a cliff, with and without clipping."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from ...errors import ArgumentError, check_counts
 from ...layers import RNN
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
+from ..options import Option
 
 LENGTH, TARGET, BEGIN = 50, 0.7, (5.0, -3.0)  # steps of the network, what h should be at the last, w and b at the start
 COLOURS = {"": "#d55e00", "norm": "#0072b2", "value": "#009e73"}
@@ -164,7 +165,20 @@ class Clipping(Finding):
         return {"descents": told, "lr": self.lr, "seconds": self.seconds}
 
 
-def run(steps: int = 300, *, lr: float = 0.1, thresholds: Sequence[float] = (10.0, 1.0, 0.5, 0.1)) -> Clipping:
+HELP = """Gradient descent at a cliff, with and without clipping.
+
+\b
+carousel lab clipping
+carousel lab clipping --lr 0.5 --out clipping
+"""
+
+
+def run(
+    steps: Annotated[int, Option("Steps of descent.", "N", minimum=1)] = 300,
+    *,
+    lr: Annotated[float, Option("The learning rate.")] = 0.1,
+    thresholds: Sequence[float] = (10.0, 1.0, 0.5, 0.1),
+) -> Clipping:
     """Descend without clipping, with each threshold for the norm, and with one for each value.
 
     >>> found = run(30, thresholds=[0.5])

@@ -1,4 +1,4 @@
-"""Automata as weights: any regular language in a ReLU network, and aⁿbⁿ in an LSTM, exactly and without training."""
+"""Regular languages as exact weights of a network, and a counter as an LSTM."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..automata import DFA, compile_dfa, compile_pattern, count_machine
 from ..finding import Claim, Finding, Verdict
+from ..options import Option, Seed
 from ..words import raised
 
 PATTERNS = ("ab*", "(a|b)*abb", "((a|b)(a|b))*", "b*(ab*ab*)*", "(ab|ba)*(aa)?")
@@ -149,10 +150,26 @@ class Compilation(Finding):
         }
 
 
+HELP = """Turn regular expressions into exact weights of a network, and a counter into an LSTM; then try them.
+
+\b
+carousel lab compile-dfa
+carousel lab compile-dfa "(ab|c)*" "a*b*c*" --shortest 7
+carousel lab compile-dfa --out automata   # and a page
+"""
+
+
 def run(
-    patterns: Sequence[str] = PATTERNS, *, shortest: int = 10, longest: int = 10_000, strings: int = 20,
-    largest: int = 10_000, seed: int = 0,
-) -> Compilation:  # fmt: skip
+    patterns: Annotated[
+        Sequence[str], Option("Regular expressions; without them, five.", "PATTERN", argument=True)
+    ] = PATTERNS,
+    *,
+    shortest: Annotated[int, Option("All strings up to this length.", "N", minimum=0, maximum=14)] = 10,
+    longest: Annotated[int, Option("Random strings up to this length.", "N", minimum=1)] = 10_000,
+    strings: int = 20,
+    largest: Annotated[int, Option("The largest n of aⁿbⁿ.", "N", minimum=1)] = 10_000,
+    seed: Seed = 0,
+) -> Compilation:
     """Compile regular expressions, and the counter, and try them.
 
     All strings up to length `shortest`, `strings` random ones of up to `longest` symbols, aⁿbⁿ up to n = `largest`.

@@ -1,11 +1,11 @@
-"""What opens a forget gate widest: the closed form against random directions and against climbing."""
+"""What opens a forget gate widest, and how wide."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ...report import Page, figure
 from ...wording import an
 from ..finding import Claim, Finding, Verdict
 from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
+from ..options import Option, Seed
 from ..words import percent
 
 CLOSE = 1e-9
@@ -237,8 +238,22 @@ class ForgetArgmax(Finding):
         }
 
 
+HELP = """What opens a forget gate widest: the closed form, random directions, and climbing.
+
+\b
+carousel lab forget-argmax
+carousel lab forget-argmax --run demo-dates/run --out gates    # and what the gates of a model do
+"""
+
+
 def run(
-    units: int = 8, *, hidden: int = 16, samples: int = 100_000, model: Any = None, data: Any = None, seed: int = 0
+    units: Annotated[int, Option("How many gates are tried.", "N", minimum=1)] = 8,
+    *,
+    hidden: Annotated[int, Option("Weights of each.", "H", minimum=1)] = 16,
+    samples: Annotated[int, Option("Random directions.", "N", minimum=1)] = 100_000,
+    model: Any = None,
+    data: Any = None,
+    seed: Seed = 0,
 ) -> ForgetArgmax:
     """Look for the h that opens a gate widest in three ways; and, if given, at the gates of a trained `model`.
 

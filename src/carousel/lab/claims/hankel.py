@@ -1,4 +1,4 @@
-"""A weighted automaton found in a trained network: the rank of its Hankel matrix, and what the automaton says."""
+"""The weighted automaton inside a trained network, by the rank of its Hankel matrix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from ...layers import GRU
 from ...report import Page, figure
 from ..automata import compile_pattern
 from ..finding import Claim, Finding, Verdict
+from ..options import Option, Seed
 from ..weighted import WeightedAutomaton, hankel, learn, strings_up_to
 from ..words import percent, power
 
@@ -151,8 +152,23 @@ class Spectra(Finding):
         }
 
 
+HELP = """Train a network on a language and find the weighted automaton inside it, from its answers alone.
+
+\b
+carousel lab hankel
+carousel lab hankel "(ab)*" --out hankel
+"""
+
+
 def run(
-    patterns: Sequence[str] = LANGUAGES, *, units: int = 12, steps: int = 600, unseen: int = 500, seed: int = 0
+    patterns: Annotated[
+        Sequence[str], Option("Regular expressions over a and b; else three.", "PATTERN", argument=True)
+    ] = LANGUAGES,
+    *,
+    units: Annotated[int, Option("Units of the network.", "N", minimum=1)] = 12,
+    steps: Annotated[int, Option("Training steps.", "N", minimum=1)] = 600,
+    unseen: int = 500,
+    seed: Seed = 0,
 ) -> Spectra:
     """Train a network on each language, and find its automaton.
 

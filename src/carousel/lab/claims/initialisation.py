@@ -1,4 +1,4 @@
-"""How weights begin: zero, equal, tiny, huge, and as usual; what becomes of units that begin alike."""
+"""Weights that begin as zero, equal, tiny, huge: what is learned, and which units part."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from ...tasks.lm.network import LanguageNetwork
 from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
 from ..learning import Corpus, Curve, corpus
+from ..options import Option, Seed
 from ..words import listing, percent
 
 EQUAL, TINY, HUGE = 0.02, 1e-4, 20.0
@@ -213,14 +214,28 @@ class Initialisation(Finding):
         }
 
 
+HELP = """Weights that begin as zero, all equal, tiny, huge and as usual: what is learned, and which units part.
+
+\b
+carousel lab initialisation
+carousel lab initialisation --hidden 64 --out beginnings
+"""
+
+
 def run(
-    cells: Sequence[str] = tuple(CELLS), *, hidden: int = 32, lines: int = 3200, epochs: int = 5, seed: int = 0
+    cells: Sequence[str] | None = None,
+    *,
+    hidden: Annotated[int, Option("Units of the layer.", "H", minimum=1)] = 32,
+    lines: int = 3200,
+    epochs: Annotated[int, Option("Epochs of each training of the LSTM.", "N", minimum=1)] = 5,
+    seed: Seed = 0,
 ) -> Initialisation:
     """Train an LSTM from every start, and each of `cells` from the two in which all units are alike.
 
-    `lines` are those of the corpus, 64 to an update.
+    `cells` are by default all that are registered; `lines` are those of the corpus, 64 to an update.
     """
     check_counts(hidden=hidden, lines=lines, epochs=epochs)
+    cells = tuple(CELLS) if cells is None else cells
     wrong = [cell for cell in cells if cell not in CELLS]
     if wrong or not cells:
         raise ArgumentError(f"cells must be some of {', '.join(CELLS)}; got {', '.join(wrong) or 'none'}")

@@ -1,4 +1,4 @@
-"""The derivative of one step: closed forms against autograd, and what their product over time leaves out."""
+"""Derivatives of one step in closed form, and what their product leaves out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import Walk, apart
 from ..finding import Claim, Finding, Verdict
+from ..options import Hidden, Option, Seed
 from ..words import power
 
 EXACT = 1e-10
@@ -197,8 +198,23 @@ class Jacobian(Finding):
         }
 
 
+HELP = """Derivatives of one step, in closed form and by autograd; and what a product of them leaves out.
+
+\b
+carousel lab jacobian
+carousel lab jacobian --hidden 20 --out jacobian
+carousel lab jacobian --run demo-dates/run --out spectrum     # and the eigenvalues of a trained model
+"""
+
+
 def run(
-    steps: int = 20, *, hidden: int = 5, inputs: int = 3, model: Any = None, data: Any = None, seed: int = 0
+    steps: Annotated[int, Option("Steps of a sequence.", "T", minimum=6)] = 20,
+    *,
+    hidden: Hidden = 5,
+    inputs: int = 3,
+    model: Any = None,
+    data: Any = None,
+    seed: Seed = 0,
 ) -> Jacobian:
     """Differentiate a step of every cell in closed form and by autograd, and an LSTM over `steps` steps.
 

@@ -1,4 +1,4 @@
-"""Formal languages: every cell learns them from short strings, and reads long ones."""
+"""aⁿbⁿ, brackets, parity: which cells count beyond the lengths of training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,7 @@ from ...threads import threads
 from ..cells import CELLS, lab_cell
 from ..finding import Claim, Finding, Verdict
 from ..grammars import GRAMMARS, Grammar, Strings
+from ..options import Hidden, Option, Seed
 from ..progress import Bar
 from ..words import listing, percent
 
@@ -33,9 +34,9 @@ CONTESTANTS = ("rnn", "lstm", "peephole", "coupled", "gru")
 class Setting:
     """The task and the training, the same for every cell and language."""
 
-    trained: int = 50  # the largest n of a string in training
-    tested: int = 200
-    hidden: int = 8
+    trained: Annotated[int, Option("The largest n in training.", "N", minimum=1)] = 50
+    tested: Annotated[int, Option("The largest n in the test.", "N", minimum=2)] = 200
+    hidden: Hidden = 8
     pool: int = 400  # strings to train on
     batch: int = 24
     updates: int = 700
@@ -44,7 +45,7 @@ class Setting:
         0.02,
         0.005,
     )  # Adam's, a network at each: what suits an LSTM is too much for an RNN
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         for name in ("trained", "hidden", "pool", "batch", "updates"):
@@ -297,8 +298,18 @@ class Languages(Finding):
         return {"setting": vars(self.setting), "outcomes": told, "seconds": self.seconds}
 
 
+HELP = """Train every cell on short strings of formal languages and let it read long ones: which cells count?
+
+\b
+carousel lab languages
+carousel lab languages anbn dyck-1 --tested 1000 --out count
+"""
+
+
 def run(
-    languages: Sequence[str] = tuple(GRAMMARS),
+    languages: Annotated[
+        Sequence[str], Option("anbn, anbncn, dyck-1, dyck-2, parity; without them, all.", "LANGUAGE", argument=True)
+    ] = tuple(GRAMMARS),
     cells: Sequence[str] = CONTESTANTS,
     setting: Setting | None = None,
     bar: Bar | None = None,
@@ -316,7 +327,7 @@ def run(
     s, bar = setting or Setting(), bar or Bar(quiet=True)
     result = Languages((), s, 0.0)
     start, outcomes = time.perf_counter(), []
-    with threads(1), bar.over(result.head(), total=len(languages) * len(cells) * len(s.rates) * s.updates):
+    with threads(1), bar.over(result.head(), len(languages) * len(cells) * len(s.rates) * s.updates, "loss {:.3f}"):
         for language in languages:
             draw = random.Random(f"{language} {s.seed}")
             grammar = GRAMMARS[language]

@@ -1,4 +1,4 @@
-"""The text's comparison of optimizers: at one learning rate, and each at its own."""
+"""The same model with four optimizers, at one learning rate and each at its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..finding import Claim, Finding, Verdict
 from ..learning import MODEL, Curve, corpus
+from ..options import Option, Seed
 from ..words import listing
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -220,8 +221,21 @@ class Optimizers(Finding):
         return {"trained": told, **{name: getattr(self, name) for name in ("lines", "epochs", "seeds", "seconds")}}
 
 
+HELP = """The same model with four optimizers: at one learning rate, as the text has it, and each at its own best.
+
+\b
+carousel lab optimizers
+carousel lab optimizers --seeds 5 --out optimizers
+"""
+
+
 def run(
-    rates: Sequence[float] = RATES, *, lines: int = 3200, epochs: int = 4, seeds: int = 3, seed: int = 0
+    rates: Sequence[float] = RATES,
+    *,
+    lines: int = 3200,
+    epochs: Annotated[int, Option("Epochs of each training.", "N", minimum=1)] = 4,
+    seeds: Annotated[int, Option("Trainings at 0.01, and at the best rate.", "N", minimum=1)] = 3,
+    seed: Seed = 0,
 ) -> Optimizers:
     """Train the same model with each optimizer at each of `rates`; at 0.01 and at the best of them from all `seeds`.
 

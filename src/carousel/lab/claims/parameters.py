@@ -1,11 +1,11 @@
-"""How many parameters it takes to look back: a fully connected network, a convolution, and recurrent ones."""
+"""How many parameters it takes to look back."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from torch import nn
 
@@ -13,6 +13,7 @@ from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..cells import CELLS
 from ..finding import Claim, Finding, Verdict
+from ..options import Option
 
 HORIZONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 FILTER = 3  # steps that one layer of the convolutional network sees
@@ -111,7 +112,21 @@ class Parameters(Finding):
         return {"networks": {kind.label: kind.counts for kind in self.kinds}, **kept}
 
 
-def run(horizons: Sequence[int] = HORIZONS, *, inputs: int = 32, hidden: int = 64, outputs: int = 10) -> Parameters:
+HELP = """How many parameters it takes to look back: fully connected, convolutional, recurrent.
+
+\b
+carousel lab parameters
+carousel lab parameters --inputs 100 --hidden 512 --out parameters
+"""
+
+
+def run(
+    horizons: Sequence[int] = HORIZONS,
+    *,
+    inputs: Annotated[int, Option("Inputs a step.", "I", minimum=1)] = 32,
+    hidden: Annotated[int, Option("Hidden units.", "H", minimum=1)] = 64,
+    outputs: Annotated[int, Option("Outputs.", "O", minimum=1)] = 10,
+) -> Parameters:
     """Build each network for every horizon and count.
 
     >>> found = run([1, 10], inputs=2, hidden=3, outputs=1)

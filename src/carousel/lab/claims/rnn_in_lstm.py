@@ -1,4 +1,4 @@
-"""A recurrent network inside an LSTM: the published construction, what it really gives, and one that is exact."""
+"""An RNN inside an LSTM: as published, and exactly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates
 from ..finding import Claim, Finding, Verdict
+from ..options import Option, Seed
 from ..words import power
 
 SCALE = math.tanh(0.5)
@@ -132,7 +133,22 @@ class RnnInLstm(Finding):
         return {"constructions": told, **kept}
 
 
-def run(networks: int = 20, *, steps: int = 200, hidden: int = 16, inputs: int = 8, seed: int = 0) -> RnnInLstm:
+HELP = """Put an RNN into an LSTM: with the published weights, which do not give it, and exactly.
+
+\b
+carousel lab rnn-in-lstm
+carousel lab rnn-in-lstm --steps 1000 --out inside
+"""
+
+
+def run(
+    networks: Annotated[int, Option("Random networks.", "N", minimum=1)] = 20,
+    *,
+    steps: Annotated[int, Option("Steps that each reads.", "T", minimum=1)] = 200,
+    hidden: Annotated[int, Option("Units of each.", "H", minimum=1)] = 16,
+    inputs: int = 8,
+    seed: Seed = 0,
+) -> RnnInLstm:
     """Put random RNNs into LSTMs in five ways, and see how far they are apart.
 
     >>> found = run(3, steps=30, hidden=4)

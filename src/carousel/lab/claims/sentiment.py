@@ -1,4 +1,4 @@
-"""Sentiment by weights set by hand: a published LSTM of two units, and one of three that is right on every sentence."""
+"""An LSTM that adds up sentiment, its weights set by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates
 from ..finding import Claim, Finding, Verdict
+from ..options import Option
 from ..words import percent
 
 WORDS = ("bad", "good", "not", "uh")
@@ -130,7 +131,17 @@ class Sentiment(Finding):
         }
 
 
-def run(longest: int = 8) -> Sentiment:
+HELP = """Add up sentiment with an LSTM whose weights are set by hand: the published one, and one that is right.
+
+\b
+carousel lab sentiment
+carousel lab sentiment --out sentiment    # and a page
+"""
+
+
+def run(
+    longest: Annotated[int, Option("The most words of a sentence.", "N", minimum=1, maximum=10)] = 8,
+) -> Sentiment:
     """Score every sentence of up to `longest` words with both networks.
 
     >>> found = run(4)

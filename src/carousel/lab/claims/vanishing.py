@@ -1,4 +1,4 @@
-"""How fast a gradient vanishes: ‖∂h_t/∂h_{t−k}‖ for every cell, with the bound of the notes."""
+"""How much of a gradient is left after k steps, in every cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import Walk
 from ..finding import Claim, Finding, Verdict
+from ..options import Hidden, Option, Seed
 from ..words import percent, power, raised
 
 GONE = -6.0  # as a power of ten: from here on nothing can be learned
@@ -223,8 +224,22 @@ class Vanishing(Finding):
         }
 
 
+HELP = """How much of a gradient is left after k steps, in every cell, with the bound of the notes.
+
+\b
+carousel lab vanishing
+carousel lab vanishing --run demo-dates/run --out vanishing    # and in a trained model
+"""
+
+
 def run(
-    steps: int = 1000, *, hidden: int = 16, inputs: int = 8, model: Any = None, data: Any = None, seed: int = 0
+    steps: Annotated[int, Option("How far back.", "K", minimum=1)] = 1000,
+    *,
+    hidden: Hidden = 16,
+    inputs: int = 8,
+    model: Any = None,
+    data: Any = None,
+    seed: Seed = 0,
 ) -> Vanishing:
     """Follow the derivative back through `steps` steps, in every cell, and if given in the first layer of `model`.
 
