@@ -12,6 +12,7 @@ from ..layers import Recurrent, named
 
 @dataclass(frozen=True)
 class LabCell:
+    cell: Cell
     layer: Callable[..., Recurrent]  # its class
     label: str
     colour: str
@@ -45,7 +46,8 @@ class LabCells(Mapping[str, LabCell]):
             raise KeyError(name)
         place = list(known).index(name)
         colour, dash = COLOURS[place % len(COLOURS)]
-        return LabCell(named(name), known[name]().label, colour, dash if place < len(COLOURS) else "dot")
+        cell = known[name]()
+        return LabCell(cell, named(name), cell.label, colour, dash if place < len(COLOURS) else "dot")
 
     def __iter__(self) -> Iterator[str]:
         return iter(_runnable())
@@ -55,6 +57,11 @@ class LabCells(Mapping[str, LabCell]):
 
 
 CELLS = LabCells()
+
+
+def carrying_state(cell: Cell) -> str:
+    """The state that carries the past: the one beside the output (c of an LSTM), or the output itself."""
+    return cell.own_states[min(1, len(cell.own_states) - 1)]
 
 
 def lab_cell(name: str) -> LabCell:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..cells import registry
 from ..errors import ArgumentError
 from ..layers import Recurrent
-from .cells import lab_cell
+from .cells import carrying_state, lab_cell
 from .options import Seed
 
 # ---- the task ----
@@ -86,7 +86,8 @@ def chrono(layer: Recurrent, horizon: int) -> None:
     """Start a layer so that its units remember for 1 to `horizon` steps (Tallec & Ollivier, 2018).
 
     The bias of the gate that keeps the past becomes log u, u ~ U(1, horizon − 1): a gate at σ(log u) = 1 − 1/(1 + u)
-    keeps for about 1 + u steps. An input gate gets the negated bias. A cell without such a gate stays as it is.
+    keeps for about 1 + u steps. An input gate gets the negated bias. A cell without such a gate, a sigmoid with a bias,
+    stays as it is.
 
     >>> lstm = carousel.LSTM(1, 100)
     >>> chrono(lstm, horizon=50)
@@ -95,16 +96,19 @@ def chrono(layer: Recurrent, horizon: int) -> None:
     tensor(True)
     """
     cell, size = layer.cell, layer.hidden_size
-    keeps = cell.gate_with("keep")
-    if keeps is None:
+    own = layer._parameters_of(0, 0)
+    keeps, writes = (cell.gate_with(role) for role in ("keep", "write"))
+    if keeps is None or cell.gates[keeps].activation != "sigmoid" or "bias_ih" not in own:
         return
     bias = torch.empty(size).uniform_(1, max(2, horizon - 1)).log()
     with torch.no_grad():
-        for gate, value in ((keeps, bias), (cell.gate_with("write"), -bias)):
-            if gate is not None:
-                rows = cell.gate_rows(gate, size)
-                layer.get_parameter("bias_ih_l0")[rows] = value
-                layer.get_parameter("bias_hh_l0")[rows] = 0.0
+        for gate, value in ((keeps, bias), (writes, -bias)):
+            if gate is None or cell.gates[gate].activation != "sigmoid":
+                continue
+            own["bias_ih"][cell.gate_rows(gate, size)] = value
+            if gate in cell.Recurrent._fields:
+                at = cell.Recurrent._fields.index(gate)
+                own["bias_hh"][at * size : (at + 1) * size] = 0.0
 
 
 # ---- one cell ----
@@ -136,7 +140,7 @@ class Outcome:
     @property
     def gradient_kept(self) -> float:
         """The gradient at the first step as a part of that at the last, in the state that carries the past: c, or h."""
-        flow = self.gradient[list(self.layer.cell.states)[-1]]
+        flow = self.gradient[carrying_state(self.layer.cell)]
         return flow[0] / flow[-1] if flow[-1] else 0.0
 
     def trace(self) -> tuple[Tensor, Any]:
@@ -194,9 +198,9 @@ def cost(cell: str, setting: Setting) -> float:
 
 
 def gradient_flow(layer: Recurrent, head: nn.Linear, x: Tensor, label: Tensor) -> dict[str, list[float]]:
-    """‖∂L/∂h_t‖ (and ‖∂L/∂c_t‖) at every step of `x` (T, B, 1), L being a sequence's own loss; mean over sequences."""
+    """‖∂L/∂h_t‖ (and ‖∂L/∂c_t‖, and of every other state) at every step of `x` (T, B, 1), L being a sequence's own loss; mean over sequences."""
     trace = layer.trace(x, gradients_of=lambda output: F.cross_entropy(head(output[-1]), label, reduction="sum"))
-    return {name: trace.gradients[name][0].norm(dim=-1).mean(-1).tolist() for name in layer.cell.states}
+    return {name: trace.gradients[name][0].flatten(2).norm(dim=-1).mean(-1).tolist() for name in layer.cell.own_states}
 
 
 @torch.no_grad()

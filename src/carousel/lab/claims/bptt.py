@@ -11,29 +11,39 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from ...cells import Weights
 from ...errors import check_counts
 from ...layers import Recurrent
+from ...layers.batch import read
 from ...report import Page, figure
 from ..cells import CELLS
-from ..derivatives import Walk, apart
+from ..derivatives import Walk, apart, has_derivative
 from ..finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
-from ..words import power
+from ..words import listing, power
 
 ROUTES = ("autograd", "kernels", "differences")
+ONLY_AUTOGRAD = "no derivative by hand: against autograd"
 EXACT, NEAR = 1e-10, 1e-6  # of what is computed, and of finite differences
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One cell: for each gradient, how far each route is from the one derived by hand, relative."""
+    """One cell: for each gradient, how far each route is, relative, from the one derived by hand.
+
+    A cell without a derivative by hand is measured from autograd. A route that a cell does not have is absent.
+    """
 
     label: str
     gradients: dict[str, dict[str, float]]  # of what → route → difference
+    by_hand: bool = True
 
-    def worst(self, route: str) -> float:
-        return max(told[route] for told in self.gradients.values() if route in told)
+    def worst(self, route: str) -> float | None:
+        """The largest difference of a route; None: the cell does not have it."""
+        return max((told[route] for told in self.gradients.values() if route in told), default=None)
+
+    def shown(self, route: str) -> str:
+        worst = self.worst(route)
+        return "–" if worst is None else power(worst)
 
     @property
     def agrees(self) -> bool:
@@ -63,16 +73,25 @@ class Bptt(Finding):
         width = max(len(one.label) for one in self.cells)
         lines = [f"{'by hand, against':{width}}  {'  '.join(f'{route:>11}' for route in ROUTES)}"]
         for one in self.cells:
-            lines.append(f"{one.label:{width}}  {'  '.join(f'{power(one.worst(route)):>11}' for route in ROUTES)}")
+            note = "" if one.by_hand else f"  {ONLY_AUTOGRAD}"
+            lines.append(f"{one.label:{width}}  {'  '.join(f'{one.shown(route):>11}' for route in ROUTES)}{note}")
         return "\n".join(lines)
 
     def lead(self) -> str:
-        exact = max(one.worst(route) for one in self.cells for route in ROUTES[:2])
-        near = max(one.worst("differences") for one in self.cells)
-        return (
-            f"Over {self.steps} steps, all gradients of {len(self.cells)} cells, derived by hand, agree with autograd "
+        derived = [one for one in self.cells if one.by_hand]
+        exact = max(one.worst(route) or 0.0 for one in derived for route in ROUTES[:2])
+        near = max(one.worst("differences") or 0.0 for one in derived)
+        text = (
+            f"Over {self.steps} steps, all gradients of {len(derived)} cells, derived by hand, agree with autograd "
             f"and with the kernels to {power(exact)}, and with finite differences to {power(near)}."
         )
+        if others := [one for one in self.cells if not one.by_hand]:
+            near = max(one.worst("differences") or 0.0 for one in others)
+            text += (
+                f" {listing(one.label for one in others)}: no derivative by hand; autograd and finite differences "
+                f"agree to {power(near)}."
+            )
+        return text
 
     def ran(self) -> Sequence[str]:
         return (
@@ -93,7 +112,10 @@ class Bptt(Finding):
                 [f"`{name}`", *(power(told[route]) if route in told else "" for route in ROUTES)]
                 for name, told in one.gradients.items()
             ]
-            page.heading(one.label).table(["gradient of", *ROUTES], rows)
+            page.heading(one.label)
+            if not one.by_hand:
+                page.text(f"{ONLY_AUTOGRAD[0].upper()}{ONLY_AUTOGRAD[1:]}.")
+            page.table(["gradient of", *ROUTES], rows)
 
     def verdict(self) -> Verdict:
         if all(one.agrees for one in self.cells):
@@ -103,18 +125,19 @@ class Bptt(Finding):
 
     def figures(self) -> dict[str, Any]:
         drawn = figure(120 + 34 * len(self.cells))
-        logs = [[math.log10(max(one.worst(route), 1e-17)) for route in ROUTES] for one in self.cells]
+        worst = [[one.worst(route) for route in ROUTES] for one in self.cells]
+        logs = [[math.nan if value is None else math.log10(max(value, 1e-17)) for value in row] for row in worst]
         drawn.add_heatmap(
             x=list(ROUTES), y=[one.label for one in self.cells], z=logs, zmin=-17, zmax=-5, xgap=2, ygap=2,
             colorscale=[(0, "#08306b"), (0.5, "#5ba3cf"), (1, "#f7fbff")],
-            text=[[power(one.worst(route)) for route in ROUTES] for one in self.cells], texttemplate="%{text}",
+            text=[[one.shown(route) for route in ROUTES] for one in self.cells], texttemplate="%{text}",
             hovertemplate="%{y}, %{x}: %{text}<extra></extra>", showscale=False,
         )  # fmt: skip
         drawn.update_yaxes(autorange="reversed", showgrid=False).update_xaxes(showgrid=False)
         return {"routes": drawn.update_layout(margin={"l": 140})}
 
     def numbers(self) -> dict[str, Any]:
-        told = [{"label": one.label, "gradients": one.gradients} for one in self.cells]
+        told = [{"label": one.label, "gradients": one.gradients, "by_hand": one.by_hand} for one in self.cells]
         return {"cells": told, "steps": self.steps, "seed": self.seed, "seconds": self.seconds}
 
 
@@ -148,34 +171,26 @@ def run(
         for kind in CELLS.values():
             layer = kind.layer(inputs, hidden, dtype=torch.float64)
             weights = torch.randn(steps, 2, hidden, dtype=torch.float64)
-            cells.append(Compared(kind.label, compare(layer, x, weights)))
+            cells.append(Compared(kind.label, compare(layer, x, weights), has_derivative(layer.cell)))
     return Bptt(tuple(cells), steps, seed, time.perf_counter() - start)
 
 
 def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str, float]]:
-    """How far each route is from the hand-derived gradients of Σ weights ∘ h."""
-    hand = Walk(layer, x).gradients(weights)
+    """How far each route is from the hand-derived gradients of Σ weights ∘ h; without those, from autograd's."""
     own = layer._parameters_of(0, 0)
-    routes = {"autograd": by_autograd(unroll(layer, own), x, weights, own)}
+    routes = {"autograd": by_autograd(lambda given: unroll(layer, given), x, weights, own)}
     if layer.path(x) == "fused":
         routes["kernels"] = by_autograd(lambda given: layer(given)[0], x, weights, own)
     routes["differences"] = by_differences(lambda given: float((layer(given)[0] * weights).sum()), x, own)
-    return {name: {route: apart(found[name], value) for route, found in routes.items()} for name, value in hand.items()}
+    measure = Walk(layer, x).gradients(weights) if has_derivative(layer.cell) else routes.pop("autograd")
+    return {
+        name: {route: apart(found[name], value) for route, found in routes.items()} for name, value in measure.items()
+    }
 
 
-def unroll(layer: Recurrent, own: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
-    """The cell's equations, one step after the other: x (T, B, I) → (T, B, H)."""
-    cell, w = layer.cell, Weights(layer.cell, own)
-
-    def forward(x: Tensor) -> Tensor:
-        state = tuple(x.new_zeros(x.shape[1], *layer.state_shape(name)) for name in cell.states)
-        found = []
-        for rows in cell.project_input(x, w):
-            state = cell.step(cell.inputs(rows), state, w, lambda name, value: value)
-            found.append(state[0])
-        return torch.stack(found)
-
-    return forward
+def unroll(layer: Recurrent, x: Tensor) -> Tensor:
+    """The cell's equations, one step after the other, without kernels: x (T, B, I) → (T, B, H)."""
+    return layer._run(read(layer, x, None, None), None, fused=False)[0]
 
 
 def by_autograd(
@@ -183,7 +198,8 @@ def by_autograd(
 ) -> dict[str, Tensor]:
     """Gradients of Σ weights ∘ forward(x), as torch takes them."""
     inputs = {**own, "x": x.clone().requires_grad_()}
-    found = torch.autograd.grad((forward(inputs["x"]) * weights).sum(), list(inputs.values()))
+    loss = (forward(inputs["x"]) * weights).sum()
+    found = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
     return dict(zip(inputs, found, strict=True))
 
 

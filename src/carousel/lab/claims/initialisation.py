@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
+from ...cells import Cell, ParameterSpec, Sizes, registry
 from ...errors import ArgumentError, check_counts
 from ...pictures.gates import opens
 from ...report import Page, figure
@@ -96,9 +97,13 @@ class Initialisation(Finding):
 
     @property
     def alike(self) -> bool:
-        """Whether units that began alike, with equal weights after them too, never differed by a bit."""
-        counts = [max(self.of(start).distinct) for start in ALIKE]
-        return max([*counts, *(most for found in self.cells.values() for most in found.values())]) == 1
+        """Whether units that began alike, with equal weights after them too, never differed by a bit.
+
+        Cells with buffers do not count: their units may differ by what is not a weight.
+        """
+        counts, sizes = [max(self.of(start).distinct) for start in ALIKE], Sizes(1, self.hidden, self.hidden)
+        plain = [found for cell, found in self.cells.items() if not CELLS[cell].cell.buffers(sizes)]
+        return max([*counts, *(most for found in plain for most in found.values())]) == 1
 
     def __str__(self) -> str:
         width = max(len(STARTS[one.start].label) for one in self.begun)
@@ -285,12 +290,26 @@ def different_units(network: LanguageNetwork) -> int:
     >>> different_units(network)
     1
     """
-    size = network.layers.hidden_size
-    own = [
-        weight.detach().unflatten(0, (-1, size)).transpose(0, 1).flatten(1) for weight in network.layers.parameters()
+    layer = network.layers
+    own = layer._parameters_of(0, 0)
+    parts = [
+        own[name].detach().unflatten(axis, (-1, layer.hidden_size)).movedim(axis + 1, 0).flatten(1)
+        for name, axes in unit_axes(layer.cell).items()
+        for axis in axes
     ]
-    heard = network.layers.get_parameter("weight_hh_l0").detach().T
-    return len(torch.unique(torch.cat([*own, heard], 1), dim=0))
+    return len(torch.unique(torch.cat(parts, 1), dim=0))
+
+
+def unit_axes(cell: Cell) -> dict[str, list[int]]:
+    """Of each parameter the dimensions that run over the units, or over the units of each gate.
+
+    >>> unit_axes(registry()["lstm"]())
+    {'weight_ih': [0], 'weight_hh': [0, 1], 'bias_ih': [0], 'bias_hh': [0]}
+    """
+    hidden = 5040  # divisible by any likely number of blocks, and unlike any other size
+    specs = cell.parameters(Sizes(10007, hidden, hidden)).items()
+    shapes = {name: spec.shape if isinstance(spec, ParameterSpec) else spec for name, spec in specs}
+    return {name: [k for k, size in enumerate(shape) if size % hidden == 0] for name, shape in shapes.items()}
 
 
 @torch.no_grad()

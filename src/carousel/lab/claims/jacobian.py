@@ -17,12 +17,13 @@ from ...inspect import LayerReading, read_layers
 from ...layers import LSTM, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
-from ..derivatives import Walk, apart
+from ..derivatives import Walk, apart, has_derivative
 from ..finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
-from ..words import power
+from ..words import listing, power
 
 EXACT = 1e-10
+NO_FORM = "no derivative by hand; autograd alone"
 STEPS = 6  # of what a model reads, at which its derivative is taken
 
 
@@ -94,14 +95,16 @@ class Jacobian(Finding):
     seed: int
     seconds: float
     spectrum: Spectrum | None = None  # of a trained model
+    without: tuple[str, ...] = ()  # labels of cells that have no closed form
 
     def __str__(self) -> str:
         names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
-        width = max(len(one.label) for one in self.cells)
+        width = max(map(len, [*(one.label for one in self.cells), *self.without]))
         lines = [f"{'closed form − autograd':{max(width, 22)}}  worst     in"]
         for one in self.cells:
             where = max(one.errors, key=lambda name: one.errors[name])
             lines.append(f"{one.label:{max(width, 22)}}  {power(one.worst):8}  ∂h/∂{where}, of {len(one.errors)}")
+        lines += [f"{label:{max(width, 22)}}  {NO_FORM}" for label in self.without]
         lines.append(f"derivatives by {', '.join(names)}")
         lines.append(f"the printed ∂h/∂h₋: {power(self.printed)} from autograd with c₋ held")
         told = ", ".join(f"{k} steps {self.product[k - 1]:.0%}" for k in (2, 5, len(self.product)))
@@ -150,6 +153,8 @@ class Jacobian(Finding):
         rows = [[one.label, *(t.get(name, "") for name in names)] for one, t in zip(self.cells, told, strict=True)]
         page.heading("Closed form and autograd").text("The largest relative difference in ∂h_t by each.")
         page.table(["cell", *(f"`{name}`" for name in names)], rows)
+        if self.without:
+            page.text(f"{listing(self.without)}: {NO_FORM}.")
 
     def verdict(self) -> Verdict:
         if self.printed > EXACT or any(one.worst > EXACT for one in self.cells):
@@ -194,6 +199,7 @@ class Jacobian(Finding):
             "product": self.product,
             "seed": self.seed,
             "seconds": self.seconds,
+            "without_closed_form": self.without,
             "spectrum": None if self.spectrum is None else vars(self.spectrum),
         }
 
@@ -232,7 +238,8 @@ def run(
         spectrum = None if model is None else spectrum_of(read_layers(model, data))
         x = torch.randn(steps, 1, inputs, dtype=torch.float64)
         cells = []
-        for kind in CELLS.values():
+        without = tuple(kind.label for kind in CELLS.values() if not has_derivative(kind.cell))
+        for kind in [kind for kind in CELLS.values() if has_derivative(kind.cell)]:
             layer = _random(kind.layer(inputs, hidden, dtype=torch.float64))
             cells.append(Checked(kind.label, compare(Walk(layer, x), steps // 2)))
         lstm = _random(LSTM(inputs, hidden, dtype=torch.float64))
@@ -245,7 +252,8 @@ def run(
         printed_error = max(printed_error, apart(one, jacobian[:hidden, :hidden]))
         exact, partial = exact @ jacobian, partial @ one
         errors.append(apart(partial, exact[:hidden, :hidden]))
-    return Jacobian(tuple(cells), printed_error, tuple(errors), seed, time.perf_counter() - start, spectrum)
+    seconds = time.perf_counter() - start
+    return Jacobian(tuple(cells), printed_error, tuple(errors), seed, seconds, spectrum, without)
 
 
 def spectrum_of(reading: LayerReading) -> Spectrum:

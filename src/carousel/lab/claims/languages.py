@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ...errors import ArgumentError
 from ...report import Page, figure
 from ...threads import threads
-from ..cells import CELLS, lab_cell
+from ..cells import CELLS, carrying_state, lab_cell
 from ..finding import Claim, Finding, Verdict
 from ..grammars import GRAMMARS, Grammar, Strings
 from ..options import Hidden, Option, Seed
@@ -382,10 +382,16 @@ def train(
 
 
 def counting_unit(model: Reader, grammar: Grammar, text: str) -> Unit:
-    """The unit whose state correlates most with what there is to count in `text`."""
+    """The unit whose state correlates most with what there is to count in `text`.
+
+    Of a matrix or complex state a unit is one number: an entry, a real or an imaginary part.
+    """
     trace = model.layer.trace(grammar.encode([text]).inputs)
-    state = list(model.layer.cell.states)[-1]
-    values = trace.states[state][0, :, 0].detach().double()  # (T, H)
+    state = carrying_state(model.layer.cell)
+    values = trace.states[state][0, :, 0].detach()  # (T, *shape)
+    if values.is_complex():
+        values = torch.view_as_real(values)
+    values = values.flatten(1).double()
     count = grammar.count(text)
     found = torch.corrcoef(torch.cat([values.T, torch.tensor([count], dtype=torch.float64)]))[-1, :-1].nan_to_num(0)
     number = int(found.abs().argmax())

@@ -223,8 +223,9 @@ def plot_gradient(result: Latch) -> Any:
     """‖∂L/∂h_t‖ and ‖∂L/∂c_t‖ against t on a log scale, one panel a state."""
     setting, shown = result.setting, same_length(result)
     names = {"h": "through the output h", "c": "through the cell c"}
-    states = [name for name in names if any(name in o.gradient for o in shown)]
-    figure = report.figure(height=170 + 250 * len(states), titles=[names[s] for s in states], hovermode="x")
+    states = list(dict.fromkeys(name for o in shown for name in o.gradient))
+    titles = [names.get(state, f"through the state {state}") for state in states]
+    figure = report.figure(height=170 + 250 * len(states), titles=titles, hovermode="x")
     for row, state in enumerate(states, 1):
         for outcome in shown:
             if state not in outcome.gradient:
@@ -235,7 +236,7 @@ def plot_gradient(result: Latch) -> Any:
                 y=[size or None for size in outcome.gradient[state]],  # an underflow has no place on a log scale
                 name=label,
                 legendgroup=label,
-                showlegend=state == "h",
+                showlegend=state == outcome.layer.cell.output,
                 line={"color": kind.colour, "dash": kind.dash if outcome.setting == setting else "dot"},
                 hovertemplate="%{y:.1e}",
                 row=row,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
+from ...cells import registry
 from ...errors import ArgumentError, check_counts
 from ...inspect import LayerReading, read_layers
 from ...layers import RNN, Recurrent
@@ -122,7 +123,8 @@ class Vanishing(Finding):
     def ran(self) -> Sequence[str]:
         told = [
             f"Fresh layers of {self.hidden} units read {self.steps} random inputs. The derivative over k steps is the "
-            "product of k one-step derivatives, each by the cell's own closed form; of an LSTM, by h and c together. "
+            "product of k one-step derivatives, each by the cell's own closed form, or by autograd if it has none; of "
+            "an LSTM, by h and c together. "
             "Its norm is its largest singular value. Float64; the product is rescaled as it goes, so that it cannot "
             "underflow.",
             "Two RNNs were made to answer the second claim: one whose W is a rotation, whose eigenvalues all have "
@@ -174,7 +176,7 @@ class Vanishing(Finding):
         fading = figure(560, titles, hovermode="x")
         for one in self.every:
             line = {"color": one.colour, "dash": one.dash, "width": 1.8}
-            for row, values in ((1, one.h), (2, one.c)):
+            for row, values in ((1, _finite(one.h)), (2, _finite(one.c))):
                 if values:
                     fading.add_scatter(
                         x=one.ks, y=values, name=one.label, legendgroup=one.label, showlegend=row == 1, line=line,
@@ -209,8 +211,8 @@ class Vanishing(Finding):
             return {
                 "label": one.label,
                 "k": one.ks,
-                "log10_h": one.h,
-                "log10_c": one.c,
+                "log10_h": _finite(one.h),
+                "log10_c": _finite(one.c),
                 "log10_bound": one.bound,
                 "horizon": one.horizon,
             }
@@ -267,8 +269,8 @@ def run(
         rotation, _ = torch.linalg.qr(torch.randn(hidden, hidden, dtype=torch.float64))
         shear = 0.9 * torch.eye(hidden, dtype=torch.float64) + torch.ones(hidden, hidden, dtype=torch.float64).triu(1)
         counter = (
-            fade(_linear(rotation), x, "a rotation", "#0072b2"),
-            fade(_linear(shear), x, "eigenvalue 0.9 only", "#d55e00"),
+            fade(_linear(rotation, inputs), x, "a rotation", "#0072b2"),
+            fade(_linear(shear, inputs), x, "eigenvalue 0.9 only", "#d55e00"),
         )
     return Vanishing(tuple(cells), large, counter, trained, memory, steps, hidden, seed, time.perf_counter() - start)
 
@@ -280,7 +282,7 @@ def fade(layer: Recurrent, x: Tensor, label: str, colour: str, dash: str = "soli
     product, scale = torch.eye(sum(walk.sizes), dtype=x.dtype), 0.0
     h, c, bound = [], [], []
     limit = 0.0
-    plain = getattr(layer.cell, "nonlinearity", "") == "tanh"
+    plain = type(layer.cell) is registry()["rnn"] and layer.cell.nonlinearity == "tanh"  # type: ignore[attr-defined]
     norm = float(torch.linalg.matrix_norm(walk.own["weight_hh"], 2)) if plain else 0.0
     ks = spread(len(x))
     for k in range(1, len(x) + 1):
@@ -340,9 +342,9 @@ def remember(reading: LayerReading) -> Memory:
     return Memory(tuple(float(share) for share in left), reading.source)
 
 
-def _linear(weight: Tensor) -> RNN:
+def _linear(weight: Tensor, inputs: int) -> RNN:
     """An RNN without an input: h stays 0, where the slope of tanh is 1."""
-    layer = RNN(8, len(weight), dtype=weight.dtype)
+    layer = RNN(inputs, len(weight), dtype=weight.dtype)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.zero_()
@@ -353,6 +355,11 @@ def _linear(weight: Tensor) -> RNN:
 def _log(matrix: Tensor) -> float:
     norm = float(torch.linalg.matrix_norm(matrix, 2))
     return math.log10(norm) if norm else -math.inf
+
+
+def _finite(logs: Sequence[float]) -> list[float | None]:
+    """None for the logarithm of 0, which neither JSON nor a figure has."""
+    return [log if math.isfinite(log) else None for log in logs]
 
 
 def _size(log: float) -> str:

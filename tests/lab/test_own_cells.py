@@ -1,0 +1,160 @@
+"""Labs over the registered cells, with a user's own cells among them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from carousel import lab
+from carousel.cells import spec
+from carousel.lab.cells import CELLS
+from carousel.lab.claims import languages as language_lab
+from carousel.lab.claims.initialisation import unit_axes
+from carousel.lab.derivatives import Walk, has_derivative
+from carousel.lab.latching import Setting
+from helpers.own_cells import OWN
+
+LABELS = {cell.__name__ for cell, _ in OWN.values()}
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """The cells of a user, registered for one test."""
+    monkeypatch.setattr(spec, "_registry", dict(spec._registry))
+    for name, (cell, _) in OWN.items():
+        type(cell.__name__, (cell,), {}, name=name)
+
+
+def finite(numbers):
+    """Whether all numbers are finite; there must be some."""
+    numbers = list(numbers)
+    return bool(numbers) and all(map(math.isfinite, numbers))
+
+
+def rows(result):
+    """The lines of what `print` shows, by the label they begin with."""
+    return {label: line for line in str(result).splitlines() for label in LABELS if line.strip().startswith(label)}
+
+
+def test_bptt_measures_them_from_autograd(tmp_path):
+    result = lab.bptt(4, hidden=4, inputs=2)
+    own = {one.label: one for one in result.cells if not one.by_hand}
+    assert own.keys() == LABELS == rows(result).keys()
+    for one in own.values():
+        assert one.worst("autograd") is None
+        assert {"x", "weight_ih"} <= one.gradients.keys()
+        assert 0 < one.worst("differences") < 1e-6
+        assert "no derivative by hand" in rows(result)[one.label]
+    assert result.verdict().stands
+    assert "no derivative by hand" in (result.write(tmp_path).read_text("utf-8"))
+
+
+def test_jacobian_leaves_them_out_and_says_so(tmp_path):
+    result = lab.jacobian(6, hidden=5)  # five units do not divide into two blocks
+    assert set(result.without) == LABELS == rows(result).keys()
+    assert result.verdict().stands
+    result.write(tmp_path)
+
+
+def test_vanishing_goes_back_through_every_state(tmp_path):
+    result = lab.vanishing(12, hidden=4, inputs=3)
+    own = {one.label: one for one in result.cells if one.label in LABELS}
+    assert own.keys() == LABELS == rows(result).keys()
+    for label, one in own.items():
+        assert finite(one.c or one.h)
+        # but for h₀, which changes a memory that is empty; LinearRecurrence does not read h₋, that derivative is 0
+        assert finite(one.h[:-1]) or label == "LinearRecurrence"
+    json.dumps(result.numbers(), allow_nan=False)
+    result.write(tmp_path)
+
+
+def test_parameters_counts_them():
+    result = lab.parameters([1, 10], inputs=3, hidden=4, outputs=2)
+    counts = {kind.label: kind.counts for kind in result.kinds if kind.label in LABELS}
+    assert counts.keys() == LABELS == rows(result).keys()
+    assert counts["IndependentRNN"] == (4 * 3 + 4 + 4 + 4 + 4 * 2 + 2,) * 2
+    assert counts["LinearRecurrence"] == (2 * 4 * 3 + 4 + 4 + 2 * 4 * 4 + 4 * 2 + 2,) * 2
+
+
+def test_latch_trains_all_that_are_registered():
+    small = Setting(relevant=3, irrelevant=5, longest=10, tests=10, hidden=4, batch=4, updates=2)
+    result = lab.latch(small, compare=[])
+    assert [one.cell for one in result.outcomes] == list(CELLS)
+    assert LABELS == rows(result).keys()
+    for one in [one for one in result.outcomes if one.cell in OWN]:
+        assert finite(one.accuracy) and finite(one.curve)
+        assert finite(size for sizes in one.gradient.values() for size in sizes)
+        assert 0 < one.gradient_kept < math.inf
+    html = result.page().html()
+    assert all(label in html for label in LABELS)
+
+
+def test_languages_takes_them_by_name(tmp_path):
+    small = language_lab.Setting(trained=4, tested=8, hidden=4, pool=10, batch=4, updates=2, rates=(0.01,))
+    result = lab.languages(["anbn"], list(OWN), small)
+    assert [one.cell for one in result.outcomes] == list(OWN)
+    for one in result.outcomes:
+        assert finite(one.losses) and finite(one.right) and finite(one.unit.values)
+        assert -1 <= one.unit.correlation <= 1
+    result.write(tmp_path)
+
+
+def test_initialisation_counts_their_units():
+    result = lab.initialisation(list(OWN), hidden=4, lines=64, epochs=1)
+    assert result.cells.keys() == OWN.keys()
+    assert LABELS == rows(result).keys()
+    for name, found in result.cells.items():
+        assert all(1 <= most <= 4 for most in found.values()), name
+    assert result.cells["own-convolved"] == {"zero": 1, "equal": 1}  # past inputs too have a weight for each unit
+
+
+def test_units_are_found_in_every_parameter():
+    assert unit_axes(CELLS["own-convolved"].cell) == {"weight_ih": [0], "bias_ih": [0], "weight_past": [1]}
+    assert unit_axes(CELLS["own-linear"].cell) == {"weight_ih": [0], "decay": [0], "angle": [0], "readout": [0, 1]}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_derivative_of_a_step_agrees_with_differences_of_the_same_equations_in_numpy(name):
+    torch.manual_seed(0)
+    cell, step = OWN[name]
+    layer = CELLS[name].layer(3, 4, dtype=torch.float64)
+    x = torch.randn(5, 1, 3, dtype=torch.float64)
+    walk, t = Walk(layer, x), 3
+    weights = {n: v.detach().numpy() for n, v in layer._parameters_of(0, 0).items()}
+    past = x[[t - 1, t - 2]].transpose(0, 1).numpy()
+    side = {n: np.ones((1, *layer.side_shape(n))) for n in layer.cell.side_inputs}
+    before = [part.numpy() for part in walk.before(t)]
+
+    def flat(state):
+        return np.concatenate([(p.view(float) if np.iscomplexobj(p) else p).ravel() for p in state])
+
+    def after(vector):
+        state, at = [], 0
+        for part in before:
+            size = part.size * (2 if np.iscomplexobj(part) else 1)
+            state.append(vector[at : at + size].copy().view(part.dtype).reshape(part.shape))
+            at += size
+        return flat([np.ascontiguousarray(p) for p in step(weights, x[t].numpy(), past, side, state, lambda n, v: v)])
+
+    start, size = flat(before), len(flat(before))
+    columns = [(after(start + 1e-6 * e) - after(start - 1e-6 * e)) / 2e-6 for e in np.eye(size)]
+    np.testing.assert_allclose(walk.jacobian(t).numpy(), np.stack(columns, 1), atol=1e-8)
+
+
+def test_a_cell_that_replaces_a_step_does_not_inherit_its_derivative():
+    lstm = CELLS["lstm"].cell
+    assert has_derivative(lstm)
+
+    class Doubled(type(lstm)):
+        def step(self, x, state, w, let):
+            h, c = super().step(x, state, w, let)
+            return 2 * h, c
+
+    class Named(type(lstm)):
+        label = "mine"
+
+    assert not has_derivative(Doubled())
+    assert has_derivative(Named())
+    assert all(has_derivative(kind.cell) for name, kind in CELLS.items() if name not in OWN)
