@@ -2,10 +2,14 @@
 
 import functools
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from carousel import lab
 from carousel.cli.main import main
 from carousel.errors import CarouselError
 from carousel.lab import LABS
@@ -45,6 +49,37 @@ def test_the_list_names_every_command(carousel):
     assert [line.split()[0] for line in out.splitlines()] == list(LABS)
     for name in LABS:
         assert carousel("lab", name, "--help")[0] == 0
+
+
+def test_a_lab_is_one_file(carousel, monkeypatch, tmp_path):
+    """The example of the documentation, as the only file that is added."""
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text("utf-8")
+    source = page.partition("## A lab of your own")[2].partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "square_roots.py").write_text(source.partition("\nprint(")[0], "utf-8")
+    monkeypatch.setattr(lab.claims, "__path__", [*lab.claims.__path__, str(tmp_path)])
+    lab._labs.cache_clear()
+    try:
+        assert "square-roots    Squares: whether one of them is negative.\n" in carousel("lab", "list")[1]
+        assert "Squares: whether" in carousel("lab", "--help")[1]
+        code, out, _ = carousel("lab", "square-roots", "--count", 2, "--seed", 1, "--out", tmp_path / "page")
+        assert (code, out.splitlines()[:2]) == (0, [" -0.50    0.25", "  1.00    1.00"])
+        assert (tmp_path / "page" / "squares.png").is_file()
+        assert "x>=1" in carousel("lab", "square-roots", "--help")[1]
+        assert carousel("lab", "square-roots", "--low", "1")[0] == 2  # Python's only
+        assert "square_roots" in dir(lab) and lab.square_roots(1).numbers() == {"squares": [(-2.0, 4.0)]}
+    finally:
+        lab._labs.cache_clear()
+        sys.modules.pop("carousel.lab.claims.square_roots", None)
+
+
+def test_help_does_not_wait_for_torch():
+    """Nor does it import a lab."""
+    code = "import sys; from carousel.cli.main import main\ntry: main(['lab', '--help'])\nexcept SystemExit: pass\n"
+    code += "assert 'torch' not in sys.modules and 'carousel.lab.claims.bleu' not in sys.modules"
+    assert (
+        "n-gram by n-gram"
+        in subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, encoding="utf-8").stdout
+    )
 
 
 def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):

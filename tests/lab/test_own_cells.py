@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.own_cells import OWN
 
 from carousel import lab
 from carousel.cells import spec
@@ -14,7 +15,6 @@ from carousel.lab.claims import languages as language_lab
 from carousel.lab.claims.initialisation import unit_axes
 from carousel.lab.derivatives import Walk, has_derivative
 from carousel.lab.latching import Setting
-from helpers.own_cells import OWN
 
 LABELS = {cell.__name__ for cell, _ in OWN.values()}
 
@@ -82,7 +82,7 @@ def test_latch_trains_all_that_are_registered():
     small = Setting(relevant=3, irrelevant=5, longest=10, tests=10, hidden=4, batch=4, updates=2)
     result = lab.latch(small, compare=[])
     assert [one.cell for one in result.outcomes] == list(CELLS)
-    assert LABELS == rows(result).keys()
+    assert rows(result).keys() == LABELS
     for one in [one for one in result.outcomes if one.cell in OWN]:
         assert finite(one.accuracy) and finite(one.curve)
         assert finite(size for sizes in one.gradient.values() for size in sizes)
@@ -104,7 +104,7 @@ def test_languages_takes_them_by_name(tmp_path):
 def test_initialisation_counts_their_units():
     result = lab.initialisation(list(OWN), hidden=4, lines=64, epochs=1)
     assert result.cells.keys() == OWN.keys()
-    assert LABELS == rows(result).keys()
+    assert rows(result).keys() == LABELS
     for name, found in result.cells.items():
         assert all(1 <= most <= 4 for most in found.values()), name
     assert result.cells["own-convolved"] == {"zero": 1, "equal": 1}  # past inputs too have a weight for each unit
@@ -118,7 +118,7 @@ def test_units_are_found_in_every_parameter():
 @pytest.mark.parametrize("name", OWN)
 def test_the_derivative_of_a_step_agrees_with_differences_of_the_same_equations_in_numpy(name):
     torch.manual_seed(0)
-    cell, step = OWN[name]
+    _, step = OWN[name]
     layer = CELLS[name].layer(3, 4, dtype=torch.float64)
     x = torch.randn(5, 1, 3, dtype=torch.float64)
     walk, t = Walk(layer, x), 3

@@ -1,4 +1,4 @@
-"""A layer's run, differentiated: step by step, and back through time; by the closed forms of its cell where it has them."""
+"""A layer's run, differentiated step by step and back through time: by the closed forms of its cell, or by autograd."""
 
 from __future__ import annotations
 

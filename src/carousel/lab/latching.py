@@ -198,7 +198,10 @@ def cost(cell: str, setting: Setting) -> float:
 
 
 def gradient_flow(layer: Recurrent, head: nn.Linear, x: Tensor, label: Tensor) -> dict[str, list[float]]:
-    """‖∂L/∂h_t‖ (and ‖∂L/∂c_t‖, and of every other state) at every step of `x` (T, B, 1), L being a sequence's own loss; mean over sequences."""
+    """‖∂L/∂h_t‖, and that of every other state, at every step of `x` (T, B, 1); mean over sequences.
+
+    L is a sequence's own loss.
+    """
     trace = layer.trace(x, gradients_of=lambda output: F.cross_entropy(head(output[-1]), label, reduction="sum"))
     return {name: trace.gradients[name][0].flatten(2).norm(dim=-1).mean(-1).tolist() for name in layer.cell.own_states}
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from ...cells import Cell, ParameterSpec, Sizes, registry
+from ...cells import Cell, ParameterSpec, Sizes
 from ...errors import ArgumentError, check_counts
 from ...pictures.gates import opens
 from ...report import Page, figure
@@ -303,7 +303,7 @@ def different_units(network: LanguageNetwork) -> int:
 def unit_axes(cell: Cell) -> dict[str, list[int]]:
     """Of each parameter the dimensions that run over the units, or over the units of each gate.
 
-    >>> unit_axes(registry()["lstm"]())
+    >>> unit_axes(CELLS["lstm"].cell)
     {'weight_ih': [0], 'weight_hh': [0, 1], 'bias_ih': [0], 'bias_hh': [0]}
     """
     hidden = 5040  # divisible by any likely number of blocks, and unlike any other size

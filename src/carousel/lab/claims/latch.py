@@ -164,7 +164,8 @@ def run(
 ) -> Latch:
     """Train every one of `cells` with the same `setting`, and then each (cell, setting) to `compare` them with.
 
-    By default, `cells` are all that are registered, and those to compare with are the RNN at a length it can learn and the LSTM with forget bias 1 and 0.
+    By default, `cells` are all that are registered, and those to compare with are the RNN at a length it can learn and
+    the LSTM with forget bias 1 and 0.
 
     >>> result = run(Setting(irrelevant=5, longest=20, updates=1), cells=["rnn", "lstm"], compare=[])
     >>> [outcome.cell for outcome in result.outcomes]

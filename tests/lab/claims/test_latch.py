@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import carousel
-from carousel.lab.cells import CELLS
 from carousel.lab import latching
+from carousel.lab.cells import CELLS
 from carousel.lab.claims import latch
 from carousel.lab.latching import Setting
 
