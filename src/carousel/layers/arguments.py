@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import nn
@@ -41,6 +41,11 @@ def check_number(name: str, value: Any) -> None:
 def check_probability(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
         raise ValueError(f"{name} should be a number in range [0, 1], a probability, got {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def check_dtype(dtype: Any) -> None:
@@ -87,3 +92,28 @@ def zoneout_rates(cell: Cell, zoneout: float | Mapping[str, float]) -> dict[str,
             raise ValueError(f"zoneout: {cell!r} has no state {name!r}; its states are {cell.own_states}")
         check_probability("zoneout", rate)
     return {name: float(rate) for name, rate in rates.items() if rate}
+
+
+def check_layer(
+    kind: str,
+    cell: Any,
+    sizes: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    rates: Mapping[str, Any],
+    proj_size: int,
+    forget_bias: Any,
+) -> None:
+    """Refuse what a layer cannot be made of, with torch's exception types."""
+    if not isinstance(cell, Cell) or type(cell) is Cell:
+        raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")
+    for name, flag in flags.items():
+        check_flag(name, flag)
+    for name, size in sizes.items():
+        check_size(name, size)
+    hidden = sizes["hidden_size"]
+    check_projection(cell, proj_size, hidden)
+    recurrence = {name: rates[name] for name in ("recurrent_dropout", "weight_drop")}
+    check_recurrence(cell, hidden, proj_size or hidden, recurrence)
+    for name, rate in rates.items():
+        check_probability(name, rate)
+    check_forget_bias(kind, cell, forget_bias, flags["bias"])

@@ -138,8 +138,9 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     given = () if hx is None else (hx,) if len(plan.sizes) == 1 else hx
     if type(given) is not tuple or _unsupported_reason("layer", x, *parameters, *given) is not None:
         return None
+    dtype = x.dtype
     for p in parameters:
-        if p is None or not p.is_contiguous():
+        if p is None or p.dtype is not dtype or not p.is_contiguous():
             return None
     batch_first = layer.batch_first
     if batch_first:
@@ -152,7 +153,7 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
         if len(given) != len(plan.sizes):
             return None
         for s, n in zip(given, plan.sizes):  # noqa: B905  `strict` is slower
-            if s is None or s.shape != (layer.num_layers * directions, size, n):
+            if s is None or s.dtype is not dtype or s.shape != (layer.num_layers * directions, size, n):
                 return None
         given = tuple(s.contiguous() for s in given)
     x = x.contiguous()

@@ -25,6 +25,11 @@ MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
     "mean": lambda directions: (directions[0] + directions[1]) / 2,
 }
 
+NO_DROPOUT = (
+    "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+    "num_layers greater than 1, but got dropout={dropout} and num_layers=1"
+)
+
 
 class Recurrent(CellModule):
     """A stack of recurrent layers made from one cell.
@@ -86,35 +91,15 @@ class Recurrent(CellModule):
     ) -> None:
         nn.Module.__init__(self)  # not super: a layer may be torch's as well, see drop_in.py
         arguments.check_known(type(self), unknown)
-        if not isinstance(cell, Cell) or type(cell) is Cell:
-            raise TypeError(f"cell must be a carousel.Cell instance with gates and a step of its own, got {cell!r}")
-        arguments.check_flag("bias", bias)
-        arguments.check_flag("batch_first", batch_first)
-        arguments.check_flag("bidirectional", bidirectional)
-        arguments.check_flag("variational", variational)
-        arguments.check_flag("learn_initial_state", learn_initial_state)
-        arguments.check_size("input_size", input_size)
-        arguments.check_size("hidden_size", hidden_size)
-        arguments.check_size("num_layers", num_layers)
-        arguments.check_projection(cell, proj_size, hidden_size)
-        recurrence = {"recurrent_dropout": recurrent_dropout, "weight_drop": weight_drop}
-        arguments.check_recurrence(cell, hidden_size, proj_size or hidden_size, recurrence)
-        for name, rate in (
-            ("dropout", dropout),
-            ("recurrent_dropout", recurrent_dropout),
-            ("weight_drop", weight_drop),
-        ):
-            arguments.check_probability(name, rate)
-        if dropout > 0 and num_layers == 1:
-            warnings.warn(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=2 if type(self) is Recurrent else 3,  # the line that made the layer
-            )
-        if merge not in MERGES:
-            raise ValueError(f"merge must be one of {', '.join(map(repr, MERGES))}, got {merge!r}")
+        rates = {"dropout": dropout, "recurrent_dropout": recurrent_dropout, "weight_drop": weight_drop}
+        flags = {"bias": bias, "batch_first": batch_first, "bidirectional": bidirectional, "variational": variational,
+                 "learn_initial_state": learn_initial_state}  # fmt: skip
+        counts = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        arguments.check_layer(type(self).__name__, cell, counts, flags, rates, proj_size, forget_bias)
+        arguments.check_choice("merge", merge, MERGES)
         arguments.check_dtype(dtype)
-        arguments.check_forget_bias(type(self).__name__, cell, forget_bias, bias)
+        if dropout > 0 and num_layers == 1:  # the warning is for the line that made the layer
+            warnings.warn(NO_DROPOUT.format(dropout=dropout), stacklevel=2 if type(self) is Recurrent else 3)
 
         self.cell = cell
         self.input_size = input_size
@@ -132,14 +117,12 @@ class Recurrent(CellModule):
         self.weight_drop = float(weight_drop)
         self._choose_forget_bias(init, forget_bias)
         self.learn_initial_state = learn_initial_state
-
-        self._names = tuple(self._specs(0))  # of one layer and direction's parameters, without suffix
-        self._complex = tuple(name for name, spec in self._specs(0).items() if spec.dtype == "complex")
+        self._names = tuple(specs := self._specs(0))  # of one layer and direction's parameters, without suffix
+        self._complex = tuple(name for name, spec in specs.items() if spec.dtype == "complex")
         self._buffer_names = tuple(cell.buffers(self._sizes(0)))
         self._check_stack()
         for layer, direction in self._grid():
-            at, sizes = suffix(layer, direction), self._sizes(layer)
-            self._register_set(at, self._specs(layer), sizes, device, dtype)
+            self._register_set(suffix(layer, direction), self._specs(layer), self._sizes(layer), device, dtype)
         self._look_like_torch()
         self.reset_parameters()
 

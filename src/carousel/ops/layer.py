@@ -71,6 +71,63 @@ class Call:
     totals: list[dict[str, Tensor]] | None = None
 
 
+def _gather(
+    kernel: Kernel,
+    weights: Sequence[Weights],
+    x: Tensor,
+    state: Sequence[State | None],
+    initial: Sequence[State | None] | None,
+    zone_masks: Sequence[Mapping[str, Tensor]] | None,
+) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """The tensors of a call that can have gradients, and its noise, in the order of the kernel's slots."""
+    count = len(kernel.states)
+    tensors: list[Tensor | None] = [x.contiguous()]
+    noise: list[Tensor | None] = []
+    for d, w in enumerate(weights):
+        own = vars(w)
+        for parameter in kernel.parameters:
+            p = own.get(parameter)
+            tensors.append(None if p is None else p.contiguous())
+        for vectors in (state[d], None if initial is None else initial[d]):
+            if vectors is None:
+                tensors += [None] * count
+            else:
+                tensors += [None if s is None else s.contiguous() for s in vectors]
+        keep = zone_masks[d] if zone_masks is not None else {}
+        noise.append(None if w.mask is None else w.mask.to(x.dtype).contiguous())
+        noise += [keep[s].contiguous() if s in keep else None for s in kernel.states]
+    return tensors, noise if any(t is not None for t in noise) else []
+
+
+def _is_direct(call: Call, tensors: Sequence[Tensor | None]) -> bool:
+    """Whether a call may be native; raises if it may not be the registered operator either."""
+    reason = unsupported_reason("layer", *tensors, call.lengths, call.reset)
+    if reason is not None and not use_operator(*tensors, call.lengths, call.reset):
+        raise RuntimeError(f"fused_layer: {reason}; the reference path is needed")
+    return reason is None
+
+
+def _traced(
+    kernel: Kernel, weights: Sequence[Weights], x: Tensor, output: Tensor, values: Tensor, held: Tensor
+) -> list[Mapping[str, Tensor]]:
+    """For each direction the gates and states by name, (T, B, S) views of what the kernel saved."""
+
+    def view(d: int, name: str) -> Tensor:
+        rows, size = weights[d].weight_hh.shape
+        hidden = rows // len(kernel.gates)
+        plane = row_sizes(kernel, x.dtype, hidden)[0]
+        if name == kernel.states[0]:
+            return output.detach()[:, :, d * size : (d + 1) * size]
+        if name in kernel.states:
+            at = (kernel.states.index(name) - 1) * plane
+            return held[d, :, :, at : at + hidden]
+        at = kernel.saved[name] * plane
+        return values[d, :, :, at : at + hidden]
+
+    names = tuple(dict.fromkeys((*kernel.gates, *kernel.states)))  # the gate of an Elman cell is its state
+    return [Views(names, partial(view, d)) for d in range(len(weights))]
+
+
 def fused_layer(
     cell: Cell,
     weights: Sequence[Weights],
@@ -110,37 +167,11 @@ def fused_layer(
     kernel = KERNELS.get(kernel_of(cell) or "")
     if kernel is None:
         raise ValueError(f"fused_layer: there is no kernel for {cell!r}")
-    count = len(kernel.states)
-    tensors: list[Tensor | None] = [x.contiguous()]
-    noise: list[Tensor | None] = []
-    for d, w in enumerate(weights):
-        own = vars(w)
-        for parameter in kernel.parameters:
-            p = own.get(parameter)
-            tensors.append(None if p is None else p.contiguous())
-        for vectors in (state[d], None if initial is None else initial[d]):
-            if vectors is None:
-                tensors += [None] * count
-            else:
-                tensors += [None if s is None else s.contiguous() for s in vectors]
-        keep = zone_masks[d] if zone_masks is not None else {}
-        noise.append(None if w.mask is None else w.mask.to(x.dtype).contiguous())
-        noise += [keep[s].contiguous() if s in keep else None for s in kernel.states]
-    call = Call(
-        kernel,
-        len(weights),
-        None if lengths is None else lengths.contiguous(),
-        None if reset is None else reset.contiguous(),
-        [zoneout.get(s, 0.0) for s in kernel.states] if zoneout and zone_masks is None else [],
-        noise if any(t is not None for t in noise) else [],
-        want_trace,
-    )
-    if direct is None:
-        reason = unsupported_reason("layer", *tensors, call.lengths, call.reset)
-        direct = reason is None
-        if not direct and not use_operator(*tensors, call.lengths, call.reset):
-            raise RuntimeError(f"fused_layer: {reason}; the reference path is needed")
-    if not direct:
+    tensors, noise = _gather(kernel, weights, x, state, initial, zone_masks)
+    lengths, reset = (None if t is None else t.contiguous() for t in (lengths, reset))
+    rates = [zoneout.get(s, 0.0) for s in kernel.states] if zoneout and zone_masks is None else []
+    call = Call(kernel, len(weights), lengths, reset, rates, noise, want_trace)
+    if not (_is_direct(call, tensors) if direct is None else direct):
         output, *state_n, values, held = _operator(call, tensors, want_trace)
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         call.totals = totals
@@ -154,21 +185,7 @@ def fused_layer(
     final: list[State] = [tuple(s[d] for s in state_n) for d in range(len(weights))]
     if not want_trace:
         return output, final, []
-
-    def view(d: int, name: str) -> Tensor:
-        rows, size = weights[d].weight_hh.shape
-        hidden = rows // len(kernel.gates)
-        plane = row_sizes(kernel, x.dtype, hidden)[0]
-        if name == kernel.states[0]:
-            return output.detach()[:, :, d * size : (d + 1) * size]
-        if name in kernel.states:
-            at = (kernel.states.index(name) - 1) * plane
-            return held[d, :, :, at : at + hidden]
-        at = kernel.saved[name] * plane
-        return values[d, :, :, at : at + hidden]
-
-    names = tuple(dict.fromkeys((*kernel.gates, *kernel.states)))  # the gate of an Elman cell is its state
-    return output, final, [Views(names, partial(view, d)) for d in range(len(weights))]
+    return output, final, _traced(kernel, weights, x, output, values, held)
 
 
 class Views(Mapping[str, Tensor]):

@@ -162,8 +162,7 @@ def _fit(
     checkpoints = Checkpoints(run.checkpoints)
     remove_parts(run.folder)
     module = Module(network, data.train, data.dev)
-    metric = network.metric()
-    metrics = [f"dev_{name}" for name in metric.result()] if data.dev is not None else []
+    metrics = [f"dev_{name}" for name in network.metric().result()] if data.dev is not None else []
     log = CSVLogger(run.metrics, ["lr", "loss", "gradient", *metrics])
     saver = CheckpointCallback(run.folder, log, bar)
     resumed = 0 if start is None else step_of(start)
@@ -198,20 +197,25 @@ def _fit(
             raise _file_error(error, run, task) from error
         finally:
             saver.stop_listening()
-    result = {
+    result = _result(task, module, saver, trainer)
+    result["command"] = shlex.join(command or ["carousel", "train", task, "--config", str(run.config)])
+    write_json(run.result_file, result, indent=2)
+    return result
+
+
+def _result(task: str, module: Module, saver: CheckpointCallback, trainer: lightning.Trainer) -> dict[str, Any]:
+    """Where a run ended."""
+    return {
         "task": task,
-        "metric": metric.best,
-        f"dev_{metric.best}": saver.best,
+        "metric": module.best,
+        f"dev_{module.best}": saver.best,
         "best_epoch": saver.best_epoch,
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
-        "parameters": network.size,
-        "seed": settings.seed,
+        "parameters": module.network.size,
+        "seed": module.settings.seed,
         "minutes": round(saver.minutes, 2),
-        "command": shlex.join(command or ["carousel", "train", task, "--config", str(run.config)]),
     }
-    write_json(run.result_file, result, indent=2)
-    return result
 
 
 def _file_error(error: OSError, run: Run, task: str) -> RunError:
