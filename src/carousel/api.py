@@ -18,6 +18,7 @@ from .tasks import find, find_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .cells import Cell
     from .tasks.base import Model, Task
     from .tasks.bilm.predictor import BiLanguageModel
     from .tasks.classify.predictor import Classifier
@@ -67,27 +68,55 @@ def train(
 
 
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["lm"]) -> LanguageModel: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["lm"]
+) -> LanguageModel: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["bilm"]) -> BiLanguageModel: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["bilm"]
+) -> BiLanguageModel: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["classify"]) -> Classifier: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["classify"]
+) -> Classifier: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["tag"]) -> Tagger: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["tag"]
+) -> Tagger: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["encode"]) -> SentenceEncoder: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["encode"]
+) -> SentenceEncoder: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["tree"]) -> TreeModel: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["tree"]
+) -> TreeModel: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["forecast"]) -> Forecaster: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["forecast"]
+) -> Forecaster: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: Literal["translate"]) -> Translator: ...
+def load(
+    run: str | Path, tasks: Iterable[type[Any]] = (), *, cells: Iterable[type[Cell]] = (), task: Literal["translate"]
+) -> Translator: ...
 @overload
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | type[Task] | None = None) -> Any: ...
-def load(run: str | Path, tasks: Iterable[type[Any]] = (), *, task: str | type[Any] | None = None) -> Any:
+def load(
+    run: str | Path,
+    tasks: Iterable[type[Any]] = (),
+    *,
+    cells: Iterable[type[Cell]] = (),
+    task: str | type[Task] | None = None,
+) -> Any: ...
+def load(
+    run: str | Path,
+    tasks: Iterable[type[Any]] = (),
+    *,
+    cells: Iterable[type[Cell]] = (),
+    task: str | type[Any] | None = None,
+) -> Any:
     """The trained model in a run directory: `carousel.load("run").generate("明月")`.
 
-    `tasks` are classes of tasks of your own, so that runs of them are known; a class that has been imported is known
+    `tasks` and `cells` are classes of your own, so that runs of them are known; a class that has been imported is known
     anyway. `task`, a name, a class or FILE.py:CLASS, is what the run must be of; then type checkers know the model too.
     """
     from .tasks.runs import load_run, task_of

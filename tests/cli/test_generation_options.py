@@ -6,12 +6,13 @@ import sys
 
 import pytest
 import torch
-from carousel.tasks.lm.model import LanguageModel, LanguageSettings
 
 import carousel
 from carousel.cli.generation_options import FILES, dashed
 from carousel.cli.main import app, main
 from carousel.decoding.config import NAMES
+from carousel.tasks.lm.settings import LanguageSettings
+from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.translate.settings import TranslateSettings
 from carousel.tasks.translate.task import Translate
 from carousel.training.trainer import train
@@ -48,14 +49,14 @@ def folder(tmp_path_factory):
     (folder / "pairs.tsv").write_text("abc\tABC\nfed\tFED\nbccb\tBCCB\n" * 8)
     small = {"hidden": 6, "embedding": 6, "threads": 1, "epochs": 1, "cache": folder / "cache", "tokens": "character"}
     for task, settings, name, data in (
-        (LanguageModel, LanguageSettings, "lm", "text.txt"),
+        (LanguageTask, LanguageSettings, "lm", "text.txt"),
         (Translate, TranslateSettings, "translate", "pairs.tsv"),
     ):
         make_network = task.make_network
 
         def biased(settings, assets, make_network=make_network):
             network = make_network(settings, assets)
-            vocabulary = assets.vocabulary if hasattr(assets, "vocabulary") else assets.target
+            vocabulary = getattr(assets, "vocabulary", None) or assets.target
             with torch.no_grad():
                 network.bias[[k for k, token in enumerate(vocabulary.tokens) if token in "cC"]] = 3.0
             return network

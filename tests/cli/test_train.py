@@ -206,7 +206,7 @@ def test_a_vocabulary_that_leaves_nothing(refused, place):
         (["--config", "none.yaml"], 1, "none.yaml: No such file or directory"),
         (["--resume", "--force"], 2, "choose one of --resume and --force"),
         (["--resume"], 1, "run: no run to resume; leave out --resume to start one"),
-        (["--patience", 2], 1, "patience: 2 goes by the dev set, and there is none"),
+        (["--patience", 2], 1, "patience: 2 needs a dev set, and there is none"),
         (["--dev", "dev.txt", "--set", "tied=maybe"], 1, "--set tied: "),
     ],
     ids=str,

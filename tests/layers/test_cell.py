@@ -11,6 +11,7 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 import carousel
+from carousel.cells import SideInput
 
 B, I, H = 3, 4, 5
 TWINS = {
@@ -170,7 +171,7 @@ class Decay(carousel.Cell, name="decay-test"):
 
     gates = ("n",)
     states = ("h",)
-    side_inputs = {"dt": lambda sizes: (1,)}
+    side_inputs = {"dt": SideInput(lambda sizes: (1,))}
     input_window = 2
 
     def buffers(self, sizes):

@@ -14,7 +14,7 @@ from carousel.errors import DataError
 
 from .errors import keep_input, warn_cut
 from .pairs import PairCommand
-from .task_options import TaskOption, dashed, for_task, refuse_files
+from .task_options import CellOption, TaskOption, dashed, for_task, refuse_files
 from .use import JsonOption, RunArgument, lines_of, load
 
 
@@ -25,6 +25,7 @@ def predict(
         typer.Argument(metavar="[FILE]", help="Text, one item on each line, or a table; default: standard input."),
     ] = None,
     task: TaskOption = None,
+    cell: CellOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here; a name that ends in .jsonl gets JSON.")
     ] = None,
@@ -48,7 +49,7 @@ def predict(
     from carousel.files import replace_text_file
 
     keep_input("--out", out, data)
-    model = load(run, task=task)
+    model = load(run, task=task, cell=cell)
     forced = [dashed(name) for name in options if model.task.predict_options[name].reads_file]
     if forced and data is None:
         raise typer.BadParameter("it is about a file; give one", param_hint=forced[0])

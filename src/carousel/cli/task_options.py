@@ -18,6 +18,10 @@ TaskOption = Annotated[
     str | None, typer.Option("--task", metavar="FILE:CLASS", help="The task of the run, if it is one of your own.")
 ]
 
+CellOption = Annotated[
+    str | None, typer.Option("--cell", metavar="FILE:CLASS", help="The cell of the run, if it is one of your own.")
+]
+
 
 def for_task(
     command: Callable[..., None], declared: Callable[[Any], Mapping[str, Any]], args: Sequence[str]
@@ -85,7 +89,7 @@ def _refuse_others(task: Any, declared: Callable[[Any], Mapping[str, Any]], args
     from carousel.tasks import find, names
 
     given = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
-    common = {"--task", "--out", "--json", "--help", *map(dashed, declared(task))}
+    common = {"--task", "--cell", "--out", "--json", "--help", *map(dashed, declared(task))}
     for arg in sorted(given - common):
         having = [name for name in names() if arg in map(dashed, declared(find(name)))]
         if having:

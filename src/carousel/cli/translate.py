@@ -17,7 +17,7 @@ from carousel.errors import DataError, RunError
 
 from .errors import apart, keep_input
 from .generation_options import generation_options, with_seed
-from .task_options import TaskOption
+from .task_options import CellOption, TaskOption
 from .use import RunArgument, lines_of, load
 
 
@@ -46,6 +46,7 @@ def translate(
     attention: Annotated[Path | None, _file("The attention as a picture: .png, .svg, .pdf.")] = None,
     tree: Annotated[Path | None, _file("The search tree as a picture; - prints it as text.")] = None,
     task: TaskOption = None,
+    cell: CellOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, notes or seed on standard error.")] = False,
 ) -> None:
@@ -73,7 +74,7 @@ def translate(
         if config.prefix:
             raise typer.BadParameter("one for all lines, or one for each; give one of the two", param_hint="--prefixes")
         config = replace(config, prefix=list(lines_of(prefixes, blank=True)))
-    model, *others = [load(folder, "translate", task) for folder in (run, *(ensemble or []))]
+    model, *others = [load(folder, "translate", task, cell) for folder in (run, *(ensemble or []))]
     if (attention or alignment) is not None and model.network.decoder.attention is None:
         raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
     resolved = replace(config.resolve("translation"), attention=output.needs_attention, tree=tree is not None)

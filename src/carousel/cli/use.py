@@ -14,7 +14,7 @@ import typer
 from carousel.decoding.config import GenerationConfig
 
 from .generation_options import generation_options, with_seed
-from .task_options import TaskOption, for_task, refuse_command, refuse_files
+from .task_options import CellOption, TaskOption, for_task, refuse_command, refuse_files
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
@@ -22,14 +22,17 @@ MOST = 10  # classes in a confusion matrix; with more classes, errors in a list
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
-def load(folder: Path, command: str | None = None, task: str | None = None) -> Any:
-    """The model in a run directory, which must have `command`, if one is named; `task`: its task as FILE:CLASS."""
+def load(folder: Path, command: str | None = None, task: str | None = None, cell: str | None = None) -> Any:
+    """The model in a run directory, which must have `command` if one is named; `task`, `cell`: FILE:CLASS of its own."""
     from carousel.tasks import find
     from carousel.tasks.runs import load_run, task_of
+    from carousel.tasks.shared.cell import find_cell
     from carousel.training import Run
 
     if task is not None:
         find(task)
+    if cell is not None:
+        find_cell(cell)
     if command is not None:
         refuse_command(folder, command, task_of(Run(folder)))
     return load_run(folder)
@@ -41,6 +44,7 @@ def evaluate(
         list[Path], typer.Argument(metavar="DATA", help="What to evaluate on; for a translator two files.")
     ],
     task: TaskOption = None,
+    cell: CellOption = None,
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
@@ -56,7 +60,7 @@ def evaluate(
     carousel eval run dev.txt --json | jq .perplexity
     carousel eval run dev.en dev.de --worst 10
     """
-    model = load(run, task=task)
+    model = load(run, task=task, cell=cell)
     refuse_files(model.task, len(data), "DATA")
     result = model.evaluate(*data, **options)
     if as_json:
@@ -112,6 +116,7 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line, with every token.")] = False,
     tokens: Annotated[bool, typer.Option("--tokens", help="One token on each line, with its log-probability.")] = False,
     task: TaskOption = None,
+    cell: CellOption = None,
 ) -> None:
     """Log-probability and perplexity of each line by a language model, separated by tabs.
 
@@ -120,7 +125,7 @@ def score(
     echo 床前明月光，疑是地上霜。 | carousel score run --tokens
     carousel score run lines.txt --json | jq .perplexity
     """
-    model = load(run, "score", task)
+    model = load(run, "score", task, cell)
     if not as_json:
         typer.echo("line\ttoken\tlog_prob" if tokens else "log_prob\ttokens\tperplexity\tline")
     for number, line in enumerate(model.score(lines_of(data)), 1):
@@ -149,6 +154,7 @@ def generate(
     ] = None,
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with one prompt on each line.")] = None,
     task: TaskOption = None,
+    cell: CellOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each text.")] = False,
 ) -> None:
     """Generate text with a language model: sampled, unless --num-beams asks for a search.
@@ -166,7 +172,7 @@ def generate(
     """
     from carousel.tasks.shared.generation import stream_text
 
-    model = load(run, "generate", task)
+    model = load(run, "generate", task, cell)
     given = [*(prompt or []), *(lines_of(prompts) if prompts else [])] or [""]
     resolved = config.resolve("text")
     if sys.stdout.isatty() and resolved.num_beams == 1 and not as_json:

@@ -12,7 +12,7 @@ from carousel.errors import DataError
 from carousel.wording import counted
 
 from .errors import keep_input, option, warn_cut
-from .task_options import TaskOption
+from .task_options import CellOption, TaskOption
 from .use import RunArgument, lines_of, load
 
 
@@ -25,6 +25,7 @@ def embed(
         Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts or words beside.")
     ] = ...,  # type: ignore[assignment]
     task: TaskOption = None,
+    cell: CellOption = None,
 ) -> None:
     """Turn lines into vectors: a sentence encoder gives one a line, a bilm one a word. Lines do not feel each other.
 
@@ -40,7 +41,7 @@ def embed(
     if out.suffix not in (".npy", ".parquet"):
         raise typer.BadParameter("give a name that ends in .npy or .parquet", param_hint="--out")
     keep_input("--out", out, data)
-    model = load(run, "embed", task)
+    model = load(run, "embed", task, cell)
     texts = list(lines_of(data, blank=True))
     with option("--out"), replace_file(out) as file:
         beside, vectors, cut = model.table(texts)
@@ -66,6 +67,7 @@ def similar(
     to: Annotated[str, typer.Option(metavar="TEXT", help="What they should be similar to.")] = ...,  # type: ignore[assignment]
     n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="How many to show.")] = 10,
     task: TaskOption = None,
+    cell: CellOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
 ) -> None:
     """Rank lines by how near their vectors are to that of a text (cosine), the nearest first.
@@ -75,7 +77,7 @@ def similar(
     """
     if not to.strip():
         raise typer.BadParameter("there is nothing in it; give a text", param_hint="--to")
-    model = load(run, "similar", task)
+    model = load(run, "similar", task, cell)
     texts = list(lines_of(data))
     if not texts:
         raise DataError(None, None, "there is no text to compare with", "give some, one per line")

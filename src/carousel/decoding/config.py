@@ -27,9 +27,9 @@ SAMPLING, BEAM, RULES, RESULT = "Sampling", "Beam search", "Constraints", "Resul
 SAMPLERS = ("temperature", "top_k", "top_p", "random_k")  # each implies do_sample
 BEAM_ONLY = ("length_normalization", "length_penalty", "early_stopping")
 
-# What None stands for, by task. A translator's max_length depends on the source, see `tasks/translate/search.py`.
+# What None stands for, by what is generated. The max_length of a translation depends on its source.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "lm": {"do_sample": True, "num_beams": 1, "max_length": 300},
+    "text": {"do_sample": True, "num_beams": 1, "max_length": 300},
     "translation": {"do_sample": False, "num_beams": 5, "max_length": None},
 }
 LENGTH_PENALTY = {"mean": 1.0, "gnmt": 0.6}  # what length_penalty None stands for
@@ -100,7 +100,7 @@ def option(
 class GenerationConfig:
     """How text is generated, by language models and translators alike.
 
-    None stands for the task's default (`DEFAULTS`): a language model samples, a translator searches with 5 beams.
+    None stands for a default (`DEFAULTS`): a language model samples, a translator searches with 5 beams.
     Any of `temperature`, `top_k`, `top_p` and `random_k` means sampling; `num_beams` means search. Options that
     contradict each other raise `OptionError`, here or where the task is known.
 

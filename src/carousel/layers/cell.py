@@ -115,7 +115,7 @@ class RecurrentCell(CellModule):
 
     def side_shape(self, name: str) -> tuple[int, ...]:
         """The shape of the side input `name` without the batch."""
-        return self.cell.side_inputs[name](self._sizes())
+        return self.cell.side_inputs[name].shape(self._sizes())
 
     def forward(self, input: Tensor, hx: Any = None, **side: Tensor) -> Any:
         """One step: input (B, input_size) or (input_size), `hx` the state before it (None: the cell's initial one).

@@ -7,6 +7,7 @@ without gradients (`SearchDecoder`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,11 +40,15 @@ class Bridge(nn.Module):
         super().__init__()
         self.kind = kind
         self.directions = encoder.num_directions
-        self.sizes = [decoder.state_shape(name)[0] for name in decoder.cell.states]
         self.layers = decoder.num_layers
+        self.shapes = [_real_shape(decoder, name) for name in decoder.cell.states]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.complex = [spec.dtype == "complex" for spec in decoder.cell.states.values()]
         given = encoder.hidden_size * self.directions
         if kind == "bridge":
             self.map = nn.Linear(given, self.layers * sum(self.sizes))
+        elif kind == "last" and self.directions > 1 and any(len(shape) > 1 for shape in self.shapes):
+            raise ArgumentError("init: last needs states that are vectors; choose init bridge")
         elif kind == "last" and (given != decoder.hidden_size or encoder.num_layers < decoder.num_layers):
             raise ArgumentError(
                 f"init: last needs a decoder of {given} units (directions × hidden) and no more layers than the "
@@ -60,16 +65,24 @@ class Bridge(nn.Module):
         if self.kind == "last":
             made = []
             for part in parts:
-                by_layer = part.unflatten(0, (-1, self.directions)).transpose(1, 2).flatten(2)  # (layers, B, D · H)
-                made.append(by_layer[-self.layers :].contiguous())
+                by_layer = part.unflatten(0, (-1, self.directions)).transpose(1, 2)  # (layers, B, D, H)
+                made.append(by_layer[-self.layers :].flatten(2, 3).contiguous())
         else:
             top = parts[0][-self.directions :].transpose(0, 1).reshape(rows, -1)
             begun = torch.tanh(self.map(top)).unflatten(1, (self.layers, -1)).transpose(0, 1)
-            made = [part.contiguous() for part in begun.split(self.sizes, 2)]
+            views = [part.unflatten(2, s) for part, s in zip(begun.split(self.sizes, 2), self.shapes, strict=True)]
+            made = [torch.view_as_complex(p.contiguous()) if c else p.contiguous()
+                    for p, c in zip(views, self.complex, strict=True)]  # fmt: skip
         return tuple(made) if len(made) > 1 else made[0]
 
     def extra_repr(self) -> str:
         return self.kind
+
+
+def _real_shape(layer: layers.Recurrent, name: str) -> tuple[int, ...]:
+    """The shape of a state without layers and batch, a complex number as two real ones."""
+    shape = layer.state_shape(name)
+    return (*shape, 2) if layer.cell.states[name].dtype == "complex" else shape
 
 
 class AttentionMemory(NamedTuple):

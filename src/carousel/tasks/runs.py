@@ -10,6 +10,7 @@ from ..training import Run, Settings
 from ..training.manifest import check_manifest
 from .base import Model, Task
 from .registry import find, names
+from .shared.cell import is_known
 
 
 def task_of(run: Run) -> type[Task]:
@@ -27,7 +28,11 @@ def task_of(run: Run) -> type[Task]:
 
 def settings_of(run: Run) -> tuple[type[Task], Settings]:
     """The task and the settings in config.yaml."""
-    task = task_of(run)
+    task, cell = task_of(run), run.config_values().get("cell")
+    if "cell" in task.Settings.model_fields and isinstance(cell, str) and not is_known(cell):
+        raise RunError(
+            f"{run.folder}: the cell {cell!r} is not known here; give --cell FILE.py:CLASS, or import its module first"
+        )
     return task, task.Settings.read({}, file=run.config)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ...errors import did_you_mean
+from ...errors import ArgumentError, did_you_mean
 from ...training.settings import Choices
 from ...user_code import is_place, load_place
 
@@ -25,6 +25,23 @@ def built_in_cells() -> tuple[str, ...]:
     nodes = (node for file in files for node in ast.parse(file.read_text("utf-8")).body)
     given = (k.value for node in nodes if isinstance(node, ast.ClassDef) for k in node.keywords if k.arg == "name")
     return tuple(value.value for value in given if isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def find_cell(place: str) -> None:
+    """Let the cell in a file of the user's, FILE.py:CLASS, be known by its name."""
+    try:
+        cell_name(place)
+    except ValueError as error:
+        raise ArgumentError(f"cell {place}: {error}") from error
+
+
+def is_known(name: str) -> bool:
+    """Whether a cell is built in or has been registered; a place in a file is not a name."""
+    if name in built_in_cells():
+        return True
+    from ...cells import registry
+
+    return name in registry()
 
 
 def cell_name(given: Any) -> Any:
