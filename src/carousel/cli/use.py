@@ -23,7 +23,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a tabl
 
 
 def load(folder: Path, command: str | None = None, task: str | None = None, cell: str | None = None) -> Any:
-    """The model in a run directory, which must have `command` if one is named; `task`, `cell`: FILE:CLASS of its own."""
+    """The model in a run directory, which must have `command` if one is named; `task`, `cell`: its own, FILE:CLASS."""
     from carousel.tasks import find
     from carousel.tasks.runs import load_run, task_of
     from carousel.tasks.shared.cell import find_cell
