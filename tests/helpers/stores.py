@@ -10,5 +10,5 @@ def store_of(rows):
     """A store that holds these rows of ids."""
     values = np.array([i for row in rows for i in row], np.uint16)
     offsets = np.cumsum([0, *map(len, rows)])
-    facts = {"path": "rows.txt", "unknown": 0, "size": len(values), "digest": str(rows), "layout": "", "vocabulary": ""}
-    return TokenStore(None, {"tokens": Ragged(values, offsets)}, facts)
+    info = {"path": "rows.txt", "unknown": 0, "size": len(values), "digest": str(rows), "layout": "", "vocabulary": ""}
+    return TokenStore(None, {"tokens": Ragged(values, offsets)}, info)

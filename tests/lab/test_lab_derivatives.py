@@ -11,7 +11,7 @@ from helpers.references import KINDS, build, draw
 import carousel
 from carousel import lab
 from carousel.lab.claims import bptt, clipping, jacobian, vanishing
-from carousel.lab.derivatives import Walk
+from carousel.lab.derivatives import StepDerivatives
 
 STEPWISE = [kind for kind in KINDS if kind != "rnn-relu"]  # which has no derivative at 0
 
@@ -35,10 +35,10 @@ def through_time(layer, x, back):
 @pytest.mark.parametrize("back", [1, 3])
 def test_a_product_of_closed_forms_is_the_derivative_of_the_layer(kind, back):
     layer, x = build(kind), draw(6, 1, 3)
-    walk = Walk(layer, x)
-    product = torch.eye(sum(walk.sizes), dtype=torch.float64)
+    derivatives = StepDerivatives(layer, x)
+    product = torch.eye(sum(derivatives.sizes), dtype=torch.float64)
     for t in range(5, 5 - back, -1):
-        product = product @ walk.jacobian(t)
+        product = product @ derivatives.jacobian(t)
     torch.testing.assert_close(product, through_time(layer, x, back), atol=1e-12, rtol=1e-9)
 
 
@@ -61,7 +61,7 @@ def test_closed_forms_and_what_their_product_leaves_out():
 def test_the_printed_formula_is_the_partial_derivative():
     layer, x = build("lstm"), draw(3, 1, 3)
     expected = through_time(layer, x, 1)[:4, :4]
-    torch.testing.assert_close(jacobian.printed(Walk(layer, x), 2), expected, atol=1e-12, rtol=1e-9)
+    torch.testing.assert_close(jacobian.printed(StepDerivatives(layer, x), 2), expected, atol=1e-12, rtol=1e-9)
 
 
 # ---------------------------------------------------------------- bptt
@@ -71,8 +71,10 @@ def test_four_routes_agree_and_a_wrong_one_is_seen(monkeypatch):
     found = lab.bptt(5, hidden=3, inputs=2, seed=1)
     assert found.verdict().stands is True
     assert all(set(told) == set(bptt.ROUTES) for one in found.cells for told in one.gradients.values())
-    right = Walk.gradients
-    monkeypatch.setattr(Walk, "gradients", lambda self, d: {name: 1.001 * g for name, g in right(self, d).items()})
+    right = StepDerivatives.gradients
+    monkeypatch.setattr(
+        StepDerivatives, "gradients", lambda self, d: {name: 1.001 * g for name, g in right(self, d).items()}
+    )
     wrong = lab.bptt(5, hidden=3, inputs=2, seed=1)
     assert wrong.verdict().stands is False
     assert all(not one.agrees for one in wrong.cells)

@@ -13,7 +13,7 @@ from carousel.cells import spec
 from carousel.lab.cells import CELLS
 from carousel.lab.claims import languages as language_lab
 from carousel.lab.claims.initialisation import unit_axes
-from carousel.lab.derivatives import Walk, has_derivative
+from carousel.lab.derivatives import StepDerivatives, has_derivative
 from carousel.lab.latching import Setting
 
 LABELS = {cell.__name__ for cell, _ in OWN.values()}
@@ -121,11 +121,11 @@ def test_the_derivative_of_a_step_agrees_with_differences_of_the_same_equations_
     _, step = OWN[name]
     layer = CELLS[name].layer(3, 4, dtype=torch.float64)
     x = torch.randn(5, 1, 3, dtype=torch.float64)
-    walk, t = Walk(layer, x), 3
+    derivatives, t = StepDerivatives(layer, x), 3
     weights = {n: v.detach().numpy() for n, v in layer._parameters_of(0, 0).items()}
     past = x[[t - 1, t - 2]].transpose(0, 1).numpy()
     side = {n: np.ones((1, *layer.side_shape(n))) for n in layer.cell.side_inputs}
-    before = [part.numpy() for part in walk.before(t)]
+    before = [part.numpy() for part in derivatives.before(t)]
 
     def flat(state):
         return np.concatenate([(p.view(float) if np.iscomplexobj(p) else p).ravel() for p in state])
@@ -140,7 +140,7 @@ def test_the_derivative_of_a_step_agrees_with_differences_of_the_same_equations_
 
     start, size = flat(before), len(flat(before))
     columns = [(after(start + 1e-6 * e) - after(start - 1e-6 * e)) / 2e-6 for e in np.eye(size)]
-    np.testing.assert_allclose(walk.jacobian(t).numpy(), np.stack(columns, 1), atol=1e-8)
+    np.testing.assert_allclose(derivatives.jacobian(t).numpy(), np.stack(columns, 1), atol=1e-8)
 
 
 def test_a_cell_that_replaces_a_step_does_not_inherit_its_derivative():

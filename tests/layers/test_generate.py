@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import carousel
 from carousel.decoding import Ban, Beam, Bias, Length, NoRepeat, Prefix, Sample, TopK, search
-from carousel.layers import Branches, RecurrentStepper
+from carousel.layers import BeamState, RecurrentStepper
 from carousel.ops import backend
 from carousel.ops.prediction import Predictor
 
@@ -155,7 +155,7 @@ def test_several_threads_share_a_beginning():
     tokens = torch.randint(V, (40, 6))
     want = whole(words, layer, out, tokens)
     state = lm.step(tokens[0], None)[1].rows.state
-    begun = lm.step(tokens[0, :2], None)[1]._replace(rows=Branches(state))  # few rows: nothing is packed yet
+    begun = lm.step(tokens[0, :2], None)[1]._replace(rows=BeamState(state))  # few rows: nothing is packed yet
     with ThreadPoolExecutor(4) as pool:
         for said in pool.map(lambda _: by_steps(lm, tokens[1:], begun), range(8)):
             torch.testing.assert_close(said, want[1:], atol=1e-5, rtol=0)

@@ -14,8 +14,8 @@ from carousel.networks.attention import (
     Dot,
     General,
     Location,
-    Real,
     ScaledDot,
+    Unpadded,
     make_attention,
 )
 
@@ -120,7 +120,7 @@ def test_a_memory_prepared_once_serves_any_rows(kind):
 def test_the_queries_of_real_steps_alone(kind):
     attention = made(kind)
     query, base, memory = (torch.randn(n, 3, SIZE).double() for n in (4, 4, 5))
-    prepared, real = attention.prepare(memory, torch.tensor([5, 1, 2])), Real(torch.tensor([2, 4, 0]), 4)
+    prepared, real = attention.prepare(memory, torch.tensor([5, 1, 2])), Unpadded(torch.tensor([2, 4, 0]), 4)
     for way in (lambda x: None, lambda x: x):
         (context, weights), (expected, seen) = (
             attention.attend(real.take(query), prepared, real.lengths, way(real.take(base))),
@@ -189,7 +189,7 @@ def test_an_unknown_name():
 
 def test_real_steps_there_and_back():
     """Gradients of gradients, and torch's transforms."""
-    real = Real(torch.tensor([2, 0, 9]), 4)  # of nine only four are there
+    real = Unpadded(torch.tensor([2, 0, 9]), 4)  # of nine only four are there
     steps, rows = torch.randn(4, 3, 2).double().requires_grad_(), torch.randn(6, 2).double().requires_grad_()
     assert torch.equal(real.take(real.put(rows)), rows)
     whole = real.put(real.take(steps))

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from carousel.networks.characters import CharacterCNN, CharacterRNN, WordShapes, distinct
+from carousel.networks.characters import CharacterCNN, CharacterFeatures, CharacterRNN, distinct
 
 WORDS = torch.tensor([[5, 6, 5, 8], [7, 0, 7, 9], [4, 0, 4, 0]])  # (C, W)
 LENGTHS = torch.tensor([3, 1, 3, 2])
@@ -43,7 +43,7 @@ def test_each_distinct_word_is_read_once():
     reader, seen = CharacterRNN(10, 6, 5), []
     reader.register_forward_hook(lambda module, args, out: seen.append(args[0].shape[1]))
     mask = torch.tensor([[True, True], [True, False], [True, False]])
-    found = WordShapes(reader)(WORDS, LENGTHS, mask)
+    found = CharacterFeatures(reader)(WORDS, LENGTHS, mask)
     assert seen == [3]
     torch.testing.assert_close(found[mask], reader(WORDS, LENGTHS))
     assert not found[~mask].any()

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import carousel
-from carousel.networks.attention import Additive, Real
+from carousel.networks.attention import Additive, Unpadded
 from carousel.networks.decoder import Decoder, DecoderStepper, SearchDecoder
 from carousel.ops.prediction import Predictor
 
@@ -57,7 +57,7 @@ def search_steps(decoder, tokens, words, encoded, state):
 def test_the_equations(decoder, inputs):
     tokens, words, encoded, state = inputs
     memory = decoder.prepare(encoded, torch.tensor(SOURCES), nn.Identity())
-    real = Real(torch.tensor(LENGTHS), len(tokens))
+    real = Unpadded(torch.tensor(LENGTHS), len(tokens))
     vectors, weights = decoder(words[tokens], memory, state, real)
     vectors, searched = real.put(vectors), list(search_steps(decoder, *inputs))
     for b in range(len(LENGTHS)):
@@ -79,9 +79,9 @@ def test_training_and_search_share_one_step(decoder, inputs, monkeypatch):
 
     monkeypatch.setattr(decoder, "step", halved)
     memory = decoder.prepare(encoded, torch.tensor(SOURCES), nn.Identity())
-    real = Real(torch.tensor(LENGTHS), len(tokens))
+    real = Unpadded(torch.tensor(LENGTHS), len(tokens))
     vectors = real.put(decoder(words[tokens], memory, state, real)[0])
     assert calls == ([3, 2, 2, 1] if decoder.feeding else [8])
     for t, searched in enumerate(search_steps(decoder, *inputs)):
-        going = torch.tensor(LENGTHS) > t
-        torch.testing.assert_close(vectors[t, going], searched[going])
+        batch_sizes = torch.tensor(LENGTHS) > t
+        torch.testing.assert_close(vectors[t, batch_sizes], searched[batch_sizes])

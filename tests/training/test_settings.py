@@ -262,7 +262,7 @@ def test_files_are_written_by_their_absolute_paths(tmp_path, monkeypatch):
     ids=lambda part: "".join(part),
 )
 def test_what_does_nothing_is_said(given, said):
-    assert LanguageSettings(train="t.txt", **given).idle == said
+    assert LanguageSettings(train="t.txt", **given).unused == said
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -26,11 +26,11 @@ def has_derivative(cell: Cell) -> bool:
     return own and all(depth(derivative) <= depth(equations) for derivative, equations in pairs)
 
 
-class Walk:
+class StepDerivatives:
     """One layer and direction of a network, forward over a sequence x (T, B, I).
 
-    >>> walk = Walk(LSTM(2, 3, dtype=torch.float64), torch.randn(5, 1, 2, dtype=torch.float64))
-    >>> walk.jacobian(4).shape                    # of (h, c) by (h₋, c₋)
+    >>> derivatives = StepDerivatives(LSTM(2, 3, dtype=torch.float64), torch.randn(5, 1, 2, dtype=torch.float64))
+    >>> derivatives.jacobian(4).shape                    # of (h, c) by (h₋, c₋)
     torch.Size([6, 6])
     """
 

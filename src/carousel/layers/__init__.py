@@ -5,14 +5,14 @@ from typing import Any
 from .. import cells
 from . import cell as cell_modules
 from . import standard
-from .branches import Branches, Steps
+from .beam import BeamState, PackedStepper
 from .cell import GRUCell, LSTMCell, RecurrentCell, RNNCell, named_cell
 from .generate import RecurrentStepper
 from .paths import ExecutionPath
 from .recurrent import Recurrent
 from .standard import GRU, LSTM, RNN, named
+from .stepwise import StepwiseLayer
 from .trace import Clamp, Trace
-from .walk import Walker
 
 NAMES = tuple(cell.layer_name for cell in cells.registry().values() if cell.layer_name)
 CELL_NAMES = tuple(f"{name}Cell" for name in NAMES)
@@ -35,7 +35,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
-    "Branches",
+    "BeamState",
     "Clamp",
     "ExecutionPath",
     "GRUCell",
@@ -44,9 +44,9 @@ __all__ = [
     "Recurrent",
     "RecurrentCell",
     "RecurrentStepper",
-    "Steps",
+    "PackedStepper",
     "Trace",
-    "Walker",
+    "StepwiseLayer",
     "named",
     "named_cell",
     *(name for name in (*NAMES, *CELL_NAMES) if name.removesuffix("Cell") not in ("GRU", "LSTM", "RNN")),

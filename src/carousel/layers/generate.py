@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..ops.prediction import Predictor
-from .branches import Branches, Steps
+from .beam import BeamState, PackedStepper
 from .recurrent import Recurrent
 
 
@@ -68,14 +68,14 @@ class RecurrentStepper:
         """None: the layer's own initial state, whatever the number of rows."""
         return None
 
-    def step(self, tokens: Tensor, state: Begun | None) -> tuple[Tensor, Begun]:
+    def step(self, tokens: Tensor, state: GenerationState | None) -> tuple[Tensor, GenerationState]:
         """tokens (N,) and the state; the log-probabilities of the next, (N, V), and the new state."""
         vectors, state = self._advance(tokens, state)
         return state.predict(vectors), state
 
     def step_best(
-        self, tokens: Tensor, state: Begun | None, k: int, never: Sequence[int]
-    ) -> tuple[Tensor, Tensor, Begun] | None:
+        self, tokens: Tensor, state: GenerationState | None, k: int, never: Sequence[int]
+    ) -> tuple[Tensor, Tensor, GenerationState] | None:
         """As `step`, but only the `k` best tokens of each row, none of `never`: their log-probabilities and they
         themselves, (N, k), best first, and the new state. None if that has no advantage."""
         if state is None or not state.predict.native:
@@ -83,28 +83,30 @@ class RecurrentStepper:
         vectors, state = self._advance(tokens, state)
         return *state.predict.best(vectors, k, never), state
 
-    def _advance(self, tokens: Tensor, state: Begun | None) -> tuple[Tensor, Begun]:
+    def _advance(self, tokens: Tensor, state: GenerationState | None) -> tuple[Tensor, GenerationState]:
         """What the output layer sees, (N, D), and the new state."""
         if torch.is_grad_enabled():  # no gradient flows, and without one the layer's step is a native call
             with torch.no_grad():
                 return self._advance(tokens, state)
-        layers, predict, rows = state or Begun(Steps(self.layer), Predictor(self.weight, self.bias), Branches())
+        layers, predict, rows = state or GenerationState(
+            PackedStepper(self.layer), Predictor(self.weight, self.bias), BeamState()
+        )
         y, rows = layers.step(self.embedding, rows, tokens)
         if self.projection is not None:
             y = F.linear(y, self.projection, self.projection_bias)
-        return y, Begun(layers, predict, rows)
+        return y, GenerationState(layers, predict, rows)
 
-    def select(self, state: Begun | None, rows: Tensor) -> Begun | None:
+    def select(self, state: GenerationState | None, rows: Tensor) -> GenerationState | None:
         """The state whose row j is row `rows[j]`."""
         return state and state._replace(rows=state.rows.select(rows))
 
 
-class Begun(NamedTuple):
+class GenerationState(NamedTuple):
     """Sequences that have begun: the parameters they began with, and the layers' state."""
 
-    layers: Steps
+    layers: PackedStepper
     predict: Predictor
-    rows: Branches
+    rows: BeamState
 
 
 def _check(name: str, given: Tensor, shape: tuple[int | None, ...]) -> None:

@@ -218,7 +218,7 @@ class Stepper:
         state: Any,
         inputs: Tensor | None = None,
         parents: Tensor | None = None,
-        driven: bool = False,
+        projected: bool = False,
     ) -> tuple[Tensor, Any] | None:
         """This is a path of microseconds: it only asks whether everything is as it should be, and leaves saying what is
         not to the sequence call. The rest is as in `Stream.step`."""
@@ -226,7 +226,7 @@ class Stepper:
         if (
             len(shape) != 2
             or not shape[0]
-            or (shape[1] != self.input_size and not driven)
+            or (shape[1] != self.input_size and not projected)
             or x.dtype is not self.dtype
             or not x.is_contiguous()
         ):
@@ -250,7 +250,7 @@ class Stepper:
             for s, size in zip(given, self.sizes):  # noqa: B905  so is `strict`
                 if s is None or s.shape != (self.layers, rows, size) or not s.is_contiguous():
                     return None
-        new = self.stream.step(x, given, inputs, parents, driven)
+        new = self.stream.step(x, given, inputs, parents, projected)
         h = new[0]
         return h[-1], h if self.alone else new
 

@@ -33,12 +33,12 @@ from ..ops.backend import empty_from_pool, has_values, unsupported_reason
 AttentionName = Literal["additive", "dot", "scaled-dot", "general", "content", "location"]
 
 
-class Real:
+class Unpadded:
     """Which steps of a batch are real: what is done step by step need not be done for padding.
 
     N steps are real among T of B sequences, and come sequence by sequence.
 
-    >>> real = Real(torch.tensor([2, 1]), 3)
+    >>> real = Unpadded(torch.tensor([2, 1]), 3)
     >>> real.take(torch.arange(6).reshape(3, 2))
     tensor([0, 2, 1])
     >>> real.put(torch.tensor([7, 8, 9]))
@@ -160,7 +160,7 @@ class Attention(nn.Module):
             counts = torch.full((sequences,), steps, device=memory.device)
             starts, places = counts.cumsum(0) - counts, memory.transpose(0, 1).flatten(0, 1)
         elif has_values(counts):
-            starts, places = counts.cumsum(0) - counts, Real(counts, steps).take(memory)
+            starts, places = counts.cumsum(0) - counts, Unpadded(counts, steps).take(memory)
         else:  # how many places are real is not known while a program is recorded: padding stays, as zeros
             past = torch.arange(steps, device=memory.device).unsqueeze(1) >= counts
             places = memory.masked_fill(past.unsqueeze(2), 0).transpose(0, 1).flatten(0, 1)

@@ -81,10 +81,10 @@ def distinct(characters: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tenso
     return found, lengths[chosen], which
 
 
-class WordShapes(nn.Module):
+class CharacterFeatures(nn.Module):
     """A vector for every word of a batch, from its characters.
 
-    >>> shapes = WordShapes(CharacterCNN(30, 16, 50))
+    >>> shapes = CharacterFeatures(CharacterCNN(30, 16, 50))
     >>> mask = torch.tensor([[True, True], [True, False]])
     >>> shapes(torch.randint(1, 30, (7, 3)), torch.tensor([7, 7, 7]), mask).shape
     torch.Size([2, 2, 50])

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from .. import layers
 from ..decoding import select_rows
 from ..errors import ArgumentError
-from ..layers import Branches, Steps, Walker
+from ..layers import BeamState, PackedStepper, StepwiseLayer
 from ..masks import length_mask
 from ..ops.attention import AdditiveAttentionStep
 from ..ops.prediction import Predictor
-from .attention import Additive, Attention, Memory, Real
+from .attention import Additive, Attention, Memory, Unpadded
 
 InitName = Literal["bridge", "last", "zeros"]
 S = TypeVar("S")
@@ -154,7 +154,7 @@ class Decoder(nn.Module):
         return vectors, weights, state
 
     def forward(
-        self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Real
+        self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Unpadded
     ) -> tuple[Tensor, Tensor | None]:
         """x (T, B, E): the embeddings of the previous tokens → vectors of real steps (N, H), attention (T, B, S)."""
         if self.feeding:
@@ -177,12 +177,12 @@ class DecoderRollout:
     Sequences are in the order of their lengths, longest first: step t runs `order[:n]` with `n = batch_sizes[t]`.
     """
 
-    def __init__(self, decoder: Decoder, memory: AttentionMemory | None, state: Any, real: Real) -> None:
+    def __init__(self, decoder: Decoder, memory: AttentionMemory | None, state: Any, real: Unpadded) -> None:
         self.decoder, self.memory, self.real = decoder, memory, real
         lengths = real.lengths
         self.order = lengths.argsort(descending=True, stable=True)
         self.batch_sizes = [n for n in length_mask(lengths, real.steps).sum(1).tolist() if n]
-        self.walker = Walker(decoder.layers, self.batch_sizes, select_rows(state, self.order, 1))
+        self.walker = StepwiseLayer(decoder.layers, self.batch_sizes, select_rows(state, self.order, 1))
         steps = (t * len(lengths) + self.order[:n] for t, n in enumerate(self.batch_sizes))
         self.rows = torch.cat([self.order[:0], *steps])  # (N,): where each is in (T, B)
         like = next(decoder.parameters())
@@ -206,7 +206,7 @@ class DecoderRollout:
 
     @property
     def vectors(self) -> Tensor:
-        """Those of all steps, (N, H), in the order of `Real`."""
+        """Those of all steps, (N, H), in the order of `Unpadded`."""
         return self._in_order(torch.cat(self._vectors))
 
     @property
@@ -225,7 +225,7 @@ class DecodeState:
     """The state of a search: each row is a hypothesis for one of the sources. Adjacent rows with one source, as in a
     beam, share its memory."""
 
-    inner: Branches  # the state of the layers
+    inner: BeamState  # the state of the layers
     fed: Tensor | None  # (N, H): the previous step's vectors
     sources: Tensor  # (N,): the source of each row
     memory: AttentionMemory | None  # of B sources
@@ -243,7 +243,7 @@ class SearchDecoder:
         self.words = words
         self.project = project
         self.predict = predict
-        self.layers = Steps(decoder.layers, remembers=True)
+        self.layers = PackedStepper(decoder.layers, remembers=True)
         self.native_attend: AdditiveAttentionStep | None = None
         if isinstance(decoder.attention, Additive) and decoder.join is not None:
             of_state = decoder.join.weight[:, decoder.attention.memory_size :]
@@ -261,7 +261,7 @@ class SearchDecoder:
         else:
             x = nn.functional.embedding(tokens, self.words)
 
-        def run_layers(x: Tensor) -> tuple[Tensor, Branches]:
+        def run_layers(x: Tensor) -> tuple[Tensor, BeamState]:
             return self.layers.step(x, state.inner, inputs)
 
         vectors, _, inner = self.decoder.step(x, state.fed, state.memory, state.num_queries, run_layers, self.attend)
@@ -290,7 +290,7 @@ class DecoderStepper:
         decoder = self.decoder.decoder
         fed = self.decoder.words.new_zeros(items, decoder.size) if decoder.feeding else None
         sources = torch.arange(items, device=self.device)
-        return DecodeState(Branches(self.state), fed, sources, self.memory, torch.ones_like(sources))
+        return DecodeState(BeamState(self.state), fed, sources, self.memory, torch.ones_like(sources))
 
     def step(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
         vectors, state = self.decoder.advance(tokens, state)

@@ -18,7 +18,7 @@ from .network import Batches, Network
 from .optimizers import clip_norm, make_optimizer, make_schedule
 
 
-class Seen(NamedTuple):
+class BatchLoss(NamedTuple):
     """What is remembered of a batch: its mean loss and how many things it was the mean of."""
 
     loss: float
@@ -44,7 +44,7 @@ class Module(LightningModule):
         self.batches = batches  # of the training data
         self.dev_mark = None if dev is None else _mark(dev)
         self.settings = network.settings
-        self.last = Seen(0.0, 0)
+        self.last = BatchLoss(0.0, 0)
         self.steps = 0  # that the whole training has
         self.sums = [0.0, 0.0]  # loss times count, and count, since the last line of the log
         self.gradient = 0.0  # the largest norm since then
@@ -61,7 +61,7 @@ class Module(LightningModule):
         value = float(loss.mean.detach())
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {self.global_step} (epoch {self.current_epoch + 1})")
-        self.last = Seen(value, loss.weight)
+        self.last = BatchLoss(value, loss.weight)
         self.sums[0] += value * loss.weight
         self.sums[1] += loss.weight
         return loss.mean

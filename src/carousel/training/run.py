@@ -39,7 +39,7 @@ except ImportError:  # Windows
 T = TypeVar("T")
 
 
-def read_kept(path: Path, make: Callable[[Any], T]) -> T:
+def read_json(path: Path, make: Callable[[Any], T]) -> T:
     """What `make` makes of a JSON file that a task keeps in its run directory."""
     try:
         return make(json.loads(path.read_text("utf-8")))
@@ -145,7 +145,7 @@ class Run:
         """Where the run ended; None if it has not."""
         if not self.result_file.exists():
             return None
-        return read_kept(self.result_file, lambda kept: {**kept, "epochs": int(kept["epochs"])})
+        return read_json(self.result_file, lambda kept: {**kept, "epochs": int(kept["epochs"])})
 
     def config_values(self) -> dict[str, Any]:
         """What config.yaml says, checked only as far as that it names a task."""

@@ -166,7 +166,7 @@ class Settings(BaseModel):
             raise SettingsError(explain(cls, error.errors()[0], places)) from error
 
     @property
-    def idle(self) -> list[str]:
+    def unused(self) -> list[str]:
         """The keys that were changed, but do nothing with the others as they are, one line each."""
         said = []
         for name, field in type(self).model_fields.items():

@@ -171,7 +171,7 @@ def _fit(
         run.incomplete.unlink(missing_ok=True)
     else:
         bar.say(f"resuming from step {resumed}")
-    for note in (*settings.idle, *data.notes):
+    for note in (*settings.unused, *data.notes):
         bar.say(note, "yellow")
     bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch")
     with _quiet_lightning():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from carousel.data import UNK, Vocabulary
 from carousel.data.sources.tables import Table
-from carousel.data.stores.examples import NO_LABEL, Column, ExampleBatches, ExampleStore, collate, keep_examples
+from carousel.data.stores.examples import NO_LABEL, Column, ExampleBatches, ExampleStore, build_store, collate
 from carousel.data.stores.ragged import Ragged
-from carousel.data.text.encoder import Reading
+from carousel.data.text.encoder import TextEncoder
 from carousel.data.text.vectors import read_vectors
 from carousel.errors import DataError
 from carousel.tasks.classify.examples import LabelledTexts
@@ -105,8 +105,8 @@ def made(tmp_path):
 
     def make(labels=("x", "y"), max_length=100, names=("a.tsv", "b.tsv"), words=words):
         tables = [Table(tmp_path / name) for name in names]
-        texts = LabelledTexts(tables, Reading(words, max_length), labels)
-        return keep_examples(texts, tmp_path / "cache")
+        texts = LabelledTexts(tables, TextEncoder(words, max_length), labels)
+        return build_store(texts, tmp_path / "cache")
 
     make.folder = tmp_path
     return make
@@ -123,7 +123,7 @@ def test_two_tables_in_one_store(made):
 def test_long_texts_are_cut_off_and_counted(made):
     store = made(max_length=2)
     assert [row.tolist() for row in store["tokens"]] == [[4, 5], [7], [5, UNK]]
-    assert store.facts["cut"] == 1
+    assert store.info["cut"] == 1
 
 
 def test_whatever_changes_the_numbers_is_noticed(made):

@@ -334,10 +334,10 @@ def test_columns_of_several_kinds(tmp_path):
                     name, np.array([i for row in rows for i in row]), np.array([len(row) for row in rows], np.int64)
                 )
         writer.finish({"a": 1})
-    columns, facts = ragged.read(path)
+    columns, info = ragged.read(path)
     assert [row.tolist() for row in columns["words"]] == [[1, 2], [], [3]]
     assert [row.tolist() for row in columns["tags"]] == [[7], [8, 9], []]
-    assert facts == {"a": 1}
+    assert info == {"a": 1}
     with ragged.RaggedWriter(path, {"words": np.uint16}) as writer:
         writer.append("words", np.array([5]), np.array([1]))  # given up before it was finished
     assert len(ragged.read(path)[0]["words"]) == 3

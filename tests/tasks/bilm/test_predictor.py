@@ -18,7 +18,7 @@ import carousel
 from carousel.cells import registry
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.stores.examples import collate
-from carousel.data.text.words import Wordbook
+from carousel.data.text.words import WordVocabulary
 from carousel.errors import SettingsError
 from carousel.networks.embedder import Embedder
 from carousel.tasks.bilm.data import BilmAssets
@@ -38,7 +38,7 @@ def network(**given):
     settings = BilmSettings(train="text.txt", **{**SMALL, **given})
     words = Vocabulary.train(SENTENCES[:4] + SENTENCES[5:], "word")
     characters = None if settings.characters == "none" else Vocabulary.train("".join(SENTENCES).replace(" ", ""))
-    assets = BilmAssets(Wordbook(words, characters))
+    assets = BilmAssets(WordVocabulary(words, characters))
     model = BiLanguageModel(BilmNetwork(settings, assets).eval(), assets)
     with torch.no_grad():
         for parameter in model.network.parameters():

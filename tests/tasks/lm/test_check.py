@@ -29,16 +29,16 @@ def test_figures(tmp_path_factory, train, dev, chunk):
         found = check_text(*readers, Vocabulary.train(readers[0], "word"))
     known = {word for row in train for word in row.split()}
     assert found.vocabulary_size == 4 + len(known)
-    for facts, rows in ((found.train, train), (found.dev, dev)):
+    for info, rows in ((found.train, train), (found.dev, dev)):
         kept = [row for row in rows if row.strip()]
         lengths = sorted(len(row.split()) for row in kept)
-        assert (facts.lines, facts.blank, facts.tokens) == (len(kept), len(rows) - len(kept), sum(lengths))
-        assert (facts.shortest, facts.longest) == (lengths[0], lengths[-1])
-        assert facts.median == statistics.median(lengths)
-        assert sum(n <= facts.most for n in lengths) >= 0.95 * len(lengths)
-        assert facts.longest_line == 1 + max(range(len(rows)), key=lambda i: len(rows[i].split()))
-        assert facts.unknown == sum(word not in known for row in rows for word in row.split())
-        assert facts.repeated == sum(n - 1 for n in Counter(kept).values())
+        assert (info.lines, info.blank, info.tokens) == (len(kept), len(rows) - len(kept), sum(lengths))
+        assert (info.shortest, info.longest) == (lengths[0], lengths[-1])
+        assert info.median == statistics.median(lengths)
+        assert sum(n <= info.most for n in lengths) >= 0.95 * len(lengths)
+        assert info.longest_line == 1 + max(range(len(rows)), key=lambda i: len(rows[i].split()))
+        assert info.unknown == sum(word not in known for row in rows for word in row.split())
+        assert info.repeated == sum(n - 1 for n in Counter(kept).values())
     assert found.shared == sum(row in train for row in dev if row.strip())
     json.dumps(dataclasses.asdict(found))
 
@@ -47,9 +47,9 @@ def test_running_text(text_file, monkeypatch):
     monkeypatch.setattr(lines, "BLOCK", 16)
     path = text_file("a\n\n" + "ab " * 50 + "\na\n")
     found = check_text(RunningText(path, end_lines=True), None, Vocabulary.train(Lines(path), "word"))
-    facts = found.train
-    assert (facts.lines, facts.tokens, facts.longest, facts.longest_line) == (4, 56, 51, 3)  # with [END]
-    assert facts.repeated is None and found.shared is None and found.dev is None
+    info = found.train
+    assert (info.lines, info.tokens, info.longest, info.longest_line) == (4, 56, 51, 3)  # with [END]
+    assert info.repeated is None and found.shared is None and found.dev is None
 
 
 def test_warnings(text_file):

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 import carousel
 from carousel.data import UNK, Vocabulary
-from carousel.data.text.encoder import Reading
-from carousel.data.text.words import Wordbook
+from carousel.data.text.encoder import TextEncoder
+from carousel.data.text.words import WordVocabulary
 from carousel.errors import RunError, SettingsError
 from carousel.tasks.bilm.settings import BilmSettings
 from carousel.tasks.bilm.task import Bilm
@@ -102,7 +102,7 @@ def test_the_layers_see_the_bilms_vectors_beside_their_own(settings, task, folde
 def test_words_are_read_with_the_bilms_own_numbers(folder):
     known = carousel.load(folder / "bilm").assets.words
     own = Vocabulary.from_tokens(["grace", "saw"], "word")
-    columns, cut = Reading(own, 3, lower=True, context=known)(["Grace saw Ada today", "", "saw"])
+    columns, cut = TextEncoder(own, 3, lower=True, context=known)(["Grace saw Ada today", "", "saw"])
     assert columns["tokens"].values.tolist() == [4, 5, UNK, 5]
     assert columns["tokens"].lengths.tolist() == columns["context_tokens"].lengths.tolist() == [3, 0, 1]
     ids = [known.words.id(word) for word in ("Grace", "saw", "Ada", "saw")]
@@ -115,8 +115,8 @@ def test_words_are_read_with_the_bilms_own_numbers(folder):
 def test_reading_with_an_embedder_gives_a_texts_own_numbers_as_without():
     words = Vocabulary.train(["a fine film", "a dull film"], "word")
     texts = ["a  fine\tfilm ", "", "dull　unheard of film", "film"]
-    plain, cut = Reading(words, 3)(texts)
-    beside, cut_too = Reading(words, 3, context=Wordbook(words, None))(texts)
+    plain, cut = TextEncoder(words, 3)(texts)
+    beside, cut_too = TextEncoder(words, 3, context=WordVocabulary(words, None))(texts)
     assert beside["tokens"].values.tolist() == plain["tokens"].values.tolist()
     assert beside["tokens"].lengths.tolist() == plain["tokens"].lengths.tolist()
     assert cut.tolist() == cut_too.tolist() == [False, False, True, False]

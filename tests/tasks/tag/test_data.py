@@ -65,7 +65,7 @@ def test_long_sentences_are_cut_for_training_but_not_for_reading(settings, tmp_p
     assert "1 sentence is longer than max_length and cut into parts (the longest has 15 words)" in data.notes[0]
     for row in data.train.store["labels"]:  # each part is legal by itself
         assert illegal([assets.vocabulary.tags[k] for k in row], "bioes") == []
-    assert warnings(path, data.dev.store.facts, "iob2") == []
+    assert warnings(path, data.dev.store.info, "iob2") == []
 
 
 def test_words_of_any_kind(settings):

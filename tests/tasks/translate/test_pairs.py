@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carousel.data import END, PAD, START, UNK, Vocabulary
-from carousel.data.stores.examples import Column, keep_examples
+from carousel.data.stores.examples import Column, build_store
 from carousel.errors import DataError
 from carousel.tasks.translate.check import check_pairs
 from carousel.tasks.translate.pairs import Pair, PairBatches, Pairs, PairSource, collate_pairs
@@ -35,7 +35,7 @@ def files(write):
 def store(files, tmp_path):
     def make(max_length=None):
         vocabularies = Vocabulary.train(SOURCE, "word"), Vocabulary.train(TARGET, "word")
-        return keep_examples(PairSource(Pairs(files), *vocabularies, max_length), tmp_path / "cache")
+        return build_store(PairSource(Pairs(files), *vocabularies, max_length), tmp_path / "cache")
 
     return make
 
@@ -104,10 +104,10 @@ def test_files_that_cannot_be_pairs(files):
 
 
 def test_long_pairs_are_left_out_and_counted(store):
-    assert len(store()) == 4 and store().facts["long"] == 0
+    assert len(store()) == 4 and store().info["long"] == 0
     short = store(max_length=2)
     assert [row.tolist() for row in (short["lines"][k] for k in range(len(short)))] == [[1], [2], [4]]
-    assert (short.facts["long"], short.facts["first_long"]) == (1, [3, 4, 3])
+    assert (short.info["long"], short.info["first_long"]) == (1, [3, 4, 3])
     with pytest.raises(DataError, match=r"every pair has more than 0 tokens \(max_length\)"):
         store(max_length=0)
 
@@ -115,7 +115,7 @@ def test_long_pairs_are_left_out_and_counted(store):
 def test_translations_nobody_knows(files, tmp_path):
     known, strange = Vocabulary.train(SOURCE, "word"), Vocabulary.train(["q"], "word")
     with pytest.raises(DataError, match=r"a\.de: none of its 7 tokens is in the vocabulary"):
-        keep_examples(PairSource(Pairs(files), known, strange), tmp_path / "cache")
+        build_store(PairSource(Pairs(files), known, strange), tmp_path / "cache")
 
 
 def test_the_cache_is_used_again_until_something_changes(store, files):

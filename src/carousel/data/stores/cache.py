@@ -22,21 +22,21 @@ UNUSED = 30 * 24 * 3600  # seconds after which a file is deleted
 _PATTERN = "*-" + 16 * "[0-9a-f]" + ".arrow"  # the names of our files
 
 
-class Kept(NamedTuple):
-    """A file of the cache: where it is, its columns and facts, and whether it was made just now."""
+class CacheEntry(NamedTuple):
+    """A file of the cache: where it is, its columns and info, and whether it was made just now."""
 
     path: Path
     columns: dict[str, Ragged]
-    facts: dict[str, Any]
+    info: dict[str, Any]
     built: bool
 
 
 def cached(
     cache: str | Path, stem: str, slot: Sequence[str], expected: dict[str, Any], build: Callable[[Path], None]
-) -> Kept:
-    """The file for `slot` in the directory `cache` if its facts are as `expected`, else what `build(path)` writes.
+) -> CacheEntry:
+    """The file for `slot` in the directory `cache` if its info are as `expected`, else what `build(path)` writes.
 
-    There is one file for each slot, named after `stem`; `build` uses a RaggedWriter and puts `expected` in its facts.
+    There is one file for each slot, named after `stem`; `build` uses a RaggedWriter and puts `expected` in its info.
 
     >>> import pathlib, tempfile, numpy as np
     >>> from carousel.data.stores.cache import cached
@@ -52,10 +52,10 @@ def cached(
     name = f"{stem}-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.arrow"
     path = Path(cache) / name
     try:
-        columns, facts = read(path)
-        if {key: facts.get(key) for key in expected} == expected:
+        columns, info = read(path)
+        if {key: info.get(key) for key in expected} == expected:
             _mark_used(path)
-            return Kept(path, columns, facts, False)
+            return CacheEntry(path, columns, info, False)
     except (Damaged, OSError):
         pass  # none there, or none of use: make it
     try:
@@ -66,7 +66,7 @@ def cached(
         remedy = "free some space, or choose another" if error.errno in FULL else "choose another"
         problem = f"cannot keep tokens here ({(os.strerror(error.errno) if error.errno else str(error)).lower()})"
         raise DataError(cache, None, problem, f"{remedy} cache directory") from error
-    return Kept(path, *read(path, check=False), True)
+    return CacheEntry(path, *read(path, check=False), True)
 
 
 def prune(cache: Path, now: float | None = None) -> None:

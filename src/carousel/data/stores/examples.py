@@ -63,32 +63,32 @@ class ExampleSource(Protocol):
 
     @property
     def found(self) -> dict[str, Any]:
-        """What was counted while the examples were read; kept as facts of the store."""
+        """What was counted while the examples were read; kept as info of the store."""
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         """The examples, many at a time: the same rows of every column."""
 
 
 class ExampleStore:
-    """Labelled examples, memory-mapped. Made by `keep_examples`.
+    """Labelled examples, memory-mapped. Made by `build_store`.
 
     Columns are `Ragged`: `store["tokens"][i]` are the tokens of example i. `unknown` counts those that are `[UNK]`;
-    `built` says whether this call made the cache; `facts` are what the source counted, and what it was made from.
+    `built` says whether this call made the cache; `info` are what the source counted, and what it was made from.
     """
 
-    def __init__(self, path: Path | None, columns: dict[str, Ragged], facts: dict[str, Any], built: bool = False):
+    def __init__(self, path: Path | None, columns: dict[str, Ragged], info: dict[str, Any], built: bool = False):
         self.path = path
         self.columns = columns
-        self.facts = facts
+        self.info = info
         self.built = built
 
     @property
     def per_token(self) -> bool:
-        return self.facts["per_token"]
+        return self.info["per_token"]
 
     @property
     def unknown(self) -> int:
-        return self.facts["unknown"]
+        return self.info["unknown"]
 
     @property
     def tokens(self) -> int:
@@ -103,8 +103,8 @@ class ExampleStore:
     @property
     def fingerprint(self) -> str:
         """A hash of what the examples were made from."""
-        files = [[file["size"], file["digest"]] for file in self.facts["files"]]
-        made = json.dumps([files, self.facts["made_by"]], sort_keys=True)
+        files = [[file["size"], file["digest"]] for file in self.info["files"]]
+        made = json.dumps([files, self.info["made_by"]], sort_keys=True)
         return hashlib.blake2b(made.encode(), digest_size=16).hexdigest()
 
     def __getitem__(self, column: str) -> Ragged:
@@ -117,11 +117,11 @@ class ExampleStore:
         return _reopen, (self.path,)  # a worker maps the file again; it does not get a copy
 
     def __repr__(self) -> str:
-        names = " + ".join(repr(Path(file["path"]).name) for file in self.facts["files"])
+        names = " + ".join(repr(Path(file["path"]).name) for file in self.info["files"])
         return f"ExampleStore({names}, {len(self):,} examples, {self.tokens:,} tokens)"
 
 
-def keep_examples(source: ExampleSource, cache: str | Path) -> ExampleStore:
+def build_store(source: ExampleSource, cache: str | Path) -> ExampleStore:
     """The examples of `source`: those in the directory `cache` if they are still right, else made and put there."""
     files = [{"path": str(path.resolve()), **fingerprint.of_file(path)} for path in source.paths]
     made_by = source.made_by
@@ -145,7 +145,7 @@ def keep_examples(source: ExampleSource, cache: str | Path) -> ExampleStore:
             writer.finish({**source.found, **expected, "unknown": unknown})
 
     kept = cached(cache, source.paths[0].stem, slot, expected, build)
-    return ExampleStore(kept.path, kept.columns, kept.facts, kept.built)
+    return ExampleStore(kept.path, kept.columns, kept.info, kept.built)
 
 
 def _reopen(path: Path) -> ExampleStore:

@@ -62,8 +62,8 @@ class RaggedWriter:
     ...     with RaggedWriter(path, {"tokens": np.uint16}) as writer:
     ...         writer.append("tokens", np.array([7, 8, 9]), lengths=np.array([2, 0, 1]))
     ...         writer.finish({"source": "poems.txt"})
-    ...     columns, facts = read(path)
-    ...     [row.tolist() for row in columns["tokens"]], facts["source"]
+    ...     columns, info = read(path)
+    ...     [row.tolist() for row in columns["tokens"]], info["source"]
     ([[7, 8], [], [9]], 'poems.txt')
     """
 
@@ -75,13 +75,13 @@ class RaggedWriter:
         """Add rows to a column: their `values` end to end, (n,), and their `lengths`, (rows,), which add up to n."""
         self._columns[column].append(values, lengths)
 
-    def finish(self, facts: Mapping[str, Any]) -> None:
-        """Write the file and give it its name. `facts` are kept with it as JSON."""
+    def finish(self, info: Mapping[str, Any]) -> None:
+        """Write the file and give it its name. `info` are kept with it as JSON."""
         columns = {name: spool.read() for name, spool in self._columns.items()}
         marks = {name: [fingerprint.of_array(c.values), fingerprint.of_array(c.offsets)] for name, c in columns.items()}
         arrays = [_to_arrow(column) for column in columns.values()]
         fields = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
-        schema = pa.schema(fields, {_FACTS: json.dumps({"facts": dict(facts), "fingerprints": marks})})
+        schema = pa.schema(fields, {_FACTS: json.dumps({"info": dict(info), "fingerprints": marks})})
         with replace_file(self.path) as sink, pa.ipc.new_file(sink, schema) as file:
             file.write_batch(pa.record_batch(arrays, schema=schema))
 
@@ -95,7 +95,7 @@ class RaggedWriter:
 
 
 def read(path: Path, *, check: bool = True) -> tuple[dict[str, Ragged], dict[str, Any]]:
-    """The columns of a file, memory-mapped and read-only, and its facts. Raises Damaged unless the file is sound.
+    """The columns of a file, memory-mapped and read-only, and its info. Raises Damaged unless the file is sound.
 
     `check=False` trusts the values; it is for a file that this program has checked already.
     """
@@ -108,7 +108,7 @@ def read(path: Path, *, check: bool = True) -> tuple[dict[str, Ragged], dict[str
     for name, column in columns.items() if check else ():
         if known["fingerprints"][name] != [fingerprint.of_array(column.values), fingerprint.of_array(column.offsets)]:
             raise Damaged(f"column {name} is not as it was written")
-    return columns, known["facts"]
+    return columns, known["info"]
 
 
 class _Spool:

@@ -32,9 +32,9 @@ class TokenStore:
     `source`, the file they came from; `unknown`, how many are `[UNK]`; `built`, whether this call made the cache.
     """
 
-    def __init__(self, path: Path, columns: dict[str, Ragged], facts: dict[str, Any], *, built: bool = False) -> None:
+    def __init__(self, path: Path, columns: dict[str, Ragged], info: dict[str, Any], *, built: bool = False) -> None:
         self.path = path
-        self.facts = facts
+        self.info = info
         self.built = built
         self._rows = columns["tokens"]
 
@@ -48,16 +48,16 @@ class TokenStore:
 
     @property
     def source(self) -> Path:
-        return Path(self.facts["path"])
+        return Path(self.info["path"])
 
     @property
     def unknown(self) -> int:
-        return self.facts["unknown"]
+        return self.info["unknown"]
 
     @property
     def fingerprint(self) -> str:
         """A hash of what the tokens were made from: the source's content, its layout and the vocabulary."""
-        made = [self.facts[key] for key in ("size", "digest", "layout", "vocabulary")]
+        made = [self.info[key] for key in ("size", "digest", "layout", "vocabulary")]
         return hashlib.blake2b(json.dumps(made).encode(), digest_size=16).hexdigest()
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ def tokenize(source: Source, vocabulary: Vocabulary, cache: str | Path) -> Token
     slot = [str(expected[key]) for key in ("path", "layout", "vocabulary")]
     build = partial(_build, source=source, vocabulary=vocabulary, expected=expected)
     kept = cached(cache, source.path.stem, slot, expected, build)
-    return TokenStore(kept.path, kept.columns, kept.facts, built=kept.built)
+    return TokenStore(kept.path, kept.columns, kept.info, built=kept.built)
 
 
 def _build(path: Path, source: Source, vocabulary: Vocabulary, expected: dict[str, Any]) -> None:

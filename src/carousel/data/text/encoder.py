@@ -10,23 +10,23 @@ import numpy as np
 from ...masks import row_positions
 from ..stores.examples import Column
 from .vocabulary import Vocabulary
-from .words import Wordbook, in_context
+from .words import WordVocabulary, in_context
 
 
-class Reading:
+class TextEncoder:
     """How a model reads texts: at most `max_length` tokens of each; with `context`, the words as an embedder has them.
 
     >>> words = Vocabulary.train(["a fine film", "a dull film"], "word")
-    >>> columns, cut = Reading(words, 2, lower=True)(["A film", "a dull film"])
+    >>> columns, cut = TextEncoder(words, 2, lower=True)(["A film", "a dull film"])
     >>> columns["tokens"].values.tolist(), cut.tolist()
     ([4, 5, 4, 6], [False, True])
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, max_length: int, *, lower: bool = False, context: Wordbook | None = None
+        self, vocabulary: Vocabulary, max_length: int, *, lower: bool = False, context: WordVocabulary | None = None
     ) -> None:
         self.vocabulary, self.max_length, self.lower, self.context = vocabulary, max_length, lower, context
-        self._book = Wordbook(vocabulary, None, lower)
+        self._book = WordVocabulary(vocabulary, None, lower)
 
     def __call__(self, texts: Sequence[str]) -> tuple[dict[str, Column], np.ndarray]:
         """The columns of some texts, and which of them were cut off, (texts,) bool."""

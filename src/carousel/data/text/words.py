@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wordbook:
+class WordVocabulary:
     """The words and the characters that a model knows; without characters it knows words alone.
 
-    >>> book = Wordbook(Vocabulary.train(["ada sat"], "word"), Vocabulary.train(["Ada sat"]), lower=True)
+    >>> book = WordVocabulary(Vocabulary.train(["ada sat"], "word"), Vocabulary.train(["Ada sat"]), lower=True)
     >>> columns = book.encode([["ADA", "sat"], ["ran"]])
     >>> columns["tokens"].values.tolist(), columns["tokens"].lengths.tolist(), columns["spelling"].values.tolist()
     ([4, 5, 3], [2, 1], [3, 3, 3])
@@ -71,7 +71,7 @@ class Wordbook:
             self.characters.save(folder / "characters.json")
 
     @classmethod
-    def load(cls, folder: Path, characters: bool, lower: bool) -> Wordbook:
+    def load(cls, folder: Path, characters: bool, lower: bool) -> WordVocabulary:
         """The one that was written there, with `characters` or without."""
         known = Vocabulary.load(folder / "characters.json") if characters else None
         return cls(Vocabulary.load(folder / "tokenizer.json"), known, lower)

@@ -16,7 +16,7 @@ from ...layers import Recurrent
 from ...layers.batch import read
 from ...report import Page, figure
 from ..cells import CELLS
-from ..derivatives import Walk, apart, has_derivative
+from ..derivatives import StepDerivatives, apart, has_derivative
 from ..finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
 from ..words import listing, power
@@ -182,7 +182,7 @@ def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str,
     if layer.path(x) == "fused":
         routes["kernels"] = by_autograd(lambda given: layer(given)[0], x, weights, own)
     routes["differences"] = by_differences(lambda given: float((layer(given)[0] * weights).sum()), x, own)
-    measure = Walk(layer, x).gradients(weights) if has_derivative(layer.cell) else routes.pop("autograd")
+    measure = StepDerivatives(layer, x).gradients(weights) if has_derivative(layer.cell) else routes.pop("autograd")
     return {
         name: {route: apart(found[name], value) for route, found in routes.items()} for name, value in measure.items()
     }

@@ -17,7 +17,7 @@ from ...inspect import LayerReading, read_layers
 from ...layers import LSTM, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
-from ..derivatives import Walk, apart, has_derivative
+from ..derivatives import StepDerivatives, apart, has_derivative
 from ..finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
 from ..words import listing, power
@@ -241,14 +241,14 @@ def run(
         without = tuple(kind.label for kind in CELLS.values() if not has_derivative(kind.cell))
         for kind in [kind for kind in CELLS.values() if has_derivative(kind.cell)]:
             layer = _random(kind.layer(inputs, hidden, dtype=torch.float64))
-            cells.append(Checked(kind.label, compare(Walk(layer, x), steps // 2)))
+            cells.append(Checked(kind.label, compare(StepDerivatives(layer, x), steps // 2)))
         lstm = _random(LSTM(inputs, hidden, dtype=torch.float64))
-    walk = Walk(lstm, x)
+    derivatives = StepDerivatives(lstm, x)
     exact, partial = (torch.eye(size, dtype=torch.float64) for size in (2 * hidden, hidden))
     errors, printed_error = [], 0.0
     for t in reversed(range(steps)):
-        one = printed(walk, t)
-        jacobian = walk.jacobian(t)
+        one = printed(derivatives, t)
+        jacobian = derivatives.jacobian(t)
         printed_error = max(printed_error, apart(one, jacobian[:hidden, :hidden]))
         exact, partial = exact @ jacobian, partial @ one
         errors.append(apart(partial, exact[:hidden, :hidden]))
@@ -259,53 +259,57 @@ def run(
 def spectrum_of(reading: LayerReading) -> Spectrum:
     """Eigenvalues and norms of the first layer's derivative, at steps spread over the longest that it reads."""
     layer, x = reading.first()
-    walk = Walk(layer, x)
+    derivatives = StepDerivatives(layer, x)
     steps = sorted({round((len(x) - 1) * k / (STEPS - 1)) for k in range(STEPS)})
-    matrices = [walk.jacobian(t) for t in steps]
+    matrices = [derivatives.jacobian(t) for t in steps]
     values = tuple(tuple((v.real, v.imag) for v in torch.linalg.eigvals(m).tolist()) for m in matrices)
     norms = tuple(float(torch.linalg.matrix_norm(m, 2)) for m in matrices)
     return Spectrum(f"{reading.name} of the model", reading.source, tuple(steps), values, norms)
 
 
-def printed(walk: Walk, t: int) -> Tensor:
+def printed(derivatives: StepDerivatives, t: int) -> Tensor:
     """∂h/∂h₋ of an LSTM as the text prints it, (H, H)."""
-    at = walk.at(t)
+    at = derivatives.at(t)
     i, f, g, o, c = (getattr(at, name)[0] for name in "ifgoc")
-    u_i, u_f, u_g, u_o = walk.own["weight_hh"].chunk(4)
+    u_i, u_f, u_g, u_o = derivatives.own["weight_hh"].chunk(4)
     s = torch.tanh(c)
     d_i, d_f, d_g, d_o = ((a * (1 - a))[:, None] * u for a, u in ((i, u_i), (f, u_f), (g, u_g), (o, u_o)))
     d_g = (1 - g * g)[:, None] * u_g
-    c_ = walk.before(t)[1][0]
+    c_ = derivatives.before(t)[1][0]
     return s[:, None] * d_o + (o * (1 - s * s))[:, None] * (c_[:, None] * d_f + g[:, None] * d_i + i[:, None] * d_g)
 
 
-def compare(walk: Walk, t: int) -> dict[str, float]:
+def compare(derivatives: StepDerivatives, t: int) -> dict[str, float]:
     """The relative difference of every ∂h_t/∂(…), by the cell's closed form and by autograd of its step."""
-    hand, auto = by_hand(walk, t), by_autograd(walk, t)
+    hand, auto = by_hand(derivatives, t), by_autograd(derivatives, t)
     assert hand.keys() == auto.keys()
     return {name: apart(hand[name], auto[name]) for name in hand}
 
 
-def by_hand(walk: Walk, t: int) -> dict[str, Tensor]:
+def by_hand(derivatives: StepDerivatives, t: int) -> dict[str, Tensor]:
     """∂h_t/∂(gate, state, x, parameter): (H, …) each, unit by unit."""
     found: dict[str, list[Tensor]] = {}
-    for row in torch.eye(walk.sizes[0], dtype=walk.x.dtype):
-        rest = [torch.zeros(1, size, dtype=walk.x.dtype) for size in walk.sizes[1:]]
-        step = walk.back(t, (row[None], *rest))
-        dx, own = walk.cell.project_input_backward(torch.cat(step.x, -1), walk.x[t], walk.w)
-        parts = {**step.values, "x": dx, **{f"{n}₋": d for n, d in zip(walk.cell.states, step.state, strict=True)}}
+    for row in torch.eye(derivatives.sizes[0], dtype=derivatives.x.dtype):
+        rest = [torch.zeros(1, size, dtype=derivatives.x.dtype) for size in derivatives.sizes[1:]]
+        step = derivatives.back(t, (row[None], *rest))
+        dx, own = derivatives.cell.project_input_backward(torch.cat(step.x, -1), derivatives.x[t], derivatives.w)
+        parts = {
+            **step.values,
+            "x": dx,
+            **{f"{n}₋": d for n, d in zip(derivatives.cell.states, step.state, strict=True)},
+        }
         for name, value in {**parts, **step.weights, **own}.items():
             if name != "h":  # ∂h/∂h is 1
                 found.setdefault(name, []).append(value)
     return {name: torch.stack(values) for name, values in found.items()}
 
 
-def by_autograd(walk: Walk, t: int) -> dict[str, Tensor]:
+def by_autograd(derivatives: StepDerivatives, t: int) -> dict[str, Tensor]:
     """The same by autograd; a value is differentiated by a zero that is added to it."""
-    cell = walk.cell
-    own = {name: value.clone().requires_grad_() for name, value in walk.own.items()}
-    x = walk.x[t].clone().requires_grad_()
-    before = tuple(part.clone().requires_grad_() for part in walk.before(t))
+    cell = derivatives.cell
+    own = {name: value.clone().requires_grad_() for name, value in derivatives.own.items()}
+    x = derivatives.x[t].clone().requires_grad_()
+    before = tuple(part.clone().requires_grad_() for part in derivatives.before(t))
     nudges: dict[str, Tensor] = {}
 
     def let(name: str, value: Tensor) -> Tensor:

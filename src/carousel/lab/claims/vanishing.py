@@ -17,7 +17,7 @@ from ...inspect import LayerReading, read_layers
 from ...layers import RNN, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
-from ..derivatives import Walk
+from ..derivatives import StepDerivatives
 from ..finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
 from ..words import percent, power, raised
@@ -277,25 +277,25 @@ def run(
 
 def fade(layer: Recurrent, x: Tensor, label: str, colour: str, dash: str = "solid") -> Fading:
     """Norms of the derivative of the last state by those before it, from k = 1 on."""
-    walk = Walk(layer, x)
-    size = walk.sizes[0]
-    product, scale = torch.eye(sum(walk.sizes), dtype=x.dtype), 0.0
+    derivatives = StepDerivatives(layer, x)
+    size = derivatives.sizes[0]
+    product, scale = torch.eye(sum(derivatives.sizes), dtype=x.dtype), 0.0
     h, c, bound = [], [], []
     limit = 0.0
     plain = type(layer.cell) is registry()["rnn"] and layer.cell.nonlinearity == "tanh"  # type: ignore[attr-defined]
-    norm = float(torch.linalg.matrix_norm(walk.own["weight_hh"], 2)) if plain else 0.0
+    norm = float(torch.linalg.matrix_norm(derivatives.own["weight_hh"], 2)) if plain else 0.0
     ks = spread(len(x))
     for k in range(1, len(x) + 1):
         t = len(x) - k
-        product = product @ walk.jacobian(t)
+        product = product @ derivatives.jacobian(t)
         largest = float(product.abs().max()) or 1.0
         product, scale = product / largest, scale + math.log10(largest)
         if plain:
-            limit += math.log10(norm * float(1 - walk.named["h"][t, 0].square().min()) or 1e-300)
+            limit += math.log10(norm * float(1 - derivatives.named["h"][t, 0].square().min()) or 1e-300)
         if k not in ks:
             continue
         h.append(scale + _log(product[:size, :size]))
-        if len(walk.sizes) > 1:
+        if len(derivatives.sizes) > 1:
             c.append(scale + _log(product[:size, size:]))
         if plain:
             bound.append(limit)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from ...data import Vocabulary
-from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.vectors import Vectors
-from ...data.text.words import Wordbook
+from ...data.text.words import WordVocabulary
 from ...training import Data
 from ...wording import counted
 from ..lm.check import TextCheck, check_text
@@ -21,7 +21,7 @@ from .settings import BilmSettings
 class BilmAssets:
     """What a run keeps: its words and their characters."""
 
-    words: Wordbook
+    words: WordVocabulary
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
@@ -29,26 +29,26 @@ class BilmAssets:
 
     @classmethod
     def load(cls, settings: BilmSettings, folder: Path) -> Self:
-        return cls(Wordbook.load(folder, settings.characters != "none", settings.lower))
+        return cls(WordVocabulary.load(folder, settings.characters != "none", settings.lower))
 
 
 def open_source(settings: BilmSettings, path: str | Path) -> Sentences:
     return Sentences(path, word_column=settings.word_column, lower=settings.lower)
 
 
-def learn_words(settings: BilmSettings, source: Sentences) -> Wordbook:
+def learn_words(settings: BilmSettings, source: Sentences) -> WordVocabulary:
     """The words of the training text, and their characters."""
     words = settings.make_vocabulary(source)
     if settings.characters == "none":
-        return Wordbook(words, None, settings.lower)
+        return WordVocabulary(words, None, settings.lower)
     spelled = ("".join(sentence.words) for sentence in source.sentences())
-    return Wordbook(words, Vocabulary.train(spelled, "character"), settings.lower)
+    return WordVocabulary(words, Vocabulary.train(spelled, "character"), settings.lower)
 
 
 def store_sentences(
     settings: BilmSettings, assets: BilmAssets, source: Sentences, max_length: int | None = None
 ) -> ExampleStore:
-    return keep_examples(ReadSentences(source, assets.words, max_length), settings.cache_folder)
+    return build_store(ReadSentences(source, assets.words, max_length), settings.cache_folder)
 
 
 def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[BilmAssets, Data]:
@@ -71,7 +71,7 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
         info["dev text"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
-    cut = store.facts["cut"]
+    cut = store.info["cut"]
     many = counted(cut, "sentence is", "sentences are")
     notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
     return assets, Data(s.training_batches(store), dev, info | more, notes)

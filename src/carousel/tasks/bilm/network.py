@@ -61,7 +61,7 @@ class BilmNetwork(Network):
         size = len(words.words)
         self.embedder = s.word_embedder(words.words)
         self.embedder.drop.rate = 0.0  # it comes after the characters are added
-        self.shapes = s.shapes(words.characters)
+        self.shapes = s.character_features(words.characters)
         self.spelled = None if self.shapes is None else nn.Linear(self.shapes.size, s.embedding, bias=False)
         self.drop = SequenceDropout(s.dropout, s.variational)
         self.forward_layers = Stack(s)

@@ -11,7 +11,7 @@ import numpy as np
 from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import Lines, Piece, chunks
 from ...data.stores.examples import Column
-from ...data.text.words import Wordbook
+from ...data.text.words import WordVocabulary
 
 COLUMNS = (".conll", ".conllu", ".bio", ".iob")  # endings of the names of files with a word a line
 
@@ -66,7 +66,7 @@ class ReadSentences:
 
     per_token = False
 
-    def __init__(self, source: Sentences, book: Wordbook, max_length: int | None = None) -> None:
+    def __init__(self, source: Sentences, book: WordVocabulary, max_length: int | None = None) -> None:
         self.source, self.book, self.max_length = source, book, max_length
         self.dtypes: dict[str, Any] = {**book.dtypes, "lines": np.int64}
         self.found: dict[str, Any] = {}

@@ -63,7 +63,7 @@ class TableCheck:
 
     @property
     def files(self) -> list[TableFacts]:
-        return [facts for facts in (self.train, self.extra, self.dev) if facts is not None]
+        return [info for info in (self.train, self.extra, self.dev) if info is not None]
 
     @property
     def warnings(self) -> list[str]:
@@ -79,21 +79,21 @@ class TableCheck:
             if often >= 10 * least and self.weighted:
                 said = f"{rare!r} is {least:,} of {train.texts:,} texts"
                 found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
-        for facts in self.files:
-            name = facts.file
-            if facts.unknown_rate > 0.1:
-                said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
+        for info in self.files:
+            name = info.file
+            if info.unknown_rate > 0.1:
+                said = f"{info.unknown_rate:.1%} of the tokens are unknown"
                 found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
-            if facts.contradictory:
-                many = counted(facts.contradictory, "text stands", "texts stand")
+            if info.contradictory:
+                many = counted(info.contradictory, "text stands", "texts stand")
                 found.append(f"{name}: {many} there before with another label")
-            elif facts.repeated > 0.01 * facts.texts:
-                found.append(f"{name}: {facts.repeated:,} of {facts.texts:,} texts repeat an earlier one")
-            if facts.cut:
-                place = f"{name}:{facts.longest_line}"
-                said = f"{counted(facts.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
-                found.append(f"{place}: {facts.longest:,} tokens in the longest text; {said}")
-            if strange := sorted(facts.labels.keys() - train.labels.keys()):
+            elif info.repeated > 0.01 * info.texts:
+                found.append(f"{name}: {info.repeated:,} of {info.texts:,} texts repeat an earlier one")
+            if info.cut:
+                place = f"{name}:{info.longest_line}"
+                said = f"{counted(info.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
+                found.append(f"{place}: {info.longest:,} tokens in the longest text; {said}")
+            if strange := sorted(info.labels.keys() - train.labels.keys()):
                 found.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
         if self.dev and self.shared:
             where = f"{train.file} or {self.extra.file}" if self.extra else train.file
@@ -107,8 +107,8 @@ class TableCheck:
         table = RichTable(title=f"vocabulary of {self.vocabulary_size:,} tokens")
         table.add_column("")
         files = self.files
-        for facts in files:
-            table.add_column(facts.file, justify="right")
+        for info in files:
+            table.add_column(info.file, justify="right")
         rows = {
             "texts": [f"{f.texts:,}" for f in files],
             "tokens": [f"{f.tokens:,}" for f in files],
@@ -124,7 +124,7 @@ class TableCheck:
         for name, cells in rows.items():
             table.add_row(name, *cells)
         table.add_section()
-        labels = sorted({label for facts in files for label in facts.labels})
+        labels = sorted({label for info in files for label in info.labels})
         for label in labels[:30]:
             shares = (f"{f.labels.get(label, 0):,} ({f.labels.get(label, 0) / f.texts:.1%})" for f in files)
             table.add_row(f"label {label[:40]}", *shares)
@@ -156,20 +156,20 @@ def check_tables(
     ({'good': 1, 'bad': 2}, 3, 1, 1)
     """
     train_facts, known = _read(train, vocabulary, max_length, change)
-    extra_facts = dev_facts = shared = None
+    extra_facts = dev_info = shared = None
     if extra is not None:
         extra_facts, texts = _read(extra, vocabulary, max_length, change)
         known |= texts
     if dev is not None:
-        dev_facts, texts = _read(dev, vocabulary, max_length, change)
+        dev_info, texts = _read(dev, vocabulary, max_length, change)
         shared = sum(count for text, count in texts.items() if text in known)
-    return TableCheck(len(vocabulary), max_length, train_facts, dev_facts, shared, extra_facts, weighted)
+    return TableCheck(len(vocabulary), max_length, train_facts, dev_info, shared, extra_facts, weighted)
 
 
 def _read(
     table: Rows, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
 ) -> tuple[TableFacts, Counter[int]]:
-    """The facts of a file, and how often a text with each hash occurs in it."""
+    """The info of a file, and how often a text with each hash occurs in it."""
     texts: Counter[int] = Counter()
     labels: Counter[str] = Counter()
     first: dict[int, str] = {}  # the label that a text had where it stood first
@@ -186,7 +186,7 @@ def _read(
             texts[mark] += 1
             labels[row.label] += 1
     length, line = np.concatenate(lengths), np.concatenate(lines)
-    facts = TableFacts(
+    info = TableFacts(
         file=str(table.path),
         texts=len(length),
         tokens=int(length.sum()),
@@ -201,4 +201,4 @@ def _read(
         contradictory=contradictory,
         labels=dict(labels),
     )
-    return facts, texts
+    return info, texts

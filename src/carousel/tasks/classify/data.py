@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ...data import Vocabulary
 from ...data.sources.tables import Table
-from ...data.stores.examples import ExampleStore, keep_examples
-from ...data.text.encoder import Reading
+from ...data.stores.examples import ExampleStore, build_store
+from ...data.text.encoder import TextEncoder
 from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
 from ...training import Data
-from ...training.run import read_kept
+from ...training.run import read_json
 from ...wording import counted
 from ..shared.context import ContextAssets
 from .check import TableCheck, check_tables
@@ -45,13 +45,13 @@ class ClassifyAssets:
 
     @classmethod
     def load(cls, settings: ClassifySettings, folder: Path) -> Self:
-        labels = read_kept(folder / "labels.json", list[str])
+        labels = read_json(folder / "labels.json", list[str])
         context = ContextAssets.load(settings, folder)
         return cls(Vocabulary.load(folder / "tokenizer.json"), labels, context)
 
-    def encoder(self, settings: ClassifySettings) -> Reading:
+    def encoder(self, settings: ClassifySettings) -> TextEncoder:
         """Texts to integers."""
-        return settings.reading(self.vocabulary, None if self.context is None else self.context.words)
+        return settings.text_encoder(self.vocabulary, None if self.context is None else self.context.words)
 
 
 def open_table(settings: ClassifySettings, path: str | Path, labelled: bool = True) -> Table:
@@ -64,7 +64,7 @@ def training_tables(settings: ClassifySettings) -> list[Table]:
 
 def store_examples(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> ExampleStore:
     """The examples of some tables as integers."""
-    return keep_examples(LabelledTexts(tables, assets.encoder(settings), assets.labels), settings.cache_folder)
+    return build_store(LabelledTexts(tables, assets.encoder(settings), assets.labels), settings.cache_folder)
 
 
 def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
@@ -130,6 +130,6 @@ def check(settings: ClassifySettings) -> TableCheck:
 
 
 def _describe(path: Path, store: ExampleStore) -> str:
-    cut = store.facts["cut"]
+    cut = store.info["cut"]
     note = f"; {cut:,} cut off after max_length" if cut else ""
     return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{note}"

@@ -12,7 +12,7 @@ import numpy as np
 from ...data.sources.lines import chunks
 from ...data.sources.tables import Table
 from ...data.stores.examples import Column
-from ...data.text.encoder import Reading
+from ...data.text.encoder import TextEncoder
 from ...errors import DataError
 
 
@@ -34,11 +34,11 @@ class LabelledTexts:
 
     per_token = False
 
-    def __init__(self, tables: Sequence[Table], reading: Reading, labels: Sequence[str]) -> None:
+    def __init__(self, tables: Sequence[Table], text_encoder: TextEncoder, labels: Sequence[str]) -> None:
         self.tables = tables
-        self.reading = reading
+        self.text_encoder = text_encoder
         self.labels = {label: k for k, label in enumerate(labels)}
-        self.dtypes = {**reading.dtypes, "labels": np.uint32, "lines": np.int64}
+        self.dtypes = {**text_encoder.dtypes, "labels": np.uint32, "lines": np.int64}
         self.cut = 0  # texts that were longer than max_length
 
     @property
@@ -48,7 +48,7 @@ class LabelledTexts:
     @property
     def made_by(self) -> dict[str, Any]:
         columns = [list(table.wanted.values()) for table in self.tables]
-        return {"reader": "table", "labels": list(self.labels), "columns": columns, **self.reading.made_by}
+        return {"reader": "table", "labels": list(self.labels), "columns": columns, **self.text_encoder.made_by}
 
     @property
     def found(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class LabelledTexts:
         self.cut = 0
         for table in self.tables:
             for rows in chunks(table, lambda row: len(row.text)):
-                columns, cut = self.reading([row.text for row in rows])
+                columns, cut = self.text_encoder([row.text for row in rows])
                 self.cut += int(cut.sum())
                 one = np.ones(len(rows), np.int64)
                 labels = np.array([self._number(table, row.line, row.label) for row in rows])

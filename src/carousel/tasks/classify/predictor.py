@@ -107,7 +107,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
             "texts": len(store),
             "tokens": store.tokens,
             "unknown": store.unknown,
-            "cut": store.facts["cut"],
+            "cut": store.info["cut"],
             "classes": metric.confusion.classes(),
             "confusion": metric.confusion.table(),
         }

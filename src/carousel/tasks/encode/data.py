@@ -8,12 +8,12 @@ from typing import Self
 
 from ...data import Vocabulary
 from ...data.sources.tables import PairTable
-from ...data.stores.examples import ExampleStore, keep_examples
-from ...data.text.encoder import Reading
+from ...data.stores.examples import ExampleStore, build_store
+from ...data.text.encoder import TextEncoder
 from ...data.text.vectors import Vectors
 from ...files import write_json
 from ...training import Data
-from ...training.run import read_kept
+from ...training.run import read_json
 from ..classify.check import TableCheck, check_tables
 from ..shared.context import ContextAssets
 from .examples import JoinedPairs, LabelledPairs, PairBatches, Target
@@ -37,13 +37,13 @@ class EncodeAssets:
 
     @classmethod
     def load(cls, settings: EncodeSettings, folder: Path) -> Self:
-        target = read_kept(folder / "labels.json", lambda kept: Target(**kept))
+        target = read_json(folder / "labels.json", lambda kept: Target(**kept))
         context = ContextAssets.load(settings, folder)
         return cls(Vocabulary.load(folder / "tokenizer.json"), target, context)
 
-    def encoder(self, settings: EncodeSettings) -> Reading:
+    def encoder(self, settings: EncodeSettings) -> TextEncoder:
         """Texts to integers."""
-        return settings.reading(self.vocabulary, None if self.context is None else self.context.words)
+        return settings.text_encoder(self.vocabulary, None if self.context is None else self.context.words)
 
 
 def open_table(settings: EncodeSettings, path: str | Path, labelled: bool = True) -> PairTable:
@@ -59,7 +59,7 @@ def learn_vocabulary(settings: EncodeSettings, table: PairTable) -> Vocabulary:
 
 def store_pairs(settings: EncodeSettings, assets: EncodeAssets, table: PairTable) -> ExampleStore:
     """The pairs of a table as integers."""
-    return keep_examples(LabelledPairs(table, assets.encoder(settings), assets.target), settings.cache_folder)
+    return build_store(LabelledPairs(table, assets.encoder(settings), assets.target), settings.cache_folder)
 
 
 def reading_batches(store: ExampleStore) -> PairBatches:

@@ -17,7 +17,7 @@ from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import chunks
 from ...data.sources.tables import PairTable, Row
 from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate, rows_of
-from ...data.text.encoder import Reading
+from ...data.text.encoder import TextEncoder
 from ...errors import DataError
 
 SECOND = "second_"  # before the names of columns of a pair's second text
@@ -104,10 +104,10 @@ class LabelledPairs:
 
     per_token = False
 
-    def __init__(self, table: PairTable, reading: Reading, target: Target) -> None:
-        self.table, self.reading, self.target = table, reading, target
+    def __init__(self, table: PairTable, text_encoder: TextEncoder, target: Target) -> None:
+        self.table, self.text_encoder, self.target = table, text_encoder, target
         own = {"labels": np.float64, "lines": np.int64}
-        self.dtypes: dict[str, Any] = {**reading.dtypes, **_second(reading.dtypes), **own}
+        self.dtypes: dict[str, Any] = {**text_encoder.dtypes, **_second(text_encoder.dtypes), **own}
         self.found: dict[str, Any] = {"cut": 0}
 
     @property
@@ -118,14 +118,14 @@ class LabelledPairs:
     def made_by(self) -> dict[str, Any]:
         columns = list(self.table.wanted.values())
         target = {"classes": self.target.classes, "range": [self.target.least, self.target.most]}
-        return {"reader": "pairs", **target, "columns": columns, **self.reading.made_by}
+        return {"reader": "pairs", **target, "columns": columns, **self.text_encoder.made_by}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}
         for rows in chunks(self.table, lambda row: len(row.first) + len(row.second)):
             (first, cut), (second, cut_too) = (
-                self.reading([row.first for row in rows]),
-                self.reading([row.second for row in rows]),
+                self.text_encoder([row.first for row in rows]),
+                self.text_encoder([row.second for row in rows]),
             )
             self.found["cut"] += int(cut.sum() + cut_too.sum())
             one = np.ones(len(rows), np.int64)

@@ -136,7 +136,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1, the confusion matrix."""
         metric, store = self.measure(path)
-        result = {**metric.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.facts["cut"]}
+        result = {**metric.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.info["cut"]}
         if not self.target.is_score:
             result |= {"classes": metric.confusion.classes(), "confusion": metric.confusion.table()}
         return result

@@ -14,7 +14,7 @@ from ...data.sources.times import time_words
 from ...errors import SettingsError
 from ...files import write_json
 from ...training import Data
-from ...training.run import read_kept
+from ...training.run import read_json
 from ...wording import counted
 from .check import SeriesCheck, check_series
 from .frame import Frame
@@ -32,7 +32,7 @@ class ForecastAssets:
 
     @classmethod
     def load(cls, settings: ForecastSettings, folder: Path) -> Self:
-        return cls(read_kept(folder / "series.json", lambda kept: Frame(**kept)))
+        return cls(read_json(folder / "series.json", lambda kept: Frame(**kept)))
 
 
 def open_series(settings: ForecastSettings, path: str | Path) -> Series:

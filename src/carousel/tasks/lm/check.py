@@ -15,7 +15,7 @@ from ...data.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class TextFacts:
+class TextInfo:
     """One file, as a vocabulary sees it. Lengths are tokens a line, without the `[START]` and `[END]` of batches."""
 
     file: str
@@ -41,26 +41,26 @@ class TextCheck:
 
     kind: Kind
     vocabulary_size: int
-    train: TextFacts
-    dev: TextFacts | None
+    train: TextInfo
+    dev: TextInfo | None
     shared: int | None  # lines of dev that are in train too; None for running text or without dev
 
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         found = []
-        for facts in filter(None, (self.train, self.dev)):
-            name = facts.file
-            if facts.unknown_rate > 0.1:
-                said = f"{facts.unknown_rate:.1%} of the tokens are unknown"
+        for info in filter(None, (self.train, self.dev)):
+            name = info.file
+            if info.unknown_rate > 0.1:
+                said = f"{info.unknown_rate:.1%} of the tokens are unknown"
                 found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
-            if self.kind == "word" and facts.median == 1 and facts.repeated is not None:
+            if self.kind == "word" and info.median == 1 and info.repeated is not None:
                 found.append(f"{name}: most lines are one word: the text has no spaces; use characters")
-            if facts.repeated and facts.repeated > 0.01 * facts.lines:
-                found.append(f"{name}: {facts.repeated:,} of {facts.lines:,} lines repeat an earlier one")
-            if facts.repeated is not None and facts.longest > max(1000, 10 * facts.most):
-                place = f"{name}:{facts.longest_line}"
-                found.append(f"{place}: {facts.longest:,} tokens in one line; cut it or set max_length")
+            if info.repeated and info.repeated > 0.01 * info.lines:
+                found.append(f"{name}: {info.repeated:,} of {info.lines:,} lines repeat an earlier one")
+            if info.repeated is not None and info.longest > max(1000, 10 * info.most):
+                place = f"{name}:{info.longest_line}"
+                found.append(f"{place}: {info.longest:,} tokens in one line; cut it or set max_length")
         if self.shared and self.dev:
             found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.lines:,} lines are in {self.train.file} too")
         return found
@@ -72,9 +72,9 @@ class TextCheck:
     def __rich__(self) -> Table:
         table = Table(title=f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens")
         table.add_column("")
-        files = [facts for facts in (self.train, self.dev) if facts is not None]
-        for facts in files:
-            table.add_column(facts.file, justify="right")
+        files = [info for info in (self.train, self.dev) if info is not None]
+        for info in files:
+            table.add_column(info.file, justify="right")
         rows = {
             "lines": [f"{f.lines:,}" for f in files],
             "blank lines": [f"{f.blank:,}" for f in files],
@@ -106,16 +106,16 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
     (3, 1, 1, 3, 0.25)
     """
     train_facts, known = _read(train, vocabulary)
-    dev_facts = shared = None
+    dev_info = shared = None
     if dev is not None:
-        dev_facts, lines = _read(dev, vocabulary)
+        dev_info, lines = _read(dev, vocabulary)
         if known is not None and lines is not None:
             shared = int(np.isin(lines, known).sum())
-    return TextCheck(vocabulary.kind, len(vocabulary), train_facts, dev_facts, shared)
+    return TextCheck(vocabulary.kind, len(vocabulary), train_facts, dev_info, shared)
 
 
-def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextFacts, np.ndarray | None]:
-    """The facts of a file, and a hash of each line, (lines,), unless it is running text."""
+def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextInfo, np.ndarray | None]:
+    """The info of a file, and a hash of each line, (lines,), unless it is running text."""
     numbers, lengths, hashes = array("q"), array("q"), array("q")
     unknown = 0
     for pieces in chunks(source.pieces(), lambda piece: len(piece.text)):
@@ -128,7 +128,7 @@ def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextFacts, np.ndarray
     number, piece = np.unique(np.array(numbers), return_inverse=True)  # a long line comes in several pieces
     length = np.bincount(piece, np.array(lengths)).astype(np.int64)
     lines = np.array(hashes) if source.layout == "lines" else None
-    facts = TextFacts(
+    info = TextInfo(
         file=str(source.path),
         lines=len(number),
         blank=getattr(source, "blank", 0),
@@ -141,4 +141,4 @@ def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextFacts, np.ndarray
         unknown=unknown,
         repeated=None if lines is None else len(lines) - len(np.unique(lines)),
     )
-    return facts, lines
+    return info, lines

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ...data import UNK
 from ...data.stores.examples import CONTEXT, ExampleBatch, ExampleStore
-from ...data.text.words import Wordbook
+from ...data.text.words import WordVocabulary
 from ...errors import RunError
 from ...files import write_text
 from ...networks.embedder import WordEmbedder
@@ -91,7 +91,7 @@ class ContextAssets:
         return cls(own, task.load_assets(own, folder / FOLDER), str(settings.embedder))
 
     @property
-    def words(self) -> Wordbook:
+    def words(self) -> WordVocabulary:
         return self.bilm.words
 
     def describe(self, store: ExampleStore) -> str:

@@ -17,11 +17,11 @@ from .text import default_cache
 if TYPE_CHECKING:
     from ...data import Vocabulary
     from ...data.stores.examples import ExampleBatches, ExampleStore
-    from ...data.text.encoder import Reading
+    from ...data.text.encoder import TextEncoder
     from ...data.text.vectors import Vectors
-    from ...data.text.words import Wordbook
+    from ...data.text.words import WordVocabulary
     from ...layers import Recurrent
-    from ...networks.characters import WordShapes
+    from ...networks.characters import CharacterFeatures
     from ...networks.embedder import WordEmbedder
 
 CharacterName = Literal["none", "rnn", "cnn"]
@@ -155,17 +155,17 @@ class WordSettings(LayerSettings):
             raise ValueError(f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it out")
         return self
 
-    def reading(self, vocabulary: Vocabulary, context: Wordbook | None = None) -> Reading:
+    def text_encoder(self, vocabulary: Vocabulary, context: WordVocabulary | None = None) -> TextEncoder:
         """How texts are read; `context` is an embedder's."""
-        from ...data.text.encoder import Reading
+        from ...data.text.encoder import TextEncoder
 
-        return Reading(vocabulary, self.max_length, lower=self.lower, context=context)
+        return TextEncoder(vocabulary, self.max_length, lower=self.lower, context=context)
 
     def cut_notes(self, store: ExampleStore) -> list[str]:
         """What is said before training if some texts were too long."""
-        many = counted(store.facts["cut"], "text is", "texts are")
+        many = counted(store.info["cut"], "text is", "texts are")
         said = f"{self.train}: {many} cut off after {counted(self.max_length, 'token')} (max_length)"
-        return [said] if store.facts["cut"] else []
+        return [said] if store.info["cut"] else []
 
     def encoder(self, input_size: int) -> Recurrent:
         """(T, B, input_size) → (T, B, directions · hidden)."""
@@ -193,13 +193,13 @@ class CharacterSettings(LayerSettings):
     )
     character_width: int = key(3, "characters that a filter sees", "model", {"characters": ("cnn",)}, ge=1)
 
-    def shapes(self, known: Vocabulary | None) -> WordShapes | None:
+    def character_features(self, known: Vocabulary | None) -> CharacterFeatures | None:
         """What reads the characters of words, of which these are `known`."""
-        from ...networks.characters import CharacterCNN, CharacterRNN, WordShapes
+        from ...networks.characters import CharacterCNN, CharacterFeatures, CharacterRNN
 
         if self.characters == "none" or known is None:
             return None
         size, width = len(known), self.character_embedding
         if self.characters == "rnn":
-            return WordShapes(CharacterRNN(size, width, self.character_hidden, self.cell))
-        return WordShapes(CharacterCNN(size, width, self.character_hidden, self.character_width))
+            return CharacterFeatures(CharacterRNN(size, width, self.character_hidden, self.cell))
+        return CharacterFeatures(CharacterCNN(size, width, self.character_hidden, self.character_width))

@@ -53,18 +53,18 @@ class TagCheck:
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         found = []
-        for facts in filter(None, (self.train, self.dev)):
-            for tag, line in facts.strange.items():
-                found.append(f"{facts.file}:{line}: the tag {tag!r} is not in {self.train.file}")
-            if facts.illegal:
-                place = f"{facts.file}:{facts.illegal_line}"
-                many = counted(facts.illegal, "tag breaks", "tags break")
+        for info in filter(None, (self.train, self.dev)):
+            for tag, line in info.strange.items():
+                found.append(f"{info.file}:{line}: the tag {tag!r} is not in {self.train.file}")
+            if info.illegal:
+                place = f"{info.file}:{info.illegal_line}"
+                many = counted(info.illegal, "tag breaks", "tags break")
                 found.append(f"{place}: {many} the rules of {self.scheme}, here first")
-            if facts.longest > self.max_length:
-                place = f"{facts.file}:{facts.longest_line}"
-                found.append(f"{place}: {facts.longest:,} words in one sentence; is a blank line missing?")
-            if facts.repeated > 0.05 * facts.sentences:
-                found.append(f"{facts.file}: {facts.repeated:,} of {facts.sentences:,} sentences repeat an earlier one")
+            if info.longest > self.max_length:
+                place = f"{info.file}:{info.longest_line}"
+                found.append(f"{place}: {info.longest:,} words in one sentence; is a blank line missing?")
+            if info.repeated > 0.05 * info.sentences:
+                found.append(f"{info.file}: {info.repeated:,} of {info.sentences:,} sentences repeat an earlier one")
         if self.shared and self.dev and self.shared > 0.05 * self.dev.sentences:
             many = f"{self.shared:,} of {self.dev.sentences:,}"
             found.append(f"{self.dev.file}: {many} sentences are in {self.train.file} too")
@@ -77,9 +77,9 @@ class TagCheck:
         kind = f"spans in {self.scheme}" if self.scheme else "plain tags"
         table = RichTable(title=f"{kind}; {self.vocabulary_size:,} words with a vector")
         table.add_column("")
-        files = [facts for facts in (self.train, self.dev) if facts is not None]
-        for facts in files:
-            table.add_column(facts.file, justify="right")
+        files = [info for info in (self.train, self.dev) if info is not None]
+        for info in files:
+            table.add_column(info.file, justify="right")
         rows = {
             "sentences": [f"{f.sentences:,}" for f in files],
             "words": [f"{f.words:,}" for f in files],
@@ -111,16 +111,16 @@ def check_tags(
     train: Conll, dev: Conll | None, vocabulary: TagVocabulary, counts: TagCounts, max_length: int
 ) -> TagCheck:
     """Read `train` and `dev` (or None) and say what is in them, as `vocabulary`, made from `counts`, sees it."""
-    facts, known = _read(train, vocabulary, counts)
-    dev_facts = shared = None
+    info, known = _read(train, vocabulary, counts)
+    dev_info = shared = None
     if dev is not None:
-        dev_facts, sentences = _read(dev, vocabulary, counts)
+        dev_info, sentences = _read(dev, vocabulary, counts)
         shared = int(np.isin(sentences, known).sum())
-    return TagCheck(len(vocabulary.words), counts.scheme, max_length, facts, dev_facts, shared)
+    return TagCheck(len(vocabulary.words), counts.scheme, max_length, info, dev_info, shared)
 
 
 def _read(source: Conll, vocabulary: TagVocabulary, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:
-    """The facts of a file, and a hash of each sentence, (sentences,)."""
+    """The info of a file, and a hash of each sentence, (sentences,)."""
     lengths, first, hashes = array("q"), array("q"), array("q")
     tags: Counter[str] = Counter()
     types: Counter[str] = Counter()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from ...data.sources.conll import Conll
-from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.vectors import Vectors
-from ...data.text.words import Wordbook
+from ...data.text.words import WordVocabulary
 from ...training import Data
 from ..shared.context import ContextAssets
 from .check import TagCheck, check_tags
@@ -40,7 +40,7 @@ def open_source(settings: TagSettings, path: str | Path, tagged: bool = True) ->
     return Conll(path, settings.column, word_column=settings.word_column, tagged=tagged)
 
 
-def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: Wordbook | None = None) -> TagVocabulary:
+def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: WordVocabulary | None = None) -> TagVocabulary:
     """The words, characters and tags of the training file; `context` has the words of an embedder."""
     s = settings
     words = s.make_vocabulary(f"{s.read_text(word)} " * n for word, n in counts.words.items())
@@ -52,7 +52,7 @@ def store_sentences(
 ) -> ExampleStore:
     """The sentences of a file as integers."""
     sentences = TaggedSentences(source, assets.vocabulary, max_length, settings.characters != "none")
-    return keep_examples(sentences, settings.cache_folder)
+    return build_store(sentences, settings.cache_folder)
 
 
 def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[TagAssets, Data]:
@@ -68,20 +68,20 @@ def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[Tag
     vocabulary = assets.vocabulary
     store = store_sentences(s, assets, source, s.max_length)
     info = {
-        "training sentences": f"{s.train}: {store.facts['sentences']:,} sentences, {store.tokens:,} words",
+        "training sentences": f"{s.train}: {store.info['sentences']:,} sentences, {store.tokens:,} words",
         "words": f"{len(vocabulary.words):,} with a vector; {store.unknown / store.tokens:.2%} unknown",
         "tags": f"{len(vocabulary.tags):,}" + (f", in {vocabulary.written} in the file" if vocabulary.written else ""),
         **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
         **more,
     }
-    notes = warnings(s.train, store.facts, vocabulary.written)
+    notes = warnings(s.train, store.info, vocabulary.written)
     dev = None
     if dev_source is not None:
         held_out = store_sentences(s, assets, dev_source)
         dev = s.reading_batches(held_out)
         unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
         info["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
-        notes += warnings(dev_source.path, held_out.facts, vocabulary.written)
+        notes += warnings(dev_source.path, held_out.info, vocabulary.written)
     return assets, Data(s.training_batches(store), dev, info, notes)
 
 

@@ -18,7 +18,7 @@ from ...data.sources.lines import chunks, read_lines
 from ...data.stores.examples import Column
 from ...data.text.tags import Recognition, Scheme, all_tags, convert, illegal, part
 from ...data.text.vocabulary import Vocabulary
-from ...data.text.words import Wordbook, in_context
+from ...data.text.words import WordVocabulary, in_context
 from ...errors import DataError
 from ...files import write_json, write_text
 from ...wording import counted
@@ -82,11 +82,11 @@ class TagVocabulary:
     written: Scheme | None  # that of the training file
     seen: frozenset[str]  # the words of the training file, as they stand there
     lower: bool = True  # whether `words` are in lower case
-    context: Wordbook | None = None  # that of an embedder, which reads the same words
+    context: WordVocabulary | None = None  # that of an embedder, which reads the same words
 
     @classmethod
     def learn(
-        cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool, context: Wordbook | None = None
+        cls, counts: TagCounts, words: Vocabulary, scheme: Scheme, lower: bool, context: WordVocabulary | None = None
     ) -> TagVocabulary:
         """The vocabulary of a training file; tags that are parts of spans are put into `scheme`."""
         characters = Vocabulary.train((word * n for word, n in counts.words.items()), "character")
@@ -106,8 +106,8 @@ class TagVocabulary:
         return columns if self.context is None else columns | in_context(self.context.encode(sentences))
 
     @cached_property
-    def _book(self) -> Wordbook:
-        return Wordbook(self.words, self.characters, self.lower)
+    def _book(self) -> WordVocabulary:
+        return WordVocabulary(self.words, self.characters, self.lower)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -130,7 +130,7 @@ class TagVocabulary:
         write_text(folder / "words.txt", "".join(f"{word}\n" for word in sorted(self.seen)))
 
     @classmethod
-    def load(cls, folder: Path, context: Wordbook | None = None) -> TagVocabulary:
+    def load(cls, folder: Path, context: WordVocabulary | None = None) -> TagVocabulary:
         """The one in a run directory; `context` has the words of its embedder."""
         words, characters = (Vocabulary.load(folder / f"{name}.json") for name in ("tokenizer", "characters"))
         seen = frozenset(word for _, word in read_lines(folder / "words.txt"))
@@ -159,7 +159,7 @@ class TaggedSentences:
         self.max_length = max_length
         self.characters = characters
         own = {"labels": np.uint16, "lines": np.int64, "unseen": np.uint8}
-        book = Wordbook(vocabulary.words, vocabulary.characters if characters else None)
+        book = WordVocabulary(vocabulary.words, vocabulary.characters if characters else None)
         self.dtypes: dict[str, Any] = own | book.dtypes
         if vocabulary.context is not None:
             self.dtypes |= in_context(vocabulary.context.dtypes)
@@ -225,18 +225,18 @@ class TaggedSentences:
         return frozenset(["O", *(f"{prefix}-{type}" for type in types for prefix in "BIESLU")])
 
 
-def warnings(path: Path, facts: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
+def warnings(path: Path, info: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
     """What a user should know of a file of tagged sentences, one line each."""
     said = []
-    if facts["illegal"]:
-        many = counted(facts["illegal"], "tag breaks", "tags break")
+    if info["illegal"]:
+        many = counted(info["illegal"], "tag breaks", "tags break")
         said.append(
-            f"{path}:{facts['illegal_line']}: {many} the rules of {scheme}, here first; read as the nearest spans"
+            f"{path}:{info['illegal_line']}: {many} the rules of {scheme}, here first; read as the nearest spans"
         )
-    if facts["cut"]:
-        many = counted(facts["cut"], "sentence is", "sentences are")
+    if info["cut"]:
+        many = counted(info["cut"], "sentence is", "sentences are")
         said.append(
-            f"{path}:{facts['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
-            f"{facts['longest']:,} words); is a blank line between sentences missing?"
+            f"{path}:{info['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
+            f"{info['longest']:,} words); is a blank line between sentences missing?"
         )
     return said

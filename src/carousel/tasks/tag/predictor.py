@@ -152,7 +152,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         if self.vocabulary.scheme is None:
             result["tags"] = metric.confusion.classes()
         else:
-            result["illegal"] = store.facts["illegal"]
+            result["illegal"] = store.info["illegal"]
             result["spans"] = {**metric.spans.types(), "all": metric.spans.overall()}
         return {**result, "confusion": metric.confusion_by_type.table()}
 

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from ...data import Vocabulary
-from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.stores.examples import ExampleStore, build_store
 from ...training import Data
 from .check import PairCheck, check_pairs
 from .pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
@@ -78,7 +78,7 @@ def store_pairs(
     """The pairs as integers; longer ones than `max_length` are left out."""
     changed = "lower" if settings.lower else ""
     source = PairSource(pairs, assets.source, assets.target, max_length, settings.read_text, changed)
-    return keep_examples(source, settings.cache_folder)
+    return build_store(source, settings.cache_folder)
 
 
 def dev_batches(settings: TranslateSettings, assets: TranslateAssets, pairs: Pairs) -> DevBatches:
@@ -107,8 +107,8 @@ def prepare(settings: TranslateSettings, assets: TranslateAssets | None = None) 
         rate = dev_store.unknown / dev_store.tokens
         info["dev pairs"] = f"{dev_pairs}: {len(dev_store):,} pairs; {rate:.2%} of the source tokens are unknown"
     notes = []
-    if long := store.facts["long"]:
-        line, *counts = store.facts["first_long"]
+    if long := store.info["long"]:
+        line, *counts = store.info["first_long"]
         notes.append(
             f"{pairs.paths[0]}:{line}: {max(counts):,} tokens are more than max_length; such pairs are left out "
             f"of training ({long:,} of {long + len(store):,})"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...decoding import GenerationConfig
 from ...metrics import bleu
-from ...networks.attention import Real, make_attention
+from ...networks.attention import Unpadded, make_attention
 from ...networks.decoder import AttentionMemory, Bridge, Decoder, DecoderRollout, DecoderStepper, SearchDecoder
 from ...networks.embedder import Embedder
 from ...networks.encoder import SequenceDropout, encoder
@@ -73,7 +73,7 @@ class TranslatorNetwork(Network):
     def forward(self, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Teacher-forced: the input of the output layer at each real step, (N, E or H), given the true tokens; the
         targets, (N,); and attention weights (T, B, S)."""
-        real = Real(batch.lengths, len(batch.inputs))
+        real = Unpadded(batch.lengths, len(batch.inputs))
         memory, state = self.encode(batch.source, batch.source_lengths)
         x = self.drop(self.target_embedder(batch.inputs))
         vectors, weights = self.decoder(x, memory, state, real)
@@ -81,7 +81,7 @@ class TranslatorNetwork(Network):
 
     def scheduled_sampling(self, batch: PairBatch, share: float) -> tuple[Tensor, Tensor]:
         """As `forward`, but a step reads the true token with probability `share` only, else the model's own."""
-        real = Real(batch.lengths, len(batch.inputs))
+        real = Unpadded(batch.lengths, len(batch.inputs))
         memory, state = self.encode(batch.source, batch.source_lengths)
         rollout = DecoderRollout(self.decoder, memory, state, real)
         true = batch.inputs.index_select(1, rollout.order)

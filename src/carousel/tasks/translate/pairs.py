@@ -121,7 +121,7 @@ class Pairs:
 
 
 class PairSource:
-    """Pairs as examples: columns tokens (of the source), targets and lines, as `keep_examples` takes them.
+    """Pairs as examples: columns tokens (of the source), targets and lines, as `build_store` takes them.
 
     Pairs with a side of more than `max_length` tokens are left out and counted (None: there is no limit).
     """

@@ -50,14 +50,14 @@ class TreeCheck:
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         found = []
-        for facts in filter(None, (self.train, self.dev)):
-            for label, line in facts.strange.items():
-                found.append(f"{facts.file}:{line}: the label {label!r} is not in {self.train.file}")
-            if facts.unlabelled:
-                many = counted(facts.unlabelled, "root has", "roots have")
-                found.append(f"{facts.file}: {many} no label that counts; not measured")
-            if facts.repeated > 0.05 * facts.trees:
-                found.append(f"{facts.file}: {facts.repeated:,} of {facts.trees:,} trees repeat an earlier one")
+        for info in filter(None, (self.train, self.dev)):
+            for label, line in info.strange.items():
+                found.append(f"{info.file}:{line}: the label {label!r} is not in {self.train.file}")
+            if info.unlabelled:
+                many = counted(info.unlabelled, "root has", "roots have")
+                found.append(f"{info.file}: {many} no label that counts; not measured")
+            if info.repeated > 0.05 * info.trees:
+                found.append(f"{info.file}: {info.repeated:,} of {info.trees:,} trees repeat an earlier one")
         if self.dev and self.dev.children > self.train.children:
             found.append(f"{self.dev.file}: a node has {self.dev.children} children, in {self.train.file} at most "
                          f"{self.train.children}; set children, or composition to child-sum")  # fmt: skip
@@ -71,9 +71,9 @@ class TreeCheck:
     def __rich__(self) -> RichTable:
         table = RichTable(title=f"trees; {self.vocabulary_size:,} words with a vector")
         table.add_column("")
-        files = [facts for facts in (self.train, self.dev) if facts is not None]
-        for facts in files:
-            table.add_column(facts.file, justify="right")
+        files = [info for info in (self.train, self.dev) if info is not None]
+        for info in files:
+            table.add_column(info.file, justify="right")
         rows = {
             "trees": [f"{f.trees:,}" for f in files],
             "nodes": [f"{f.nodes:,}" for f in files],
@@ -101,18 +101,18 @@ def check_trees(
     train: Trees, dev: Trees | None, words: Collection[str], labels: Sequence[str], classes: Classes, lower: bool
 ) -> TreeCheck:
     """Read `train` and `dev` (or None) and say what is in them; `words` are those of the vocabulary."""
-    facts, seen = _read(train, words, labels, classes, lower)
-    dev_facts = shared = None
+    info, seen = _read(train, words, labels, classes, lower)
+    dev_info = shared = None
     if dev is not None:
-        dev_facts, there = _read(dev, words, labels, classes, lower)
+        dev_info, there = _read(dev, words, labels, classes, lower)
         shared = sum(count for tree, count in there.items() if tree in seen)
-    return TreeCheck(len(words), facts, dev_facts, shared)
+    return TreeCheck(len(words), info, dev_info, shared)
 
 
 def _read(
     source: Trees, words: Collection[str], labels: Sequence[str], classes: Classes, lower: bool
 ) -> tuple[TreeFacts, Counter[int]]:
-    """The facts of a file, and how often each tree is in it, by a hash."""
+    """The info of a file, and how often each tree is in it, by a hash."""
     sizes, lines, seen = [], [], Counter[int]()
     roots, every, strange = Counter[str](), Counter[str](), dict[str, int]()
     count = unknown = highest = most = unlabelled = 0

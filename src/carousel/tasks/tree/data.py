@@ -8,12 +8,12 @@ from typing import Self
 
 from ...data import UNK, Vocabulary
 from ...data.sources.brackets import Trees
-from ...data.stores.examples import ExampleStore, keep_examples
+from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.vectors import Vectors
 from ...errors import SettingsError
 from ...files import write_json
 from ...training import Data
-from ...training.run import read_kept
+from ...training.run import read_json
 from .check import TreeCheck, check_trees
 from .examples import Classes, LabelledTrees, TreeBatches, TreeCounts
 from .settings import TreeSettings
@@ -36,7 +36,7 @@ class TreeAssets:
 
     @classmethod
     def load(cls, settings: TreeSettings, folder: Path) -> Self:
-        kept = read_kept(
+        kept = read_json(
             folder / "labels.json", lambda kept: (Classes(kept["classes"]), kept["labels"], kept["children"])
         )
         return cls(Vocabulary.load(folder / "tokenizer.json"), *kept)
@@ -45,7 +45,7 @@ class TreeAssets:
 def store_trees(settings: TreeSettings, assets: TreeAssets, source: Trees) -> ExampleStore:
     most = None if settings.composition == "child-sum" else assets.children
     examples = LabelledTrees(source, assets.vocabulary, assets.classes, assets.labels, most, settings.lower)
-    return keep_examples(examples, settings.cache_folder)
+    return build_store(examples, settings.cache_folder)
 
 
 def reading_batches(store: ExampleStore) -> TreeBatches:

@@ -81,7 +81,7 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         return {
             **metric.result(),
             "trees": len(store),
-            "unlabelled": store.facts["unlabelled"],
+            "unlabelled": store.info["unlabelled"],
             "nodes": store.tokens,
             "unknown": store.unknown,
             "classes": metric.roots.classes(),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import carousel
 from carousel import layers
-from carousel.layers import Walker
+from carousel.layers import StepwiseLayer
 from carousel.ops import stepwise as walk
 
 MAKE = {
@@ -30,13 +30,13 @@ def setting(layer, lengths):
     x = torch.randn(steps, batch, layer.input_size, dtype=torch.float64, requires_grad=True)
     sizes = [layer.state_shape(name)[0] for name in layer.cell.states]
     parts = [torch.randn(layer.num_layers, batch, n, dtype=torch.float64, requires_grad=True) for n in sizes]
-    going = [sum(length > t for length in lengths) for t in range(steps)]
-    return x, parts, parts[0] if len(parts) == 1 else tuple(parts), going
+    batch_sizes = [sum(length > t for length in lengths) for t in range(steps)]
+    return x, parts, parts[0] if len(parts) == 1 else tuple(parts), batch_sizes
 
 
-def walked(layer, x, state, going):
-    walker = Walker(layer, going, state)
-    return walker, [walker.step(x[t, :n]) for t, n in enumerate(going)]
+def walked(layer, x, state, batch_sizes):
+    walker = StepwiseLayer(layer, batch_sizes, state)
+    return walker, [walker.step(x[t, :n]) for t, n in enumerate(batch_sizes)]
 
 
 @settings(max_examples=40)
@@ -48,11 +48,11 @@ def test_as_the_layer_at_once(kind, lengths, size, threads):
     torch.manual_seed(size)
     lengths = sorted(lengths, reverse=True)
     layer = MAKE[kind](4, size).double()
-    x, parts, state, going = setting(layer, lengths)
+    x, parts, state, batch_sizes = setting(layer, lengths)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        walker, ys = walked(layer, x, state, going)
+        walker, ys = walked(layer, x, state, batch_sizes)
         assert walker.walks is not None
         expected, _ = layer(x, state, lengths=torch.tensor(lengths))
         factors = [torch.randn_like(y) for y in ys]
@@ -60,7 +60,7 @@ def test_as_the_layer_at_once(kind, lengths, size, threads):
         last = [t for t in range(len(ys)) if t % 2 == 0]  # all steps, then every other, then the first alone
         for chosen in (range(len(ys)), last, [0]):
             mine = sum((ys[t] * factors[t]).sum() for t in chosen)
-            theirs = sum((expected[t, : going[t]] * factors[t]).sum() for t in chosen)
+            theirs = sum((expected[t, : batch_sizes[t]] * factors[t]).sum() for t in chosen)
             torch.testing.assert_close(mine, theirs)
             found, right = (torch.autograd.grad(loss, wanted, retain_graph=True) for loss in (mine, theirs))
             for a, b in zip(found, right, strict=True):
@@ -72,14 +72,14 @@ def test_as_the_layer_at_once(kind, lengths, size, threads):
 def test_a_step_may_read_what_the_step_before_gave():
     """Gradients through the loop outside, by finite differences."""
     layer = layers.LSTM(5, 3).double()
-    x, parts, _, going = setting(layers.LSTM(2, 3), [3, 2, 2, 1])
+    x, parts, _, batch_sizes = setting(layers.LSTM(2, 3), [3, 2, 2, 1])
 
     def run(x, h, c, *weights):
         with torch.no_grad():
             for parameter, value in zip(layer.parameters(), weights, strict=True):
                 parameter.copy_(value)
-        walker, y, found = Walker(layer, going, (h, c)), x.new_zeros(4, 3), []
-        for t, n in enumerate(going):
+        walker, y, found = StepwiseLayer(layer, batch_sizes, (h, c)), x.new_zeros(4, 3), []
+        for t, n in enumerate(batch_sizes):
             y = walker.step(torch.cat((x[t, :n], y[:n].tanh()), 1))
             found.append(y)
         return torch.cat(found)
@@ -102,12 +102,12 @@ def test_a_step_may_read_what_the_step_before_gave():
 @pytest.mark.parametrize("options", [{"zoneout": 0.5}, {"learn_initial_state": True}])
 def test_what_the_kernel_does_not_walk_goes_step_by_step(options):
     layer = layers.GRU(4, 3, **options).eval()
-    going = [3, 3, 1]
+    batch_sizes = [3, 3, 1]
     x = torch.randn(3, 3, 4, requires_grad=True)
-    walker, ys = walked(layer, x, None, going)
+    walker, ys = walked(layer, x, None, batch_sizes)
     assert walker.walks is None
     expected, _ = layer(x, lengths=torch.tensor([3, 2, 2]))
-    for t, n in enumerate(going):
+    for t, n in enumerate(batch_sizes):
         torch.testing.assert_close(ys[t], expected[t, :n])
     assert torch.autograd.grad(sum(y.sum() for y in ys), x)[0].any()
 

@@ -14,26 +14,26 @@ from ..ops.stepwise import Stepwise
 from .recurrent import Recurrent
 
 
-class Walker:
+class StepwiseLayer:
     """A layer, one way, a step at a time in training. Sequences end one after the other, the last ones first.
 
-    `going` says how many have each step, of B at first; `state` is as the layer has it, (layers, B, H) each.
+    `batch_sizes` says how many have each step, of B at first; `state` is as the layer has it, (layers, B, H) each.
 
     >>> lstm = carousel.LSTM(8, 16)
-    >>> walker = Walker(lstm, [3, 3, 1], None)
-    >>> [walker.step(torch.randn(n, 8)).shape[0] for n in (3, 3, 1)]
+    >>> stepwise = StepwiseLayer(lstm, [3, 3, 1], None)
+    >>> [stepwise.step(torch.randn(n, 8)).shape[0] for n in (3, 3, 1)]
     [3, 3, 1]
     """
 
-    def __init__(self, layer: Recurrent, going: Sequence[int], state: Any) -> None:
+    def __init__(self, layer: Recurrent, batch_sizes: Sequence[int], state: Any) -> None:
         self.layer = layer
         self.state = state
-        self.walks: list[Stepwise] | None = None
+        self.layers: list[Stepwise] | None = None
         noisy = layer.zoneout or (
             layer.training and (layer.recurrent_dropout or layer.weight_drop or layer.variational)
         )
         weight: Any = layer.weight_ih_l0
-        if not going or noisy or layer.bidirectional or layer.cell.kernel() is None:
+        if not batch_sizes or noisy or layer.bidirectional or layer.cell.kernel() is None:
             return
         given = () if state is None else (state,) if isinstance(state, Tensor) else state
         if backend.unsupported_reason("layer", *layer.parameters(), *given) is not None:
@@ -42,24 +42,26 @@ class Walker:
             if layer.learn_initial_state:
                 return
             sizes = [layer.state_shape(name)[0] for name in layer.cell.states]
-            state = [weight.new_zeros(layer.num_layers, going[0], size) for size in sizes]
+            state = [weight.new_zeros(layer.num_layers, batch_sizes[0], size) for size in sizes]
         parts = [state] if isinstance(state, Tensor) else state
-        self.walks = [
-            Stepwise(layer.cell, Weights(layer.cell, layer._parameters_of(k, 0)), going, [part[k] for part in parts])
+        self.layers = [
+            Stepwise(
+                layer.cell, Weights(layer.cell, layer._parameters_of(k, 0)), batch_sizes, [part[k] for part in parts]
+            )
             for k in range(layer.num_layers)
         ]
 
     def step(self, x: Tensor) -> Tensor:
-        """x (n, I) of those that go on → output (n, P)."""
-        if self.walks is None:
+        """x (n, I) of the active rows → output (n, P)."""
+        if self.layers is None:
             if self.state is not None:
                 whole = isinstance(self.state, Tensor)
                 parts = [part[:, : len(x)].contiguous() for part in ((self.state,) if whole else self.state)]
                 self.state = parts[0] if whole else tuple(parts)
             y, self.state = self.layer.step(x, self.state)
             return y
-        for k, walk in enumerate(self.walks):
+        for k, stepwise in enumerate(self.layers):
             if k and self.layer.training:
                 x = dropout(x, self.layer.dropout)
-            x = walk.step(x)
+            x = stepwise.step(x)
         return x

@@ -16,7 +16,7 @@ from .recurrent import Recurrent
 FEW = 4  # rows: their products cost less than to look for them
 
 
-class Branches(NamedTuple):
+class BeamState(NamedTuple):
     """The state of a search's rows: row j goes on from row `parents[j]` of `state`; without parents from row j.
 
     Nothing is copied when a search keeps some rows and doubles others. The next step sees who has the same parent.
@@ -25,14 +25,14 @@ class Branches(NamedTuple):
     state: Any = None  # as the layer has it, (layers, ·, H) each; None: its own initial state
     parents: Tensor | None = None  # (N,)
 
-    def select(self, rows: Tensor) -> Branches:
+    def select(self, rows: Tensor) -> BeamState:
         """The rows `rows` (N,), in order and with repeats."""
         if self.state is None:
             return self
-        return Branches(self.state, rows if self.parents is None else self.parents.index_select(0, rows))
+        return BeamState(self.state, rows if self.parents is None else self.parents.index_select(0, rows))
 
 
-class Drives:
+class InputProjectionCache:
     """W x + b of the words that a search has read, each made when it is first read.
 
     `words` (V, I), `weight` (G·H, I) and `bias` (G·H): the parameters of this moment. Several threads may ask at once.
@@ -74,16 +74,16 @@ class Drives:
         self.used = end
 
 
-class Steps:
+class PackedStepper:
     """A layer, one way, a step at a time, with the parameters as they are now: they are packed once for all steps.
 
     Rows with the same parent share its product, and rows with the same word; with `remembers` a word's is made once for
-    all steps, which pays where one `Steps` serves many searches. No gradient flows.
+    all steps, which pays where one `PackedStepper` serves many searches. No gradient flows.
 
     >>> lstm, words = carousel.LSTM(8, 16).eval(), torch.randn(50, 8)
     >>> with torch.no_grad():
-    ...     steps = Steps(lstm)
-    ...     y, rows = steps.step(words, Branches(), torch.tensor([3, 7]))
+    ...     steps = PackedStepper(lstm)
+    ...     y, rows = steps.step(words, BeamState(), torch.tensor([3, 7]))
     ...     y, rows = steps.step(words, rows.select(torch.tensor([0, 0, 1])), torch.tensor([5, 9, 5]))
     >>> y.shape
     torch.Size([3, 16])
@@ -93,20 +93,20 @@ class Steps:
         self.layer = layer
         self.remembers = remembers
         self.native = native.keep(layer)  # None: the layer has no native step
-        self.drives: Drives | None = None
+        self.projections: InputProjectionCache | None = None
 
-    def step(self, x: Tensor, rows: Branches, inputs: Tensor | None = None) -> tuple[Tensor, Branches]:
+    def step(self, x: Tensor, rows: BeamState, inputs: Tensor | None = None) -> tuple[Tensor, BeamState]:
         """x (N, I), or (·, I) of which each row reads the one that `inputs` (N,) names → output (N, P), and the rows
         after it."""
         state, parents = rows
         made = None
         if self.native is not None:
-            read, driven = x, False
+            read, projected = x, False
             if inputs is not None:
                 inputs = inputs.to(torch.int64).contiguous()
-                if self.remembers and len(inputs) > FEW and (drives := self._drives(x)) is not None:
-                    (read, places), driven = drives.take(inputs), True
-            made = self.native.step(read, state, places if driven else inputs, parents, driven)
+                if self.remembers and len(inputs) > FEW and (projections := self._projections(x)) is not None:
+                    (read, places), projected = projections.take(inputs), True
+            made = self.native.step(read, state, places if projected else inputs, parents, projected)
         if made is None:
             if parents is not None:
                 whole = isinstance(state, Tensor)
@@ -114,11 +114,11 @@ class Steps:
                 state = parts[0] if whole else tuple(parts)
             made = self.layer.step(x if inputs is None else x.index_select(0, inputs), state)
         y, new = made
-        return y, Branches(new)
+        return y, BeamState(new)
 
-    def _drives(self, words: Tensor) -> Drives | None:
-        """The drives of these words; None if the layer does not take them."""
-        if self.drives is None or self.drives.words is not words:
+    def _projections(self, words: Tensor) -> InputProjectionCache | None:
+        """The projections of these words; None if the layer does not take them."""
+        if self.projections is None or self.projections.words is not words:
             parameters = self.native and self.native.stream.input_projection()
-            self.drives = Drives(words, *parameters) if parameters else None
-        return self.drives
+            self.projections = InputProjectionCache(words, *parameters) if parameters else None
+        return self.projections
