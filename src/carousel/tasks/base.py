@@ -6,6 +6,7 @@ the other parts when they are needed, so that the help of a command does not wai
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -115,6 +116,48 @@ class Task(ABC):
     def check(cls, settings: Any) -> Any:
         """What is in the data that `settings` name: prints with Rich, and has `warnings` and `as_dict()`."""
         raise ArgumentError(f"there is no check of data for {cls.name} yet")
+
+
+class PackagedTask(Task):
+    """A task whose parts are modules beside its declaration, imported when they are needed.
+
+    data.py has the class `assets` and the functions `prepare` and `check`; network.py the class `network`; predictor.py
+    the class `predictor`; report.py the function `report`.
+    """
+
+    assets: ClassVar[str]
+    network: ClassVar[str]
+    predictor: ClassVar[str]
+
+    @classmethod
+    def part(cls, module: str, name: str) -> Any:
+        """What `name` is in a module of the task's package; a variant of a task has the parts of the task."""
+        home = next(owner.__module__ for owner in cls.__mro__ if "predictor" in owner.__dict__)
+        return getattr(importlib.import_module(f".{module}", home.rpartition(".")[0]), name)
+
+    @classmethod
+    def prepare(cls, settings: Any, assets: Any | None = None) -> tuple[Any, Data]:
+        return cls.part("data", "prepare")(settings, assets)
+
+    @classmethod
+    def load_assets(cls, settings: Any, folder: Path) -> Any:
+        return cls.part("data", cls.assets).load(settings, folder)
+
+    @classmethod
+    def make_network(cls, settings: Any, assets: Any) -> Network:
+        return cls.part("network", cls.network)(settings, assets)
+
+    @classmethod
+    def make_model(cls, network: Any, assets: Any) -> Model[Any, Any]:
+        return cls.part("predictor", cls.predictor)(network, assets)
+
+    @classmethod
+    def report(cls, model: Any, page: Any) -> None:
+        cls.part("report", "report")(model, page)
+
+    @classmethod
+    def check(cls, settings: Any) -> Any:
+        return cls.part("data", "check")(settings)
 
 
 class Model(ABC, Generic[N, A]):

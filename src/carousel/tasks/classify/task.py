@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Task
+from ..base import PackagedTask
 from .settings import ClassifySettings
 
-if TYPE_CHECKING:
-    from ...report import Page
-    from ...training import Data
-    from .check import TableCheck
-    from .data import ClassifyAssets
-    from .network import ClassifierNetwork
-    from .predictor import Classifier
 
-
-class Classify(Task):
+class Classify(PackagedTask):
     name = "classify"
     help = """Train a classifier on a table of texts and labels: TSV, CSV or JSONL.
 
@@ -32,36 +24,7 @@ class Classify(Task):
     Then: carousel eval run dev.tsv, carousel predict run texts.txt."""
     Settings = ClassifySettings
     extensions = predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
-
-    @classmethod
-    def prepare(cls, settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
-        from .data import prepare
-
-        return prepare(settings, assets)
-
-    @classmethod
-    def load_assets(cls, settings: ClassifySettings, folder: Path) -> ClassifyAssets:
-        from .data import ClassifyAssets
-
-        return ClassifyAssets.load(settings, folder)
-
-    @classmethod
-    def make_network(cls, settings: ClassifySettings, assets: ClassifyAssets) -> ClassifierNetwork:
-        from .network import ClassifierNetwork
-
-        return ClassifierNetwork(settings, assets)
-
-    @classmethod
-    def make_model(cls, network: ClassifierNetwork, assets: ClassifyAssets) -> Classifier:
-        from .predictor import Classifier
-
-        return Classifier(network, assets)
-
-    @classmethod
-    def report(cls, model: Classifier, page: Page) -> None:
-        from .report import report
-
-        report(model, page)
+    assets, network, predictor = "ClassifyAssets", "ClassifierNetwork", "Classifier"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
@@ -69,10 +32,3 @@ class Classify(Task):
         from ...data.sources.memory import write_table
 
         return write_table(data, stem, ("text", "label"))
-
-    @classmethod
-    def check(cls, settings: ClassifySettings) -> TableCheck:
-        """What is in the files that `settings` name, before training on them."""
-        from .data import check
-
-        return check(settings)

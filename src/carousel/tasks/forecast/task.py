@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Task
+from ..base import PackagedTask
 from .settings import ForecastSettings
 
-if TYPE_CHECKING:
-    from ...report import Page
-    from ...training import Data
-    from .check import SeriesCheck
-    from .data import ForecastAssets
-    from .network import ForecasterNetwork
-    from .predictor import Forecaster
 
-
-class Forecast(Task):
+class Forecast(PackagedTask):
     name = "forecast"
     help = """Train a forecaster on a series in CSV: a time and some numbers in every row.
 
@@ -30,36 +22,7 @@ class Forecast(Task):
     Then: carousel eval run flights.csv, carousel predict run flights.csv."""
     Settings = ForecastSettings
     predict_extensions = (".csv", ".tsv", ".txt")
-
-    @classmethod
-    def prepare(cls, settings: ForecastSettings, assets: ForecastAssets | None = None) -> tuple[ForecastAssets, Data]:
-        from .data import prepare
-
-        return prepare(settings, assets)
-
-    @classmethod
-    def load_assets(cls, settings: ForecastSettings, folder: Path) -> ForecastAssets:
-        from .data import ForecastAssets
-
-        return ForecastAssets.load(settings, folder)
-
-    @classmethod
-    def make_network(cls, settings: ForecastSettings, assets: ForecastAssets) -> ForecasterNetwork:
-        from .network import ForecasterNetwork
-
-        return ForecasterNetwork(settings, assets)
-
-    @classmethod
-    def make_model(cls, network: ForecasterNetwork, assets: ForecastAssets) -> Forecaster:
-        from .predictor import Forecaster
-
-        return Forecaster(network, assets)
-
-    @classmethod
-    def report(cls, model: Forecaster, page: Page) -> None:
-        from .report import report
-
-        report(model, page)
+    assets, network, predictor = "ForecastAssets", "ForecasterNetwork", "Forecaster"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
@@ -67,10 +30,3 @@ class Forecast(Task):
         from ...data.sources.memory import write_series
 
         return write_series(data, stem)
-
-    @classmethod
-    def check(cls, settings: ForecastSettings) -> SeriesCheck:
-        """What is in the files that `settings` name, before training on them."""
-        from .data import check
-
-        return check(settings)

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Option, Task
+from ..base import Option, PackagedTask
 from .settings import TagSettings
 
-if TYPE_CHECKING:
-    from ...report import Page
-    from ...training import Data
-    from .check import TagCheck
-    from .data import TagAssets
-    from .network import TaggerNetwork
-    from .predictor import Tagger
 
-
-class Tag(Task):
+class Tag(PackagedTask):
     name = "tag"
     help = """Train a tagger on sentences in columns, one word on each line: parts of speech, names, chunks.
 
@@ -39,36 +31,7 @@ class Tag(Task):
             bool, "The file has one word on each line, as files named .conll and .conllu.", reads_file=True
         ),
     }
-
-    @classmethod
-    def prepare(cls, settings: TagSettings, assets: TagAssets | None = None) -> tuple[TagAssets, Data]:
-        from .data import prepare
-
-        return prepare(settings, assets)
-
-    @classmethod
-    def load_assets(cls, settings: TagSettings, folder: Path) -> TagAssets:
-        from .data import TagAssets
-
-        return TagAssets.load(settings, folder)
-
-    @classmethod
-    def make_network(cls, settings: TagSettings, assets: TagAssets) -> TaggerNetwork:
-        from .network import TaggerNetwork
-
-        return TaggerNetwork(settings, assets)
-
-    @classmethod
-    def make_model(cls, network: TaggerNetwork, assets: TagAssets) -> Tagger:
-        from .predictor import Tagger
-
-        return Tagger(network, assets)
-
-    @classmethod
-    def report(cls, model: Tagger, page: Page) -> None:
-        from .report import report
-
-        report(model, page)
+    assets, network, predictor = "TagAssets", "TaggerNetwork", "Tagger"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
@@ -76,10 +39,3 @@ class Tag(Task):
         from ...data.sources.memory import write_sentences
 
         return write_sentences(data, stem)
-
-    @classmethod
-    def check(cls, settings: TagSettings) -> TagCheck:
-        """What is in the files that `settings` name, before training on them."""
-        from .data import check
-
-        return check(settings)

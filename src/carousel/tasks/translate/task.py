@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Option, Task
+from ..base import Option, PackagedTask
 from .settings import TranslateSettings
 
-if TYPE_CHECKING:
-    from ...report import Page
-    from ...training import Data
-    from .check import PairCheck
-    from .data import TranslateAssets
-    from .network import TranslatorNetwork
-    from .predictor import Translator
 
-
-class Translate(Task):
+class Translate(PackagedTask):
     name = "translate"
     help = """Train a translator on a text and its translation: two files of as many lines, or a TSV of pairs.
 
@@ -36,38 +28,7 @@ class Translate(Task):
         "num_beams": Option(int, "Beam size; default: 5.", "N", 1),
         "worst": Option(int, "How many of the worst sentences to show; default: 5.", "N", 0),
     }
-
-    @classmethod
-    def prepare(
-        cls, settings: TranslateSettings, assets: TranslateAssets | None = None
-    ) -> tuple[TranslateAssets, Data]:
-        from .data import prepare
-
-        return prepare(settings, assets)
-
-    @classmethod
-    def load_assets(cls, settings: TranslateSettings, folder: Path) -> TranslateAssets:
-        from .data import TranslateAssets
-
-        return TranslateAssets.load(settings, folder)
-
-    @classmethod
-    def make_network(cls, settings: TranslateSettings, assets: TranslateAssets) -> TranslatorNetwork:
-        from .network import TranslatorNetwork
-
-        return TranslatorNetwork(settings, assets)
-
-    @classmethod
-    def make_model(cls, network: TranslatorNetwork, assets: TranslateAssets) -> Translator:
-        from .predictor import Translator
-
-        return Translator(network, assets)
-
-    @classmethod
-    def report(cls, model: Translator, page: Page) -> None:
-        from .report import report
-
-        report(model, page)
+    assets, network, predictor = "TranslateAssets", "TranslatorNetwork", "Translator"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:
@@ -75,10 +36,3 @@ class Translate(Task):
         from ...data.sources.memory import write_pairs
 
         return write_pairs(data, stem, (".source", ".target"))
-
-    @classmethod
-    def check(cls, settings: TranslateSettings) -> PairCheck:
-        """What is in the files that `settings` name, before training on them."""
-        from .data import check
-
-        return check(settings)

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Option, Task
+from ..base import Option, PackagedTask
 from .settings import TreeSettings
 
-if TYPE_CHECKING:
-    from ...report import Page
-    from ...training import Data
-    from .check import TreeCheck
-    from .data import TreeAssets
-    from .network import TreeNetwork
-    from .predictor import TreeModel
 
-
-class TreeTask(Task):
+class TreeTask(PackagedTask):
     name = "tree"
     help = """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
 
@@ -33,36 +25,7 @@ class TreeTask(Task):
     extensions = (".ptb", ".mrg", ".trees", ".tree")
     predict_extensions = (".conllu",)
     predict_options = {"draw": Option(bool, "Each tree as a drawing.")}
-
-    @classmethod
-    def prepare(cls, settings: TreeSettings, assets: TreeAssets | None = None) -> tuple[TreeAssets, Data]:
-        from .data import prepare
-
-        return prepare(settings, assets)
-
-    @classmethod
-    def load_assets(cls, settings: TreeSettings, folder: Path) -> TreeAssets:
-        from .data import TreeAssets
-
-        return TreeAssets.load(settings, folder)
-
-    @classmethod
-    def make_network(cls, settings: TreeSettings, assets: TreeAssets) -> TreeNetwork:
-        from .network import TreeNetwork
-
-        return TreeNetwork(settings, assets)
-
-    @classmethod
-    def make_model(cls, network: TreeNetwork, assets: TreeAssets) -> TreeModel:
-        from .predictor import TreeModel
-
-        return TreeModel(network, assets)
-
-    @classmethod
-    def report(cls, model: TreeModel, page: Page) -> None:
-        from .report import report
-
-        report(model, page)
+    assets, network, predictor = "TreeAssets", "TreeNetwork", "TreeModel"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
@@ -70,10 +33,3 @@ class TreeTask(Task):
         from ...data.sources.memory import write_lines
 
         return write_lines(data, stem.with_suffix(".txt"), str)
-
-    @classmethod
-    def check(cls, settings: TreeSettings) -> TreeCheck:
-        """What is in the files that `settings` name, before training on them."""
-        from .data import check
-
-        return check(settings)
