@@ -1,4 +1,4 @@
-"""Noise, learned states, biases and paths. (`merge` is in test_properties: reverse equals forward on flipped input.)"""
+"""Noise, learned states, biases and paths. (`merge` is in test_recurrent: reverse equals forward on flipped input.)"""
 
 import itertools
 import pickle
