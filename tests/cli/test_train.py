@@ -65,7 +65,7 @@ def test_two_commands(carousel, place):
     code, out, err = carousel("train", "lm", "text.txt", "--dev", "dev.txt", "--out", "run", *SMALL)
     assert (code, out) == (0, "run: done; look at run/report.html\n")
     lines = err.splitlines()
-    assert re.fullmatch(r"[\d,]+ parameters, 3 batches an epoch", lines[0])
+    assert re.fullmatch(r"[\d,]+ parameters, 3 batches per epoch", lines[0])
     assert re.fullmatch(
         r"epoch 1/2  dev perplexity [\d.]+  dev perplexity_without_end [\d.]+  [\d,]+ tokens/s  [\d.]+ min  best",
         lines[1],
@@ -153,7 +153,7 @@ def test_a_line_of_ten_megabytes(carousel, place):
         patch.setattr(Module, "training_step", step)
         code, _, err = carousel("train", "lm", "long.txt", "--out", "run", *SMALL)
     assert code == 130
-    assert "batches an epoch" in err
+    assert "batches per epoch" in err
     assert time.monotonic() - start < 60
 
 
@@ -303,7 +303,7 @@ def test_ctrl_c(carousel, place, monkeypatch):
         patch.setattr(Module, "training_step", step)
         code, out, err = carousel("train", "lm", *args, "--out", "my run")
     assert (code, out) == (130, "")
-    told = "error: stopped at step 4, which is kept; resume with: carousel train lm --out 'my run' --resume"
+    told = "stopped at step 4, which is kept; resume with: carousel train lm --out 'my run' --resume"
     assert err.splitlines()[-1] == told
     code, out, err = carousel("train", "lm", "--out", "my run", "--resume")
     assert (code, out) == (0, "my run: done; look at 'my run/report.html'\n")

@@ -166,29 +166,36 @@ def test_gradients_by_finite_differences(kind):
     assert torch.autograd.gradcheck(call, (draw(2, 2).requires_grad_(), *state, *parameters.values()))
 
 
-class Decay(carousel.Cell, name="decay-test"):
-    """A user's own: a complex state, a buffer, a past input, and the time since the last observation."""
+@pytest.fixture
+def decay(monkeypatch):
+    """A cell of a user's own, registered for one test."""
+    monkeypatch.setattr("carousel.cells.spec._registry", dict(carousel.cells.spec._registry))
 
-    gates = ("n",)
-    states = ("h",)
-    side_inputs = {"dt": SideInput(lambda sizes: (1,))}
-    input_window = 2
+    class Decay(carousel.Cell, name="decay-test"):
+        """A user's own: a complex state, a buffer, a past input, and the time since the last observation."""
 
-    def buffers(self, sizes):
-        return {"rate": torch.full((sizes.hidden,), 0.5)}
+        gates = ("n",)
+        states = ("h",)
+        side_inputs = {"dt": SideInput(lambda sizes: (1,))}
+        input_window = 2
 
-    def project_input(self, x, w):
-        return nn.functional.linear(x.sum(-2), w.weight_ih, w.bias_ih)
+        def buffers(self, sizes):
+            return {"rate": torch.full((sizes.hidden,), 0.5)}
 
-    def step(self, x, state, w, let):
-        (h,) = state
-        return (let("h", torch.tanh(x.n + w.U(h * torch.exp(-w.rate * x.dt), "n"))),)
+        def project_input(self, x, w):
+            return nn.functional.linear(x.sum(-2), w.weight_ih, w.bias_ih)
+
+        def step(self, x, state, w, let):
+            (h,) = state
+            return (let("h", torch.tanh(x.n + w.U(h * torch.exp(-w.rate * x.dt), "n"))),)
+
+    return "decay-test"
 
 
-def test_a_cell_of_a_users_own():
+def test_a_cell_of_a_users_own(decay):
     """With side inputs, buffers and past inputs, one step after the other is the sequence call."""
-    layer = carousel.layers.named("decay-test")(I, H)
-    cell = carousel.layers.named_cell("decay-test")(I, H)
+    layer = carousel.layers.named(decay)(I, H)
+    cell = carousel.layers.named_cell(decay)(I, H)
     cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.state_dict().items()})
     x, dt = torch.randn(6, B, I), torch.rand(6, B, 1)
     expected, _ = layer(x, dt=dt)

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Union
 
 import typer
 
-from .errors import fail
 from .pairs import PairCommand
 
 app = typer.Typer(
@@ -83,7 +82,8 @@ def _train(
             places=places,
         )  # fmt: skip
     except Interrupted as stopped:
-        fail(f"{stopped}, which is kept; resume with: {resume_command(run, name)}", 130)
+        typer.echo(f"{stopped}, which is kept; resume with: {resume_command(run, name)}", err=True)
+        raise typer.Exit(130) from None
     if not (resume and run.result == before):  # else it had finished already
         typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")
 

@@ -136,7 +136,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 
 
 def test_errors_survive_pickling():
-    error = pickle.loads(pickle.dumps(DataError("a.txt", 3, "bad", "mend it")))
+    error = pickle.loads(pickle.dumps(DataError("a.txt", 3, "bad", "fix it")))
     assert str(error) == "a.txt:3: bad; fix it" and error.line == 3
-    assert str(DataError(None, None, "bad", "mend it")) == "bad; fix it"
-    assert str(DataError(None, 7, "bad", "mend it")) == "line 7: bad; fix it"
+    assert str(DataError(None, None, "bad", "fix it")) == "bad; fix it"
+    assert str(DataError(None, 7, "bad", "fix it")) == "line 7: bad; fix it"

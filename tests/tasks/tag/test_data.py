@@ -8,7 +8,7 @@ from helpers.untrained import new_model
 import carousel
 from carousel.data.text.tags import illegal
 from carousel.data.text.words import LONGEST
-from carousel.errors import DataError, SettingsError
+from carousel.errors import DataError, RunError, SettingsError
 from carousel.tasks.tag.data import TagAssets
 from carousel.tasks.tag.examples import warnings
 from carousel.tasks.tag.task import Tag
@@ -135,5 +135,8 @@ def test_wrong_settings(settings, given, message):
 def test_damaged_tags_are_one_line(trained, tmp_path, data):
     folder = shutil.copytree(trained, tmp_path / "run")
     (folder / "tags.json").write_bytes(data)
+    with pytest.raises(RunError, match=r"tags\.json: damaged or changed; copy it again"):
+        carousel.load(folder)
+    (folder / "manifest.json").write_text("{}")
     with pytest.raises(DataError, match=r"tags\.json: damaged .*; train again, or copy it from"):
         carousel.load(folder)

@@ -22,7 +22,7 @@ def of_array(array: np.ndarray) -> str:
     """The fingerprint of a one-dimensional array's bytes.
 
     >>> import numpy as np
-    >>> from carousel.data import fingerprint
+    >>> from carousel.data.stores import fingerprint
     >>> fingerprint.of_array(np.arange(3)) == fingerprint.of_array(np.arange(4))
     False
     """
@@ -34,7 +34,7 @@ def of_file(path: Path) -> dict[str, Any]:
     """What identifies a file's content: `size`, `mtime_ns` and `digest`.
 
     >>> import pathlib, tempfile
-    >>> from carousel.data import fingerprint
+    >>> from carousel.data.stores import fingerprint
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "poems.txt")
     ...     _ = file.write_text("one")

@@ -97,7 +97,8 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
     """Read `train` and `dev` (or None) once each and say what is in them, as `vocabulary` sees it.
 
     >>> import pathlib, tempfile
-    >>> from carousel.data import Lines, Vocabulary, check_text
+    >>> from carousel.data import Lines, Vocabulary
+    >>> from carousel.tasks.lm.check import check_text
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "train.txt")
     ...     _ = file.write_text("to be\\n\\nor not to be\\nto be\\n")
