@@ -135,7 +135,7 @@ def test_there_is_none(tmp_path):
         ("model.safetensors", b"x" * 99, RunError, "model.safetensors: damaged"),
         ("config.yaml", b"", SettingsError, "config.yaml: task: missing; give the name of one"),
         ("config.yaml", b"task: lmm\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
-        ("config.yaml", b"task: lm\n", SettingsError, "train: missing; give text to train on"),
+        ("config.yaml", b"task: lm\n", SettingsError, "train: missing; give training text"),
         ("config.yaml", b"task: [lm]\n", SettingsError, "task: there is no"),
         ("tokenizer.json", None, DataError, "tokenizer.json: no such file"),
         ("tokenizer.json", b"{}", RunError, "tokenizer.json: damaged or changed"),

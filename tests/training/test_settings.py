@@ -167,7 +167,7 @@ def test_the_option_is_named_if_the_option_is_wrong(config):
 
 
 def test_what_must_be_given():
-    with pytest.raises(SettingsError, match=r"^train: missing; give text to train on$"):
+    with pytest.raises(SettingsError, match=r"^train: missing; give training text$"):
         LanguageSettings.read({})
 
 

@@ -17,9 +17,7 @@ def demo(
         "demo-dates"
     ),
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")] = 0,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processor threads; all unless given.")
-    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU threads; default: all.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a translator of dates as people write them, in two minutes, and try it.

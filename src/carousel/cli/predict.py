@@ -80,17 +80,17 @@ def _located(items: Iterator[dict[str, Any]], data: Path | None) -> Iterator[dic
 
 
 def check(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="What to train on; for a translator two files.")],
-    dev: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="What to choose the best epoch by; likewise.")
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Training data; for a translator two files.")],
+    dev: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Validation data; likewise.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="TASK", help="The task that the data is for; default: by the file name.")
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="TASK", help="What it is for; else told by its name.")] = None,
     set: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at data before training on it: counts, lengths, labels, unknown tokens, what is there twice.
+    """Look at data before training on it: counts, lengths, labels, unknown tokens, duplicates.
 
     \b
     carousel check reviews.tsv --dev dev.tsv

@@ -16,7 +16,7 @@ import typer
 from .pairs import PairCommand
 
 app = typer.Typer(
-    help="Train a model and keep it in a run directory.",
+    help="Train a model and save it in a run directory.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )

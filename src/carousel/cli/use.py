@@ -40,9 +40,7 @@ def load(folder: Path, command: str | None = None, task: str | None = None, cell
 
 def evaluate(
     run: RunArgument,
-    data: Annotated[
-        list[Path], typer.Argument(metavar="DATA", help="What to evaluate on; for a translator two files.")
-    ],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Evaluation data; for a translator two files.")],
     task: TaskOption = None,
     cell: CellOption = None,
     as_json: JsonOption = False,

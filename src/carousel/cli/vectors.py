@@ -19,7 +19,7 @@ from .use import RunArgument, lines_of, load
 def embed(
     run: RunArgument,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one a line; without it, standard input.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one per line; default: standard input.")
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts or words beside.")
@@ -27,7 +27,7 @@ def embed(
     task: TaskOption = None,
     cell: CellOption = None,
 ) -> None:
-    """Turn lines into vectors: a sentence encoder gives one a line, a bilm one a word. Lines do not feel each other.
+    """Encode lines as vectors, one per line (encoder) or one per word (bilm). Each line is encoded independently.
 
     \b
     carousel embed run texts.txt --out vectors.npy
@@ -62,13 +62,13 @@ def embed(
 def similar(
     run: RunArgument,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one a line; without it, standard input.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one per line; default: standard input.")
     ] = None,
-    to: Annotated[str, typer.Option(metavar="TEXT", help="What they should be similar to.")] = ...,  # type: ignore[assignment]
+    to: Annotated[str, typer.Option(metavar="TEXT", help="The text to compare with.")] = ...,  # type: ignore[assignment]
     n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="How many to show.")] = 10,
     task: TaskOption = None,
     cell: CellOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each text.")] = False,
 ) -> None:
     """Rank lines by how near their vectors are to that of a text (cosine), the nearest first.
 

@@ -94,34 +94,36 @@ class Settings(BaseModel):
     weight_decay: float = key(0.0, "weight decay (adamw: decoupled)", "training", ge=0)
     schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
         "constant",
-        "how the learning rate falls: to nothing (linear, cosine), by `decay` after each epoch from `decay_from` on "
-        "(step), or by `decay` when the dev metric gets no better (plateau)",
+        "learning rate schedule: decay to zero (linear, cosine), by `decay` after each epoch from `decay_from` on "
+        "(step), or by `decay` when the dev metric stops improving (plateau)",
         "training",
     )
-    warmup: float = key(0.0, "share of all steps in which the learning rate rises from nothing", "training", ge=0, lt=1)
+    warmup: float = key(
+        0.0, "fraction of all steps over which the learning rate rises from zero", "training", ge=0, lt=1
+    )
     decay: float = key(
         0.5, "factor for the schedules step and plateau", "training", {"schedule": ("step", "plateau")}, gt=0, lt=1
     )
     decay_from: int = key(
-        1, "epochs at the full rate, for the schedule step", "training", {"schedule": ("step",)}, ge=0
+        1, "epochs at the full learning rate, for the schedule step", "training", {"schedule": ("step",)}, ge=0
     )
-    clip: float = key(5.0, "largest gradient; 0: no clipping", "training", ge=0)
+    clip: float = key(5.0, "gradient clipping threshold; 0: no clipping", "training", ge=0)
     clip_by: Literal["norm", "value"] = key(
-        "norm", "what is clipped: the norm of all gradients, or each value", "training", {"clip": ...}
+        "norm", "clip the norm of all gradients, or each value", "training", {"clip": ...}
     )
-    accumulate: int = key(1, "batches whose gradients make one step", "training", ge=1)
+    accumulate: int = key(1, "batches per optimizer step (gradient accumulation)", "training", ge=1)
     average: float = key(
         0.0,
-        "evaluate and keep a running mean of the weights with this decay (0.999, say); 0: none",
+        "evaluate and save an exponential moving average of the weights with this decay, such as 0.999; 0: none",
         "training",
         ge=0,
         lt=1,
     )
     patience: int | None = key(None, "stop after this many epochs without improvement", "training", ge=1)
-    seed: int = key(0, "same seed, same run", "training", ge=0, le=2**32 - 1)
-    threads: int | None = key(None, "processor threads; null: all", "training", ge=1, le=4096)
+    seed: int = key(0, "random seed; the same seed gives the same run", "training", ge=0, le=2**32 - 1)
+    threads: int | None = key(None, "CPU threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)
-    log_steps: int = key(50, "steps between lines of metrics.csv", "training", ge=1)
+    log_steps: int = key(50, "steps between rows of metrics.csv", "training", ge=1)
 
     @model_validator(mode="before")
     @classmethod

@@ -99,7 +99,7 @@ def test_blank_lines_and_white_space_part_sentences(tmp_path):
         ("# text\n\n", {"column": "upos"}, "data.conll: there is no sentence in it; give a file with one word a line"),
         (b"a\tX\nb\xff\tY\n", {}, "data.conll:2: byte 0xff at column 2 is not UTF-8; convert the file with iconv -f "
          "ENCODING -t utf-8"),
-        ("a X\n", {"column": "upos"}, "data.conll:1: 1 column with tabs between, where CoNLL-U has 10; mend the line, "
+        ("a X\n", {"column": "upos"}, "data.conll:1: 1 column with tabs between, where CoNLL-U has 10; fix the line, "
          "or give the number of the column with the tags"),
     ],
 )  # fmt: skip

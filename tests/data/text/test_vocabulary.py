@@ -99,7 +99,7 @@ def test_training_streams():
 
     def texts():
         yield "to be"
-        raise DataError("a.txt", 2, "broken", "mend it")
+        raise DataError("a.txt", 2, "broken", "fix it")
 
     for kind in KINDS:
         with pytest.raises(DataError, match=r"a\.txt:2: broken"):
@@ -271,7 +271,7 @@ def test_a_given_file(tmp_path):
     ("content", "kind", "message"),
     [
         ("a\nb\na\n", "character", ":3: 'a' is already on line 1; remove one of them"),
-        ("a\nbc\n", "character", ":2: 'bc' is not one character; put one a line, or use words"),
+        ("a\nbc\n", "character", ":2: 'bc' is not one character; put one per line, or use words"),
         ("the\nof 17\n", "word", ":2: 'of 17' has space in it"),
         ("[PAD]\n<unk>\n", "word", ": there is no word in it, so the vocabulary is empty; put one a line"),
         ("th\n", "bpe", ": a list of tokens does not say how BPE merges; give a tokenizer.json"),

@@ -200,7 +200,7 @@ def read_dependencies(lines: Iterable[tuple[int, str]], path: Path | None) -> It
             cells = text.split("\t")
             if len(cells) != 10:
                 problem = f"{counted(len(cells), 'column')} with tabs between, where CoNLL-U has 10"
-                raise DataError(path, number, problem, "mend the line")
+                raise DataError(path, number, problem, "fix the line")
             if "-" in cells[0] or "." in cells[0]:
                 continue  # a multiword token, or an empty node
             if cells[0] != str(len(rows) + 1):
@@ -219,7 +219,7 @@ def _dependency_tree(rows: list[tuple[int, str, int, str | None]], label: str | 
     for k, (line, word, head, _) in enumerate(rows, 1):
         if head > len(rows):
             problem = f"{word!r} has the head {head}, but the sentence has {counted(len(rows), 'word')}"
-            raise DataError(path, line, problem, "mend the head in column 7")
+            raise DataError(path, line, problem, "correct the head in column 7")
         dependents[head].append(k)
     if len(dependents[0]) != 1:
         problem = f"the sentence has {len(dependents[0])} words with head 0"
@@ -233,7 +233,7 @@ def _dependency_tree(rows: list[tuple[int, str, int, str | None]], label: str | 
     if len(order) < len(rows):
         lost = min(set(range(1, len(rows) + 1)) - set(order))
         line, word, _, _ = rows[lost - 1]
-        raise DataError(path, line, f"the heads of {word!r} go in a circle", "mend the heads in column 7")
+        raise DataError(path, line, f"the heads of {word!r} go in a circle", "correct the heads in column 7")
     order.reverse()
     place = {node: k for k, node in enumerate(order)}
     labels = [rows[node - 1][3] for node in order]

@@ -110,7 +110,7 @@ class _ConlluLines:
         cells = text.split("\t")
         if len(cells) != 10:
             problem = f"{counted(len(cells), 'column')} with tabs between, where CoNLL-U has 10"
-            raise DataError(self.path, number, problem, "mend the line, or give the number of the column with the tags")
+            raise DataError(self.path, number, problem, "fix the line, or give the number of the column with the tags")
         id, word, tag = cells[0], cells[1], cells[CONLLU[self.column] - 1]
         if _LEFT_OUT.fullmatch(id):
             return None

@@ -91,7 +91,7 @@ def write_lines(data: Any, path: Path, text: Callable[[Any], str], newlines: boo
 
 
 def write_pairs(data: Any, stem: Path, endings: tuple[str, str]) -> tuple[Path, Path]:
-    """Pairs of texts as two files of as many lines."""
+    """Pairs of texts as two line-aligned files."""
     names, rows = read_rows(data)
     if names is not None and len(names) == 1:  # `translation` of `datasets`: {"en": …, "de": …}
         rows = (tuple(row[0].values()) if isinstance(row[0], Mapping) else row for row in rows)

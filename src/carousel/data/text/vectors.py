@@ -67,7 +67,7 @@ def read_vectors(path: str | Path, vocabulary: Vocabulary) -> Vectors:
         try:
             vector = np.array(numbers, np.float32)
         except ValueError:
-            raise DataError(path, number, f"not all that follows {word!r} is a number", "mend the line") from None
+            raise DataError(path, number, f"not all that follows {word!r} is a number", "fix the line") from None
         if not np.isfinite(vector).all():
             raise DataError(path, number, f"the vector of {word!r} is not finite", "fix or remove the line")
         for i in wanted[word]:

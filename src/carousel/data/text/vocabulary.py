@@ -128,12 +128,12 @@ class Vocabulary:
             if token in lines:
                 raise DataError(path, number, f"{token!r} is already on line {lines[token]}", "remove one of them")
             if kind == "character" and len(token) > 1:
-                raise DataError(path, number, f"{token!r} is not one character", "put one a line, or use words")
+                raise DataError(path, number, f"{token!r} is not one character", "put one per line, or use words")
             if kind == "word" and token.split() != [token]:
                 raise DataError(path, number, f"{token!r} has space in it, so no word is it", "put one word a line")
             lines[token] = number
         if not lines:
-            raise DataError(path, None, f"there is no {kind} in it, so the vocabulary is empty", "put one a line")
+            raise DataError(path, None, f"there is no {kind} in it, so the vocabulary is empty", "put one per line")
         return cls.from_tokens(lines, kind)
 
     @classmethod

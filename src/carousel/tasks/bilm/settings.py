@@ -15,17 +15,19 @@ class BilmSettings(CharacterSettings):
     """Keys of the two-way language model."""
 
     task: Literal["bilm"] = key("bilm", "the task", "data")
-    train: Path = key(..., "text to train on: a sentence a line, or a word a line (.conllu, .conll)", "data")
+    train: Path = key(..., "training text: one sentence per line, or one word per line (.conllu, .conll)", "data")
     dev: Path | None = key(None, "validation text, which selects the best epoch", "data")
-    word_column: int = key(1, "the column of the words, where columns are numbered", "data", ge=1)
-    min_frequency: int = key(2, "how often a word must occur to be known", "data", ge=1)
-    max_length: int = key(1000, "longer sentences are cut into parts of so many words for training", "data", ge=1)
+    word_column: int = key(1, "number of the column of words", "data", ge=1)
+    min_frequency: int = key(2, "minimum frequency of a word in the vocabulary", "data", ge=1)
+    max_length: int = key(1000, "longer sentences are split into parts of this many words for training", "data", ge=1)
 
-    embedding: int = key(256, "numbers in a word's vector, and in what a layer and direction says of it", "model", ge=1)
-    hidden: int = key(256, "units in a layer and direction; if more than embedding, projected to it", "model", ge=1)
+    embedding: int = key(256, "size of word vectors and of each direction's output", "model", ge=1)
+    hidden: int = key(
+        256, "hidden units per layer and direction; if more than embedding, projected to it", "model", ge=1
+    )
     layers: int = key(2, "recurrent layers in each direction", "model", ge=1)
     tied: bool = key(True, "output and word vectors share one matrix", "model")
-    characters: CharacterName = key("cnn", "what reads a word's characters", "model")
+    characters: CharacterName = key("cnn", "character encoder", "model")
     dropout: float = key(0.3, "dropout before, between and after the layers", "model", ge=0, lt=1)
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from .settings import LanguageSettings
 
 class LanguageTask(PackagedTask):
     name = "lm"
-    help = """Train a language model on a text file; afterwards it can be evaluated and can write.
+    help = """Train a language model on a text file; then evaluate it and generate text.
 
     \b
     carousel train lm poems.txt --dev dev.txt --out run    # each line is one item

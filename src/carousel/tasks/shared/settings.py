@@ -31,22 +31,22 @@ PoolingName = Literal["last", "mean", "max", "attention"]
 class VectorSettings(Settings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
-    train: Path = key(..., "labelled examples to train on", "data")
+    train: Path = key(..., "labelled training examples", "data")
     dev: Path | None = key(None, "validation examples, which select the best epoch", "data")
-    lower: bool = key(False, "read all text in lower case", "data")
-    min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
-    vocabulary_size: int | None = key(None, "the most tokens the vocabulary may have", "data", ge=5)
-    vocabulary: Path | None = key(None, "a file with the vocabulary: one token a line, or tokenizer.json", "data")
-    vectors: Path | None = key(None, "word vectors to begin with, in the text form of word2vec or GloVe", "data")
+    lower: bool = key(False, "lower-case all text", "data")
+    min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
+    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
+    vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
+    vectors: Path | None = key(None, "pre-trained word vectors, in the text format of word2vec or GloVe", "data")
     batch_size: int = key(32, "examples in a batch", "data", ge=1)
-    cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
+    cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
 
-    embedding: int = key(128, "size of a word's vector; with vectors, as theirs", "model", ge=1)
-    freeze_vectors: bool = key(False, "leave the given word vectors as they are", "model", {"vectors": ...})
+    embedding: int = key(128, "embedding size; with vectors, their size", "model", ge=1)
+    freeze_vectors: bool = key(False, "do not train the given word vectors", "model", {"vectors": ...})
     dropout: float = key(0.5, "dropout before, between and after the layers", "model", ge=0, lt=1)
-    word_dropout: float = key(0.05, "share of the words read as [UNK] in training, so that it is learnt", "model",
+    word_dropout: float = key(0.05, "fraction of words replaced by [UNK] in training", "model",
                               ge=0, lt=1)  # fmt: skip
-    label_smoothing: float = key(0.0, "share of the probability given to all labels alike", "model", ge=0, lt=1)
+    label_smoothing: float = key(0.0, "label smoothing", "model", ge=0, lt=1)
 
     @property
     def cache_folder(self) -> Path:
@@ -95,17 +95,19 @@ class VectorSettings(Settings):
 class LayerSettings(VectorSettings):
     """Keys of the tasks that read sentences with recurrent layers."""
 
-    max_length: int = key(1000, "longer examples are cut off after so many tokens", "data", ge=1)
-    batch_tokens: int | None = key(None, "the most tokens in a batch", "data", ge=1)
+    max_length: int = key(1000, "longer examples are truncated to this many tokens", "data", ge=1)
+    batch_tokens: int | None = key(None, "maximum number of tokens in a batch", "data", ge=1)
 
-    cell: CellName = key("lstm", "the recurrent cell", "model")
-    hidden: int = key(128, "units in a layer and direction", "model", ge=1)
+    cell: CellName = key("lstm", "recurrent cell", "model")
+    hidden: int = key(128, "hidden units per layer and direction", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1)
-    variational: bool = key(True, "one dropout mask for a whole sentence", "model")
-    recurrent_dropout: float = key(0.0, "units of h hidden from the gates, one mask a sentence", "model", ge=0, lt=1)
-    weight_drop: float = key(0.0, "share of the recurrent weights dropped", "model", ge=0, lt=1)
-    zoneout: float = key(0.0, "share of units that keep their state at a step", "model", ge=0, lt=1)
-    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+    variational: bool = key(True, "variational dropout: one mask for all steps", "model")
+    recurrent_dropout: float = key(
+        0.0, "dropout of h in the recurrent products, one mask per sentence", "model", ge=0, lt=1
+    )
+    weight_drop: float = key(0.0, "fraction of recurrent weights dropped (DropConnect)", "model", ge=0, lt=1)
+    zoneout: float = key(0.0, "fraction of units that keep their previous state", "model", ge=0, lt=1)
+    forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
 
     def training_batches(self, store: ExampleStore) -> ExampleBatches:
         from ...data.stores.examples import ExampleBatches
@@ -139,11 +141,11 @@ class WordSettings(LayerSettings):
 
     bidirectional: bool = key(True, "read in both directions", "model")
     embedder: Path | None = key(
-        None, "a bilm run, whose vectors of words in context are read beside the task's own", "model"
+        None, "a bilm run, whose contextual word vectors are concatenated to the task's own", "model"
     )
-    embedder_tuned: bool = key(False, "train the embedder's weights too; else they stay as they are", "model")
+    embedder_tuned: bool = key(False, "fine-tune the embedder's weights", "model")
     embedder_dropout: float | None = key(
-        None, "dropout of the embedder's vectors; null: as dropout", "model", ge=0, lt=1
+        None, "dropout of the embedder's vectors; null: the same as dropout", "model", ge=0, lt=1
     )
 
     @model_validator(mode="after")
@@ -186,12 +188,12 @@ class WordSettings(LayerSettings):
 class CharacterSettings(LayerSettings):
     """Keys of the tasks that read the characters of words."""
 
-    characters: CharacterName = key("rnn", "what reads a word's characters", "model")
-    character_embedding: int = key(50, "size of a character's vector", "model", {"characters": ...}, ge=1)
+    characters: CharacterName = key("rnn", "character encoder", "model")
+    character_embedding: int = key(50, "size of character embeddings", "model", {"characters": ...}, ge=1)
     character_hidden: int = key(
-        100, "units in each direction over characters, or filters", "model", {"characters": ...}, ge=1
+        100, "hidden units per direction, or number of filters, over characters", "model", {"characters": ...}, ge=1
     )
-    character_width: int = key(3, "characters that a filter sees", "model", {"characters": ("cnn",)}, ge=1)
+    character_width: int = key(3, "width of the character filters", "model", {"characters": ("cnn",)}, ge=1)
 
     def character_features(self, known: Vocabulary | None) -> CharacterFeatures | None:
         """What reads the characters of words, of which these are `known`."""

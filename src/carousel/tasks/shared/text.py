@@ -17,27 +17,35 @@ if TYPE_CHECKING:
 class TextSettings(Settings):
     """Keys of the tasks that read plain text."""
 
-    train: Path = key(..., "text to train on", "data")
+    train: Path = key(..., "training text", "data")
     dev: Path | None = key(None, "validation text, which selects the best epoch", "data")
     layout: Literal["lines", "running", "sentences"] = key(
         "lines",
-        "lines: each by itself; running: one stream, newlines are tokens; sentences: one stream, [END] after each line",
+        "lines: each on its own; running: one stream, newline is a token; sentences: one stream, [END] after each line",
         "data",
     )
-    tokens: Literal["character", "word", "bpe"] = key("character", "what a token is", "data")
-    min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
-    vocabulary_size: int | None = key(None, "the most tokens the vocabulary may have", "data", ge=5)
-    vocabulary: Path | None = key(None, "a file with the vocabulary: one token a line, or tokenizer.json", "data")
+    tokens: Literal["character", "word", "bpe"] = key("character", "tokenization", "data")
+    min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
+    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
+    vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     batch_size: int = key(64, "lines, or parallel streams, in a batch", "data", ge=1)
-    batch_tokens: int | None = key(None, "the most tokens in a batch of lines", "data", {"layout": ("lines",)}, ge=1)
+    batch_tokens: int | None = key(
+        None, "maximum number of tokens in a batch of lines", "data", {"layout": ("lines",)}, ge=1
+    )
     max_length: int = key(
-        1000, "longer lines are cut into parts of so many tokens", "data", {"layout": ("lines",)}, ge=1
+        1000, "longer lines are split into parts of this many tokens", "data", {"layout": ("lines",)}, ge=1
     )
-    bptt: int = key(35, "steps of running text in a batch", "data", {"layout": ("running", "sentences")}, ge=1)
+    bptt: int = key(
+        35,
+        "length of backpropagation through time: steps of running text per batch",
+        "data",
+        {"layout": ("running", "sentences")},
+        ge=1,
+    )
     vary_bptt: bool = key(
-        False, "draw the steps of each batch around bptt", "data", {"layout": ("running", "sentences")}
+        False, "vary the length of each batch randomly around bptt", "data", {"layout": ("running", "sentences")}
     )
-    cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
+    cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
 
     def source(self, path: Path) -> Source:
         """The file `path` in this layout."""

@@ -17,24 +17,24 @@ class TagSettings(CharacterSettings, WordSettings):
 
     task: Literal["tag"] = key("tag", "the task", "data")
     column: ColumnName | None = key(
-        None, "where the tags are: upos or xpos of CoNLL-U, or a column's number; null: upos (.conllu), else the last",
+        None, "column of tags: upos or xpos of CoNLL-U, or a number; null: upos (.conllu), else the last",
         "data",
     )  # fmt: skip
-    word_column: int = key(1, "the column of the words, where columns are numbered", "data", ge=1)
-    scheme: SchemeName = key("auto", "how the file writes spans as tags; none: its tags are not parts of spans", "data")
-    train_scheme: Literal["iob2", "bioes"] = key("bioes", "how spans are written while the model is trained", "data")
-    lower: bool = key(True, "words in lower case; their characters keep theirs", "data")
-    min_frequency: int = key(2, "how often a word must occur to have a vector of its own", "data", ge=1)
-    max_length: int = key(1000, "longer sentences are cut into parts of so many words for training", "data", ge=1)
+    word_column: int = key(1, "number of the column of words", "data", ge=1)
+    scheme: SchemeName = key("auto", "tagging scheme of the file; none: tags are not parts of spans", "data")
+    train_scheme: Literal["iob2", "bioes"] = key("bioes", "tagging scheme of the model", "data")
+    lower: bool = key(True, "lower-case words, but not their characters", "data")
+    min_frequency: int = key(2, "minimum frequency of a word in the vocabulary", "data", ge=1)
+    max_length: int = key(1000, "longer sentences are split into parts of this many words for training", "data", ge=1)
 
     output: Literal["auto", "softmax", "crf"] = key(
-        "auto", "each tag by itself (softmax), or all tags of a sentence together (crf); auto: crf for spans", "model"
+        "auto", "output layer: softmax or CRF; auto: crf for spans", "model"
     )
 
-    hidden: int = key(200, "units in a layer and direction", "model", ge=1)
+    hidden: int = key(200, "hidden units per layer and direction", "model", ge=1)
     dropout: float = key(0.4, "dropout before, between and after the layers", "model", ge=0, lt=1)
-    word_dropout: float = key(0.2, "share of the words read as [UNK] in training", "model", ge=0, lt=1)
-    lr: float = key(0.003, "learning rate at its highest", "training", gt=0)
+    word_dropout: float = key(0.2, "fraction of words replaced by [UNK] in training", "model", ge=0, lt=1)
+    lr: float = key(0.003, "peak learning rate", "training", gt=0)
     schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
         "cosine", WordSettings.model_fields["schedule"].description or "", "training"
     )

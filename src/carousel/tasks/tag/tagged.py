@@ -59,7 +59,7 @@ class Tagged:
 
 
 class TaggedList(list[Tagged]):
-    """Tagged sentences, printed one a line."""
+    """Tagged sentences, printed one per line."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))

@@ -1,4 +1,4 @@
-"""Pairs of a text and its translation: two files of as many lines, or one TSV file; and batches of them.
+"""Pairs of a text and its translation: two line-aligned files, or one TSV file; and batches of them.
 
 A pair in which both sides are blank is left out; one in which one side is, is an error. A TSV file has one pair a line,
 tabs between, no quotes and no header; which of its columns are the pair is said by number, counted from 1.
@@ -56,7 +56,7 @@ class Pairs:
 
     def __init__(self, paths: Sequence[str | Path], columns: tuple[int, int] = (1, 2)) -> None:
         if len(paths) not in (1, 2):
-            raise ArgumentError(f"pairs are in one TSV file, or in two files of as many lines; got {len(paths)} files")
+            raise ArgumentError(f"pairs are in one TSV file, or in two line-aligned files; got {len(paths)} files")
         self.paths = [check_file(path) for path in paths]
         self.columns = columns
         self.blank = 0

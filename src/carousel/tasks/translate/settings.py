@@ -15,7 +15,7 @@ from ..shared.text import default_cache
 
 def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
     if len(files) not in (1, 2):
-        raise ArgumentError("give two files of as many lines, or one TSV")
+        raise ArgumentError("give two line-aligned files, or one TSV")
     return files
 
 
@@ -30,37 +30,35 @@ class TranslateSettings(Settings):
     """Keys of the translator."""
 
     task: Literal["translate"] = key("translate", "the task", "data")
-    train: Files = key(..., "text and its translation to train on: two files of as many lines, or one TSV", "data")
-    dev: Files | None = key(None, "text and its translation to choose the best epoch by", "data")
-    source_column: int = key(1, "the column of the text in a TSV file, from 1", "data", ge=1)
-    target_column: int = key(2, "the column of its translation", "data", ge=1)
-    lower: bool = key(False, "read all text in lower case", "data")
-    tokens: Literal["word", "bpe", "character"] = key("bpe", "what a token is", "data")
+    train: Files = key(..., "source and target training text: two line-aligned files, or one TSV", "data")
+    dev: Files | None = key(None, "source and target validation text", "data")
+    source_column: int = key(1, "column of the source text in a TSV file, from 1", "data", ge=1)
+    target_column: int = key(2, "column of the target text", "data", ge=1)
+    lower: bool = key(False, "lower-case all text", "data")
+    tokens: Literal["word", "bpe", "character"] = key("bpe", "tokenization", "data")
     shared: bool = key(False, "one vocabulary for both languages", "data")
-    min_frequency: int = key(1, "how often a token must occur to be known", "data", ge=1)
-    vocabulary_size: int | None = key(
-        None, "the most tokens a vocabulary may have; null: all words, or 8000 for bpe", "data", ge=5
-    )
+    min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
+    vocabulary_size: int | None = key(None, "maximum vocabulary size; null: all words, or 8000 for bpe", "data", ge=5)
     max_length: int = key(
-        200, "longer pairs are left out of training; longer texts are cut off when they are translated", "data", ge=1
+        200, "longer pairs are left out of training; longer texts are truncated in translation", "data", ge=1
     )
     batch_size: int = key(64, "pairs in a batch", "data", ge=1)
-    batch_tokens: int | None = key(None, "the most tokens of one language in a batch", "data", ge=1)
-    cache: Path | None = key(None, "where tokens are kept between runs; null: in the user's cache directory", "data")
+    batch_tokens: int | None = key(None, "maximum number of tokens of one language in a batch", "data", ge=1)
+    cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
     bleu_tokenize: Literal["13a", "none", "char", "intl", "zh"] = key(
-        "13a", "how sacrebleu splits text to count; none: at spaces, for text that is tokenized already", "data"
+        "13a", "sacrebleu's tokenizer; none: split at spaces, for tokenized text", "data"
     )
-    dev_beam: int = key(1, "width of the beam by which the dev set is translated after each epoch", "data", ge=1)
+    dev_beam: int = key(1, "beam size for the dev set after each epoch", "data", ge=1)
 
-    cell: CellName = key("lstm", "the recurrent cell, of encoder and decoder", "model")
+    cell: CellName = key("lstm", "recurrent cell of encoder and decoder", "model")
     bidirectional: bool = key(True, "the encoder reads in both directions", "model")
-    embedding: int = key(256, "size of a token's vector", "model", ge=1)
-    hidden: int = key(256, "units in a layer and direction of the encoder", "model", ge=1)
+    embedding: int = key(256, "embedding size", "model", ge=1)
+    hidden: int = key(256, "hidden units per layer and direction of the encoder", "model", ge=1)
     layers: int = key(1, "layers of the encoder", "model", ge=1)
     decoder_hidden: int | None = key(
-        None, "units in a layer of the decoder; null: as many as the encoder gives", "model", ge=1
+        None, "hidden units per layer of the decoder; null: the encoder's output size", "model", ge=1
     )
-    decoder_layers: int | None = key(None, "layers of the decoder; null: as the encoder", "model", ge=1)
+    decoder_layers: int | None = key(None, "layers of the decoder; null: as many as the encoder", "model", ge=1)
     init: Literal["bridge", "last", "zeros"] = key(
         "bridge", "the decoder's initial state: a map of the encoder's final state, that state, or zeros", "model"
     )
@@ -70,19 +68,19 @@ class TranslateSettings(Settings):
     attention_size: int | None = key(
         None, "units of additive attention; null: as the decoder", "model", {"attention": ("additive",)}, ge=1
     )
-    input_feeding: bool = key(False, "a step also reads the attentional vector of the previous step", "model")
+    input_feeding: bool = key(False, "input feeding: each step also reads the previous attentional vector", "model")
     tied: Literal["none", "output", "all"] = key(
-        "output", "matrices that are one: target embedding and output, or both languages' too (needs shared)", "model"
+        "output", "weight tying: target embedding and output, or both embeddings and output (needs shared)", "model"
     )
     dropout: float = key(0.3, "dropout of embeddings, between layers, and before the output", "model", ge=0, lt=1)
-    label_smoothing: float = key(0.1, "share of the probability given to all tokens alike", "model", ge=0, lt=1)
-    forget_bias: float | None = key(None, "the forget gate's bias at the start; null: the cell's own (1)", "model")
+    label_smoothing: float = key(0.1, "label smoothing", "model", ge=0, lt=1)
+    forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
     teacher_forcing: float = key(
-        1.0, "share of steps that read the true token before, not the model's own", "model", ge=0, le=1
+        1.0, "fraction of steps that read the true previous token instead of the model's own", "model", ge=0, le=1
     )
     teacher_forcing_end: float | None = key(
         None,
-        "that share at the end of training, reached in a straight line; null: as at the start",
+        "the same at the end of training, changed linearly; null: constant",
         "model",
         ge=0,
         le=1,

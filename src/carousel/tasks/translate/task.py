@@ -12,7 +12,7 @@ from .settings import TranslateSettings
 
 class Translate(PackagedTask):
     name = "translate"
-    help = """Train a translator on a text and its translation: two files of as many lines, or a TSV of pairs.
+    help = """Train a translator on a text and its translation: two line-aligned files, or a TSV of pairs.
 
     \b
     carousel train translate train.en train.de --dev dev.en dev.de --out run

@@ -129,7 +129,7 @@ class LabelledTrees:
             if label is not None and label not in self.known:
                 named = ", ".join(sorted(self.known)[:20]) + (", …" if len(self.known) > 20 else "")
                 problem = f"the label {label!r} is not in the training data, whose labels are {named}"
-                raise DataError(self.source.path, tree.line, problem, "mend it, or train on trees that have it")
+                raise DataError(self.source.path, tree.line, problem, "fix it, or train on trees that have it")
         check_children(tree, self.most, self.source.path)
 
 
