@@ -10,7 +10,7 @@ class Hypothesis:
     """A sequence found by a search, without its prompt.
 
     `tokens` ends with the end token if the sequence is `finished`. `token_log_probs` are the model's log-probabilities
-    of these tokens, and `log_prob` is their sum. `score` is what the search ranks by: `log_prob`, plus what constraints
+    of these tokens, and `log_prob` is their sum. `score` ranks complete hypotheses: `log_prob`, plus what constraints
     added, normalised by length.
 
     >>> h = Hypothesis((4, 7, 2), -3.0, -1.0, (-1.0, -1.5, -0.5), True)

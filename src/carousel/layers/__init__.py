@@ -5,9 +5,9 @@ from typing import Any
 from .. import cells
 from . import cell as cell_modules
 from . import standard
-from .beam import BeamState, PackedStepper
 from .cell import GRUCell, LSTMCell, RecurrentCell, RNNCell, named_cell
 from .generate import RecurrentStepper
+from .packed import BeamState, PackedStepper
 from .paths import ExecutionPath
 from .recurrent import Recurrent
 from .standard import GRU, LSTM, RNN, named

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..ops.prediction import Predictor
-from .beam import BeamState, PackedStepper
+from .packed import BeamState, PackedStepper
 from .recurrent import Recurrent
 
 

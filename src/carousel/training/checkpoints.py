@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a run needs to go on as if it had never stopped, in files that vouch for themselves.
+"""Checkpoints: everything that a run needs to continue as if it had never stopped, in files named by their hash.
 
 A file's name ends in a hash of its content, so that one that was cut short or damaged is noticed, and the one before it
 is used. They are safetensors files: loading one runs no code.
@@ -41,7 +41,7 @@ class Checkpoints(CheckpointIO):
         return sorted(self.folder.glob("step-*.safetensors"))
 
     def latest(self, complain: Callable[[str], None] = lambda line: None) -> Path | None:
-        """The newest checkpoint that is whole; each one that is not is complained of and removed."""
+        """The newest checkpoint that is whole; each damaged one is reported and removed."""
         remove_parts(self.folder)
         while paths := self.paths():
             newest = paths[-1]

@@ -1,4 +1,4 @@
-"""A run directory: what is in it, and how to begin, take up and load one.
+"""A run directory: what is in it, and how to start, resume and load one.
 
 config.yaml          every setting; gives the run again
 model.safetensors    the weights of the best epoch

@@ -1,1 +1,1 @@
-"""What several tasks share: settings, characters, word vectors in context, generation."""
+"""What several tasks share: settings, the choice of a cell, contextual word vectors, text generation."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import carousel
 from carousel.layers import BeamState, PackedStepper
-from carousel.layers.beam import InputProjectionCache
+from carousel.layers.packed import InputProjectionCache
 
 I, WORDS = 5, 7
 KINDS = [
