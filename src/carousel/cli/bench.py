@@ -64,7 +64,8 @@ def overhead(
 
     \b
     carousel bench overhead                # half a minute
-    carousel bench overhead --threads 1    # without the cost of waking a second thread
+    # without the cost of waking a second thread
+    carousel bench overhead --threads 1
     """
     from carousel.bench import overhead
 
@@ -170,7 +171,8 @@ def translate(
     \b
     carousel bench translate               # some minutes
     carousel bench translate --seconds 60  # on a busy machine
-    carousel bench translate --run run     # a run of train translate --tied none --dev …
+    # a run of train translate --tied none --dev …
+    carousel bench translate --run run
     """
     from carousel.bench import translate
 

@@ -93,7 +93,8 @@ def root(
     """Recurrent networks for PyTorch, at fused speed, with glass walls.
 
     \b
-    carousel demo              # see it work: a translator of dates, in two minutes
+    # see it work: a translator of dates, in two minutes
+    carousel demo
     carousel bench layers      # measure it here, against torch.nn
     carousel demo --help       # what a command does, with examples
     """

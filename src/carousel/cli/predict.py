@@ -41,10 +41,14 @@ def predict(
     carousel predict run texts.txt > labels.tsv
     echo "a warm , funny film" | carousel predict run
     carousel predict run texts.txt --out labels.jsonl
-    carousel predict run reviews.csv                       # the texts of a table, as in training; labels not needed
-    carousel predict run untagged.conll --n-best 3         # a tagger's three best taggings
-    carousel predict run trees.txt --draw                  # every node of a tree with its label
-    carousel predict run data.txt --task my_task.py:Sensor # a run of a task of your own
+    # the texts of a table, as in training; labels not needed
+    carousel predict run reviews.csv
+    # a tagger's three best taggings
+    carousel predict run untagged.conll --n-best 3
+    # every node of a tree with its label
+    carousel predict run trees.txt --draw
+    # a run of a task of your own
+    carousel predict run data.txt --task my_task.py:Sensor
     """
     from carousel.files import replace_text_file
 
@@ -96,7 +100,8 @@ def check(
     carousel check reviews.tsv --dev dev.tsv
     carousel check tweets.csv --set text_column=tweet --set label_column=topic
     carousel check poems.txt --dev dev.txt --json | jq .warnings
-    carousel check train.en train.de --dev dev.en dev.de       # two files: a text and its translation
+    # two files: a text and its translation
+    carousel check train.en train.de --dev dev.en dev.de
     carousel check pairs.tsv --task translate
     """
     from rich.console import Console

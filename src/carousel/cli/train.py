@@ -15,6 +15,8 @@ import typer
 
 from .pairs import PairCommand
 
+METAVARS = {bool: " ", int: "N", float: "X", Path: "FILE"}  # what help shows for a value of each type
+
 app = typer.Typer(
     help="Train a model and save it in a run directory.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -102,6 +104,7 @@ def _option(
     if choices:
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
+    metavar = metavar or METAVARS.get(kind, "TEXT")
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
     if not flag and not required:
         kind = kind | None

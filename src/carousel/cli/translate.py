@@ -61,12 +61,16 @@ def translate(
     \b
     carousel translate run texts.txt > translated.txt
     echo "a man is sleeping ." | carousel translate run
-    carousel translate run texts.txt --num-beams 10 --length-normalization gnmt -n 3
-    carousel translate run texts.txt --with run2 --with run3        # an ensemble
+    carousel translate run texts.txt --num-beams 10 \\
+        --length-normalization gnmt -n 3
+    # an ensemble
+    carousel translate run texts.txt --with run2 --with run3
     carousel translate run texts.txt --temperature 0.8 --top-k 20 --seed 7
     carousel translate run texts.txt --unknown replace --alignment links.txt
-    carousel translate run texts.txt --constraint my.py:Rhyme       # a rule of your own
-    echo "a man is sleeping ." | carousel translate run --attention a.png --tree -
+    # a rule of your own
+    carousel translate run texts.txt --constraint my.py:Rhyme
+    echo "a man is sleeping ." | carousel translate run --attention a.png \\
+        --tree -
     """
     output = Output(data, out, alignment, attention, tree, as_json, quiet, config.num_return_sequences > 1)
     output.check(prefixes)

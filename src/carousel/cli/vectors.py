@@ -31,8 +31,10 @@ def embed(
 
     \b
     carousel embed run texts.txt --out vectors.npy
-    carousel embed run texts.txt --out vectors.parquet     # columns text and vector
-    carousel embed bilm text.txt --out words.parquet       # columns line, word and vector: all layers, end to end
+    # columns text and vector
+    carousel embed run texts.txt --out vectors.parquet
+    # columns line, word and vector: all layers, end to end
+    carousel embed bilm text.txt --out words.parquet
     """
     import numpy as np
 

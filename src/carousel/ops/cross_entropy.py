@@ -1,7 +1,8 @@
 """The output layer of a language model: linear, softmax and cross-entropy in one native call.
 
-The matrix of logits, tokens by classes, never exists: `csrc/output/cross_entropy.hpp` takes a block of tokens at a time. Where a gradient
-will be asked for, it is computed along with the loss, while a block's logits are there; `backward` then only scales it.
+The matrix of logits, tokens by classes, never exists: `csrc/output/cross_entropy.hpp` takes a block of tokens at a
+time. Where a gradient will be asked for, it is computed along with the loss, while a block's logits are there;
+`backward` then only scales it.
 """
 
 from __future__ import annotations

@@ -242,7 +242,8 @@ HELP = """What opens a forget gate widest: the closed form, random directions, a
 
 \b
 carousel lab forget-argmax
-carousel lab forget-argmax --run demo-dates/run --out gates    # and what the gates of a model do
+# and what the gates of a model do
+carousel lab forget-argmax --run demo-dates/run --out gates
 """
 
 

@@ -209,7 +209,8 @@ HELP = """Derivatives of one step, in closed form and by autograd; and what a pr
 \b
 carousel lab jacobian
 carousel lab jacobian --hidden 20 --out jacobian
-carousel lab jacobian --run demo-dates/run --out spectrum     # and the eigenvalues of a trained model
+# and the eigenvalues of a trained model
+carousel lab jacobian --run demo-dates/run --out spectrum
 """
 
 

@@ -230,7 +230,8 @@ HELP = """How much of a gradient is left after k steps, in every cell, with the 
 
 \b
 carousel lab vanishing
-carousel lab vanishing --run demo-dates/run --out vanishing    # and in a trained model
+# and in a trained model
+carousel lab vanishing --run demo-dates/run --out vanishing
 """
 
 

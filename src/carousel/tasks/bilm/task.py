@@ -15,8 +15,10 @@ class Bilm(PackagedTask):
     help = """Train a two-way language model on text, for vectors of words in their context.
 
     \b
-    carousel train bilm text.txt --dev dev.txt --out bilm        # one sentence per line, words separated by spaces
-    carousel train bilm train.conllu --dev dev.conllu --out bilm   # one word per line; tags are ignored
+    # one sentence per line, words separated by spaces
+    carousel train bilm text.txt --dev dev.txt --out bilm
+    # one word per line; tags are ignored
+    carousel train bilm train.conllu --dev dev.conllu --out bilm
     carousel train bilm text.txt --characters none --cell gru --out bilm
 
     Then: carousel eval bilm dev.txt, carousel train tag names.conll --embedder bilm --out run."""

@@ -15,11 +15,16 @@ class Classify(PackagedTask):
     help = """Train a classifier on a table of texts and labels: TSV, CSV or JSONL.
 
     \b
-    carousel train classify reviews.tsv --dev dev.tsv --out run     # two columns: text, label
-    carousel train classify tweets.csv --text-column tweet --label-column topic --out run
-    carousel train classify log.tsv --text-column 3 --label-column 1 --class-weights balanced --out run
-    carousel train classify reviews.tsv --vectors glove.txt --embedding 300 --lower --out run
-    carousel train classify names.tsv --tokens character --cell gru --pooling last --out run
+    # two columns: text, label
+    carousel train classify reviews.tsv --dev dev.tsv --out run
+    carousel train classify tweets.csv --text-column tweet \\
+        --label-column topic --out run
+    carousel train classify log.tsv --text-column 3 --label-column 1 \\
+        --class-weights balanced --out run
+    carousel train classify reviews.tsv --vectors glove.txt --embedding 300 \\
+        --lower --out run
+    carousel train classify names.tsv --tokens character --cell gru \\
+        --pooling last --out run
 
     Then: carousel eval run dev.tsv, carousel predict run texts.txt."""
     Settings = ClassifySettings

@@ -15,8 +15,10 @@ class Encode(PackagedTask):
     help = """Train a sentence encoder on pairs of texts with a class or a score: TSV, CSV or JSONL.
 
     \b
-    carousel train encode pairs.tsv --dev dev.tsv --label-column relatedness_score --out run
-    carousel train encode snli.tsv --target class --hidden 300 --out run    # entailment: a class
+    carousel train encode pairs.tsv --dev dev.tsv \\
+        --label-column relatedness_score --out run
+    # entailment: a class
+    carousel train encode snli.tsv --target class --hidden 300 --out run
     carousel train encode pairs.tsv --pooling attention --cell gru --out run
 
     Then: carousel embed run texts.txt --out vectors.npy, carousel similar run texts.txt --to "a dog runs"."""

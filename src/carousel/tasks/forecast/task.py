@@ -15,9 +15,12 @@ class Forecast(PackagedTask):
     help = """Train a forecaster on a series in CSV: a time and some numbers in every row.
 
     \b
-    carousel train forecast flights.csv --horizon 12 --out run       # the last fifth is held out
-    carousel train forecast load.csv --columns OT --season 24 --horizon 24 --out run
-    carousel train forecast sales.csv --logarithm --decoding autoregressive --out run
+    # the last fifth is held out
+    carousel train forecast flights.csv --horizon 12 --out run
+    carousel train forecast load.csv --columns OT --season 24 --horizon 24 \\
+        --out run
+    carousel train forecast sales.csv --logarithm --decoding autoregressive \\
+        --out run
 
     Then: carousel eval run flights.csv, carousel predict run flights.csv."""
     Settings = ForecastSettings

@@ -15,10 +15,14 @@ class LanguageTask(PackagedTask):
     help = """Train a language model on a text file; then evaluate it and generate text.
 
     \b
-    carousel train lm poems.txt --dev dev.txt --out run    # each line is one item
-    carousel train lm play.txt --layout running --out run  # one stream of characters
-    carousel train lm ptb.txt --layout sentences --tokens word --layers 2 --out run
-    carousel train lm --out run --resume                   # resume an interrupted run
+    # each line is one item
+    carousel train lm poems.txt --dev dev.txt --out run
+    # one stream of characters
+    carousel train lm play.txt --layout running --out run
+    carousel train lm ptb.txt --layout sentences --tokens word --layers 2 \\
+        --out run
+    # resume an interrupted run
+    carousel train lm --out run --resume
     carousel train lm --config run/config.yaml --seed 1 --out again
 
     Then: carousel eval run dev.txt, carousel generate run."""

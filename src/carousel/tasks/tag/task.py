@@ -16,9 +16,12 @@ class Tag(PackagedTask):
 
     \b
     carousel train tag train.conllu --dev dev.conllu --column upos --out run
-    carousel train tag names.conll --dev dev.conll --out run         # the last column has the tags
-    carousel train tag chunks.txt --column 3 --output crf --train-scheme iob2 --out run
-    carousel train tag train.conllu --characters cnn --cell gru --layers 2 --out run
+    # the last column has the tags
+    carousel train tag names.conll --dev dev.conll --out run
+    carousel train tag chunks.txt --column 3 --output crf \\
+        --train-scheme iob2 --out run
+    carousel train tag train.conllu --characters cnn --cell gru --layers 2 \\
+        --out run
 
     Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
     Then: carousel eval run dev.conllu, carousel predict run sentences.txt."""

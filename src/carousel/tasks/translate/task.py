@@ -16,9 +16,13 @@ class Translate(PackagedTask):
 
     \b
     carousel train translate train.en train.de --dev dev.en dev.de --out run
-    carousel train translate pairs.tsv --dev dev.tsv --shared --vocabulary-size 10000 --out run
-    carousel train translate pairs.tsv --source-column 2 --target-column 1 --out run  # the other way
-    carousel train translate train.en train.de --attention dot --cell gru --input-feeding --out run
+    carousel train translate pairs.tsv --dev dev.tsv --shared \\
+        --vocabulary-size 10000 --out run
+    # the other way
+    carousel train translate pairs.tsv --source-column 2 --target-column 1 \\
+        --out run
+    carousel train translate train.en train.de --attention dot --cell gru \\
+        --input-feeding --out run
 
     Then: carousel translate run texts.txt, carousel eval run dev.en dev.de."""
     Settings = TranslateSettings

@@ -15,9 +15,12 @@ class TreeTask(PackagedTask):
     help = """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
 
     \b
-    carousel train tree train.txt --dev dev.txt --out run          # (3 (2 The) (4 (3 actors) (4 shine)))
-    carousel train tree train.txt --classes "negative=0,1;positive=3,4" --out run
-    carousel train tree train.txt --composition recursive --train-on root --out run
+    # (3 (2 The) (4 (3 actors) (4 shine)))
+    carousel train tree train.txt --dev dev.txt --out run
+    carousel train tree train.txt --classes "negative=0,1;positive=3,4" \\
+        --out run
+    carousel train tree train.txt --composition recursive --train-on root \\
+        --out run
     carousel train tree train.conllu --composition child-sum --out run
 
     Then: carousel eval run dev.txt, carousel predict run trees.txt."""
