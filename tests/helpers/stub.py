@@ -73,7 +73,9 @@ class Luck(Metric):
 
     def result(self):
         epochs = self.network.epochs
-        return {"luck": self.network.task.metrics[epochs - 1] if epochs else 0.0, "weight": self.seen}
+        task = self.network.task
+        result = {"luck": task.metrics[epochs - 1] if epochs else 0.0, "weight": self.seen}
+        return {**result, "loss": task.losses[epochs - 1] if epochs else 0.0} if task.losses else result
 
 
 class StubModel(Model):
@@ -90,6 +92,7 @@ class Stub(Task):
     Settings = StubSettings
     lower_is_better = True
     metrics: tuple = ()  # the dev metric after each epoch
+    losses: tuple = ()  # and its loss, if it has one
     targets: tuple = (1.0, -1.0, 3.0)
 
     def loss(self, batch: Tensor) -> Loss:

@@ -36,7 +36,7 @@ def new_model(settings, task=LanguageTask):
 
 def fit(settings, out, task=LanguageTask, **options):
     """Train quietly; the run directory."""
-    return trainer.train(task, settings, out, quiet=True, **{"report": False, **options})
+    return trainer.train(task, settings, out, **{"quiet": True, "report": False, **options})
 
 
 def outcome(run):

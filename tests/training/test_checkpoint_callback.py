@@ -52,6 +52,20 @@ def test_the_best_epoch_is_kept(tmp_path, monkeypatch, metrics, lower, best):
     assert load(run.folder).network.weight[0].item() == after_epoch(best)
 
 
+@pytest.mark.parametrize("losses, best", [((3.0, 1.0, 2.0), 2), ((1.0, 1.0, 1.0), 1), ((3.0, 2.0, 1.0), 3)])
+def test_ties_are_broken_by_the_loss(tmp_path, monkeypatch, capsys, losses, best):
+    task = register(monkeypatch, metrics=(0.0,) * 3, lower_is_better=False, losses=losses)
+    run = fit(settings(epochs=3), tmp_path / "run", task, quiet=False)
+    assert kept(run) == after_epoch(best)
+    assert run.result["best_epoch"] == best
+    assert "dev luck never improved on 0, its value after the first epoch; try another lr" in capsys.readouterr().err
+
+
+def test_an_improved_metric_is_not_complained_of(tmp_path, monkeypatch, capsys):
+    fit(settings(epochs=3), tmp_path / "run", register(monkeypatch, metrics=(3.0, 2.0, 2.5)), quiet=False)
+    assert "never improved" not in capsys.readouterr().err
+
+
 def test_without_a_dev_set_the_last_epoch_is_kept(tmp_path, monkeypatch):
     run = fit(settings(epochs=3), tmp_path / "run", register(monkeypatch))
     assert kept(run) == after_epoch(3)

@@ -41,6 +41,7 @@ class CheckpointCallback(Checkpoint):
         self.csv = csv
         self.bar = bar
         self.best: float | None = None  # the dev metric of the best epoch
+        self.best_loss = math.inf  # its dev loss, if the metric has one
         self.best_epoch = -1
         self.waited = 0  # epochs since then
         self.seconds = 0.0  # spent so far, before this process too
@@ -58,11 +59,11 @@ class CheckpointCallback(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         spent = self.seconds + time.monotonic() - self._started
-        kept = {name: getattr(self, name) for name in ("best", "best_epoch", "waited")}
+        kept = {name: getattr(self, name) for name in ("best", "best_loss", "best_epoch", "waited")}
         return {**kept, "seconds": spent, "metrics": self.csv.text}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in ("best", "best_epoch", "waited", "seconds"):
+        for name in ("best", "best_loss", "best_epoch", "waited", "seconds"):
             setattr(self, name, state[name])
         self.csv.restore(state["metrics"])
 
@@ -103,6 +104,13 @@ class CheckpointCallback(Checkpoint):
             self.bar.say(f"no improvement for {counted(self.waited, 'epoch')}; stopping")
             trainer.should_stop = True
 
+    def on_train_end(self, trainer: Trainer, module: Any) -> None:
+        epochs = trainer.current_epoch
+        if self.best is not None and epochs > 1 and self.waited >= epochs - 1:
+            remedy = f"try another lr (it is {module.settings.lr:g}) or more epochs, and look at the data with carousel check"
+            first = f"dev {module.best} never improved on {self.best:.4g}, its value after the first epoch"
+            self.bar.say(f"{first}; {remedy}", "yellow")
+
     # ---------------------------------------------------------------- what they do
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
@@ -133,13 +141,13 @@ class CheckpointCallback(Checkpoint):
             return
         for logger in trainer.loggers:
             logger.log_metrics({"epoch": epoch, **{f"dev_{k}": v for k, v in found.items()}}, step=trainer.global_step)
-        value = found[module.best]
-        better = self._is_better(value, module.lower_is_better)
+        value, loss = found[module.best], found.get("loss", math.inf)
+        improved = self._is_better(value, module.lower_is_better)
+        better = improved or (value == self.best and loss < self.best_loss)  # ties are broken by the loss
+        self.waited = 0 if improved else self.waited + 1
         if better:
-            self.best, self.best_epoch, self.waited = value, epoch, 0
+            self.best, self.best_loss, self.best_epoch = value, loss, epoch
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
-        else:
-            self.waited += 1
         results = "  ".join(f"dev {name} {number:.4g}" for name, number in found.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
         mark = "  best" if better else ""
