@@ -107,7 +107,7 @@ class CheckpointCallback(Checkpoint):
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
         epochs = trainer.current_epoch
         if self.best is not None and epochs > 1 and self.waited >= epochs - 1:
-            remedy = f"try another lr (it is {module.settings.lr:g}) or more epochs, and look at the data with carousel check"
+            remedy = f"try another lr (it is {module.settings.lr:g}) or more epochs; carousel check shows the data"
             first = f"dev {module.best} never improved on {self.best:.4g}, its value after the first epoch"
             self.bar.say(f"{first}; {remedy}", "yellow")
 
