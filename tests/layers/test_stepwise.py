@@ -53,7 +53,7 @@ def test_as_the_layer_at_once(kind, lengths, size, threads):
     torch.set_num_threads(threads)
     try:
         walker, ys = walked(layer, x, state, batch_sizes)
-        assert walker.walks is not None
+        assert walker.layers is not None
         expected, _ = layer(x, state, lengths=torch.tensor(lengths))
         factors = [torch.randn_like(y) for y in ys]
         wanted = [x, *parts, *layer.parameters()]
@@ -105,7 +105,7 @@ def test_what_the_kernel_does_not_walk_goes_step_by_step(options):
     batch_sizes = [3, 3, 1]
     x = torch.randn(3, 3, 4, requires_grad=True)
     walker, ys = walked(layer, x, None, batch_sizes)
-    assert walker.walks is None
+    assert walker.layers is None
     expected, _ = layer(x, lengths=torch.tensor([3, 2, 2]))
     for t, n in enumerate(batch_sizes):
         torch.testing.assert_close(ys[t], expected[t, :n])
@@ -137,7 +137,7 @@ def test_nothing_stays_when_the_graph_is_gone():
     gc.disable()
     try:
         walker, ys = walked(carousel.LSTM(4, 3), torch.randn(2, 2, 4), None, [2, 2])
-        memory = weakref.ref(walker.walks[0].memory)
+        memory = weakref.ref(walker.layers[0].memory)
         assert isinstance(memory(), walk._Memory)
         sum(y.sum() for y in ys).backward()
         del walker, ys
