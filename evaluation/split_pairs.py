@@ -13,7 +13,7 @@ import argparse
 import hashlib
 from pathlib import Path
 
-from carousel.report import replacing
+from carousel.files import replace_text_file
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     train = [pair for pair in pairs if not chosen(pair[0]) and pair[1] not in asked]
     given.out.mkdir(parents=True, exist_ok=True)
     for name, part in (("train", train), ("dev", dev)):
-        with replacing(given.out / f"{name}.tsv") as file:
+        with replace_text_file(given.out / f"{name}.tsv") as file:
             file.writelines("\t".join(pair) + "\n" for pair in part)
     print(f"train {len(train):,}, dev {len(dev):,}; {len(pairs) - len(train) - len(dev):,} left out")
 

@@ -262,6 +262,30 @@ def test_a_model_keeps_its_mode(name, place):
     assert quiet[1] == again[1]
 
 
+@pytest.mark.parametrize("wrong", [{"hidden": -4}, {"task_data": [("a", "b", "c")]}])
+def test_force_replaces_nothing_until_all_is_right(wrong, place):
+    data = CASES["classify"][0]
+    carousel.train("classify", data, out="run", **TINY)
+    before = {path: path.read_bytes() for path in (place / "run").rglob("*") if path.is_file()}
+    given = wrong.pop("task_data", data)
+    with pytest.raises(CarouselError):
+        carousel.train("classify", given, out="run", force=True, **{**TINY, **wrong})
+    assert {path: path.read_bytes() for path in (place / "run").rglob("*") if path.is_file()} == before
+
+
+def test_callbacks(place):
+    from lightning.pytorch import Callback
+
+    class Count(Callback):
+        batches = 0
+
+        def on_train_batch_end(self, *_):
+            Count.batches += 1
+
+    carousel.train("classify", CASES["classify"][0], out="run", callbacks=[Count()], **TINY)
+    assert Count.batches > 0
+
+
 def test_the_names_are_discoverable():
     for name in ("train", "load", "evaluate", "check"):
         assert name in carousel.__all__ and name in dir(carousel)

@@ -20,7 +20,7 @@ MODULES = sorted({m.name for m in pkgutil.walk_packages(carousel.__path__, "caro
 
 def marked(page):
     """A page whose examples train a model is a test of learning: it asserts what the model then says."""
-    trains = "engine import train" in page.read_text("utf-8")
+    trains = "carousel.train(" in page.read_text("utf-8")
     return pytest.param(page, marks=pytest.mark.learning if trains else (), id=page.name)
 
 

@@ -6,7 +6,8 @@ of the task. Data in memory is written into the run directory, so that the run c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +40,7 @@ def train(
     out: str | Path,
     resume: bool = False,
     force: bool = False,
+    callbacks: Sequence[Any] = (),
     quiet: bool = False,
     report: bool = True,
     **settings: Any,
@@ -47,7 +49,8 @@ def train(
 
     `task` is a name, a class, or FILE.py:CLASS; `train` and `dev` are files or data in memory; `out` is the run
     directory, which keeps everything. `settings` are the options of `carousel train TASK --help`. `resume` continues
-    the run in `out`, for which neither data nor settings need be given again; `force` starts over in its place.
+    the run in `out`, for which neither data nor settings need be given again; `force` starts over in its place;
+    `callbacks` are Lightning's.
 
     >>> import tempfile, carousel
     >>> reviews = [("a fine film", "good"), ("dull", "bad")] * 4
@@ -63,7 +66,9 @@ def train(
     held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
     values = {**{name: data for name, data in given.items() if data is not None and name not in held}, **settings}
     with run.locked(), _written(kind, run, held, values, resume=resume, force=force) as files:
-        trainer.train(kind, {**values, **files}, run, resume=resume, force=force, quiet=quiet, report=report)
+        trainer.train(
+            kind, {**values, **files}, run, resume=resume, force=force, callbacks=callbacks, quiet=quiet, report=report
+        )
     return load(out)
 
 
@@ -120,11 +125,14 @@ def load(
     anyway. `task`, a name, a class or FILE.py:CLASS, is what the run must be of; then type checkers know the model too.
     """
     from .tasks.runs import load_run, task_of
+    from .tasks.shared.cell import find_cell
     from .training import Run
     from .training.isolation import own_random_numbers
 
     for one in tasks:
         find(one)
+    for cell in cells:
+        find_cell(cell)
     wanted = None if task is None else find(task)
     kind = task_of(Run(run))
     if wanted is not None and kind is not wanted:
@@ -197,13 +205,27 @@ def _written(
         with TemporaryDirectory() as folder:
             yield {name: _same(task, run, name, data, values, Path(folder)) for name, data in held.items()}
         return
-    run.begin()
-    run.has_data = True
+    with TemporaryDirectory() as folder:  # nothing of a run is replaced before data and settings are known to be right
+        written = {name: task.write_data(data, Path(folder) / name, values) for name, data in held.items()}
+        task.Settings.check({**values, **written}, {})
+        run.begin()
+        run.has_data = True
+        run.data.mkdir()
+        files = {name: _moved(given, run.data) for name, given in written.items()}
     try:
-        yield {name: task.write_data(data, run.data / name, values) for name, data in held.items()}
+        yield files
     finally:
         if not run.metrics.exists():
-            run.remove()
+            run.begin()
+            run.incomplete.unlink()
+            shutil.rmtree(run.data)
+
+
+def _moved(given: Path | tuple[Path, ...], folder: Path) -> Path | tuple[Path, ...]:
+    """Files that were written elsewhere, now in `folder`."""
+    made = [given] if isinstance(given, Path) else given
+    paths = tuple(Path(shutil.move(file, folder / file.name)) for file in made)
+    return paths[0] if isinstance(given, Path) else paths
 
 
 def _same(task: type[Task], run: Run, name: str, data: Any, values: dict[str, Any], folder: Path) -> Any:

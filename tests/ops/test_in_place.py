@@ -97,3 +97,12 @@ def test_the_output_is_not_kept_after_the_graph_is_freed() -> None:
     assert counter.untyped_storage().nbytes() == 0
     y.mul_(2)
     assert counter._version == y._version
+
+
+@pytest.mark.parametrize("given", [{}, {"lengths": [4, 2]}])
+def test_inference_mode_with_gradients_enabled(given):
+    layer = carousel.LSTM(3, 5)
+    x = torch.randn(4, 2, 3)
+    expected = layer(x, **given)[0].detach()
+    with torch.inference_mode(), torch.enable_grad():
+        assert torch.equal(layer(x, **given)[0], expected)

@@ -92,6 +92,26 @@ def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
     assert told.returncode == 1 and "the cell 'mycell.py:MGU' is not known here" in told.stderr
 
 
+def test_a_run_is_resumed_in_a_new_process_and_its_files_execute_nothing(tmp_path):
+    (tmp_path / "mycell.py").write_text(CELL + "\nopen('executed', 'w')\n")
+    (tmp_path / "text.txt").write_text("abba\nbaab\n" * 5)
+    small = ["--epochs", 1, "--hidden", 4, "--threads", 1, "--quiet", "--out", "run"]
+    done = command(tmp_path, "train", "lm", "text.txt", "--cell", "mycell.py:MGU", *small)
+    assert done.returncode == 0, done.stderr
+    more = ["train", "lm", "--out", "run", "--resume", "--epochs", 2, "--quiet"]
+    done = command(tmp_path, *more, "--cell", "mycell.py:MGU")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "executed").unlink()
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("cell: mgu ", "cell: mycell.py:MGU "))
+    for call in (more, ["train", "lm", "text.txt", "--config", "run/config.yaml", "--out", "again"]):
+        told = command(tmp_path, *call)
+        assert (
+            told.returncode == 1 and "mycell.py:MGU is code, which a file cannot name; give it as --cell" in told.stderr
+        )
+    assert not (tmp_path / "executed").exists()
+
+
 def test_an_unknown_cell(tmp_path):
     with pytest.raises(carousel.CarouselError, match=r"cell: there is no such cell; did you mean lstm\?, got 'lsmt'"):
         carousel.train("lm", TEXTS, out=tmp_path / "run", cell="lsmt")

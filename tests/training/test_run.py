@@ -348,3 +348,60 @@ def test_a_log_that_lost_its_end_is_restored(tmp_path, damage):
             log.unlink()
     run = fit(settings, tmp_path / "run", resume=True)
     assert run.metrics.read_text() == whole.metrics.read_text()
+
+
+# ---------------------------------------------------------------- nothing is lost
+
+
+def test_a_run_without_its_checkpoints_is_not_started_over(tmp_path):
+    run = fit(language(tmp_path), tmp_path / "run")
+    shutil.rmtree(run.checkpoints)
+    (run.folder / "notes.txt").write_text("mine")
+    before = contents(run.folder)
+    with pytest.raises(RunError, match="no checkpoints to resume from; copy them from where the run is whole"):
+        fit(language(tmp_path, epochs=5), run.folder, resume=True)
+    assert contents(run.folder) == before
+
+
+def test_a_name_alone_does_not_give_a_directory_away(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("all my work")
+    (tmp_path / "mine" / ".incomplete").touch()
+    with pytest.raises(RunError, match="holds other files"):
+        fit(language(tmp_path), tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "all my work"
+
+
+def test_killed_while_a_run_is_replaced(tmp_path, monkeypatch):
+    run = fit(language(tmp_path), tmp_path / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            fit(language(tmp_path, seed=1), run.folder, force=True)
+    run = fit(language(tmp_path, seed=1), run.folder)
+    assert run.result["seed"] == 1
+
+
+def test_damaged_weights_are_found_before_a_run_is_resumed(tmp_path):
+    run = fit(language(tmp_path), tmp_path / "run")
+    data = bytearray(run.weights.read_bytes())
+    data[-5] ^= 1
+    run.weights.write_bytes(bytes(data))
+    with pytest.raises(RunError, match=r"model\.safetensors: damaged"):
+        fit(language(tmp_path, epochs=5), run.folder, resume=True)
+
+
+def test_a_changed_type_in_the_weights_is_noticed(finished, tmp_path):
+    data = finished.weights.read_bytes()
+    broken(finished, tmp_path, "model.safetensors", data.replace(b'"F32"', b'"I32"', 1))
+    with pytest.raises(RunError, match=r"model\.safetensors: damaged"):
+        load_run(tmp_path / "run")
+
+
+def test_a_directory_that_is_removed_and_made_again_is_locked_again(tmp_path):
+    first = Run(tmp_path / "run")
+    with first.locked():
+        other = Run(tmp_path / "run")
+        with pytest.raises(RunError, match="another process"), other.locked():
+            pass
+        assert first.folder.exists()

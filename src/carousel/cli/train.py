@@ -73,18 +73,22 @@ def _train(
     from carousel.training.run import Run
     from carousel.training.settings import gather
     from carousel.training.trainer import resume_command, train
+    from carousel.user_code import is_place
 
     if resume and force:
         raise typer.BadParameter("choose one of --resume and --force")
     values, places = gather(config, set or [], given)
-    run, before = Run(out), Run(out).result
+    run = Run(out)
+    before = run.result if resume else None
     try:
         train(
             task, values, out, force=force, resume=resume, quiet=quiet, command=["carousel", *sys.argv[1:]],
             places=places,
         )  # fmt: skip
     except Interrupted as stopped:
-        typer.echo(f"{stopped}, which is kept; resume with: {resume_command(run, name)}", err=True)
+        cell = str(given.get("cell") or "")
+        more = f" --cell {shlex.quote(cell)}" if is_place(cell) else ""
+        typer.echo(f"{stopped}, which is kept; resume with: {resume_command(run, name)}{more}", err=True)
         raise typer.Exit(130) from None
     if not (resume and run.result == before):  # else it had finished already
         typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")

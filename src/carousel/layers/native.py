@@ -157,7 +157,8 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
                 return None
         given = tuple(s.contiguous() for s in given)
     x = x.contiguous()
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters, *given)):
+    records = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    if records and any(t.requires_grad for t in (x, *parameters, *given)):
         reference = partial(_plain_reference, layer, plan.kernel)
         output, final = train_stack(plan.kernel, stack, directions, x, given or None, reference)
     else:

@@ -99,6 +99,11 @@ def _gather(
     return tensors, noise if any(t is not None for t in noise) else []
 
 
+def _records() -> bool:
+    """Whether autograd records: not in inference mode, even where gradients are enabled inside it."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
 def _is_direct(call: Call, tensors: Sequence[Tensor | None]) -> bool:
     """Whether a call may be native; raises if it may not be the registered operator either."""
     reason = unsupported_reason("layer", *tensors, call.lengths, call.reset)
@@ -173,7 +178,7 @@ def fused_layer(
     call = Call(kernel, len(weights), lengths, reset, rates, noise, want_trace)
     if not (_is_direct(call, tensors) if direct is None else direct):
         output, *state_n, values, held = _operator(call, tensors, want_trace)
-    elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+    elif _records() and any(t is not None and t.requires_grad for t in tensors):
         call.totals = totals
         if reference is not None:
             call.reference = by_tensors(cell, kernel, [w.mask for w in weights], reference)

@@ -132,7 +132,8 @@ class PackagedTask(Task):
     @classmethod
     def part(cls, module: str, name: str) -> Any:
         """What `name` is in a module of the task's package; a variant of a task has the parts of the task."""
-        home = next(owner.__module__ for owner in cls.__mro__ if "predictor" in owner.__dict__)
+        part = module if module in ("network", "predictor") else "assets"
+        home = next(owner.__module__ for owner in cls.__mro__ if part in owner.__dict__)
         return getattr(importlib.import_module(f".{module}", home.rpartition(".")[0]), name)
 
     @classmethod
@@ -166,6 +167,7 @@ class Model(ABC, Generic[N, A]):
     name: ClassVar[str]  # of the task
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
     origin: str = ""  # where it was loaded from, and what it reached there
+    declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own
 
     def __init__(self, network: N, assets: A) -> None:
         self.network = network
@@ -177,7 +179,7 @@ class Model(ABC, Generic[N, A]):
 
     @property
     def task(self) -> type[Task]:
-        return find(self.name)
+        return self.declared or find(self.name)
 
     def modules(self) -> Iterator[nn.Module]:
         return self.network.modules()

@@ -52,6 +52,7 @@ def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> M
     network = task.make_network(settings, assets)
     run.load_weights(network)
     model = task.make_model(network.eval(), assets)
+    model.declared = task
     parts = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.weights_info().items())
     model.origin = ", ".join([str(run.folder), *parts])
     return model

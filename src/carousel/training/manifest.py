@@ -19,9 +19,9 @@ from ..files import write_json
 NAME = "manifest.json"
 
 
-def write_manifest(folder: Path, before: set[Path]) -> None:
-    """Take down all files below `folder` but those that were there `before`."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in before)
+def write_manifest(folder: Path) -> None:
+    """Take down all files below `folder`."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     write_json(folder / NAME, {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in files})
 
 
@@ -37,7 +37,7 @@ def check_manifest(folder: Path) -> None:
         raise RunError(f"{folder / NAME}: damaged ({error}); copy it again, or train again") from error
     for name, digest in files.items():
         path = folder / name
-        if path.exists() and _digest(path.read_bytes()) != digest:
+        if path.is_file() and _digest(path.read_bytes()) != digest:
             raise RunError(f"{path}: damaged or changed; copy it again from where the run is whole, or train again")
 
 
@@ -45,8 +45,9 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
     """A hash of the names and bits of some tensors."""
     total = hashlib.blake2b(digest_size=16)
     for name in sorted(weights):
-        total.update(name.encode())
-        total.update(weights[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        tensor = weights[name]
+        total.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        total.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 

@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import RunError, SettingsError
-from ..files import PART, write_text
+from ..files import PART, write_bytes
 from .manifest import weights_digest
 from .network import Network
 from .settings import load_yaml
@@ -37,6 +37,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+INCOMPLETE = b"a run of carousel train that is being set up\n"
 
 
 def read_json(path: Path, make: Callable[[Any], T]) -> T:
@@ -77,17 +78,15 @@ class Run:
             yield
             return
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(self.folder, os.O_RDONLY)
+        self._descriptor = _lock(self.folder)
         try:
-            _lock(self._descriptor, self.folder)
             yield
         finally:
-            os.close(self._descriptor)
-            self._descriptor = None
             for path in missing:
                 with suppress(OSError):  # it is not empty
                     path.rmdir()
+            os.close(self._descriptor)  # last: until then nobody else has the directory
+            self._descriptor = None
 
     @property
     def exists(self) -> bool:
@@ -103,7 +102,7 @@ class Run:
     @property
     def started(self) -> bool:
         """False if the run was stopped while it was being set up: there is nothing in it to lose."""
-        return not self.incomplete.exists()
+        return not (self.incomplete.is_file() and self.incomplete.read_bytes() == INCOMPLETE)
 
     def check_free(self, force: bool) -> None:
         """Raise unless a new run may begin here."""
@@ -120,10 +119,10 @@ class Run:
     def begin(self) -> None:
         """Empty the directory, but for the data of the new run, and mark the run as not yet started."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.incomplete, INCOMPLETE)  # first: whatever is left after a kill is ours
         for path in self.folder.iterdir():
-            if not (self.has_data and path == self.data):
+            if path != self.incomplete and not (self.has_data and path == self.data):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        write_text(self.incomplete, "")
 
     def remove(self) -> None:
         """Delete the directory with everything in it."""
@@ -195,13 +194,21 @@ class Run:
             return json.loads((file.metadata() or {}).get("carousel", "{}"))
 
 
-def _lock(descriptor: int, folder: Path) -> None:
-    """Lock a directory, or raise if another process has; where there are no locks (some network disks), go without."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunError(
-            f"{folder}: another process is training in this directory; wait for it, or choose another --out"
-        ) from None
-    except OSError:
-        pass
+def _lock(folder: Path) -> int:
+    """Make a directory and lock it, or raise if another process has; where there are no locks (some network disks), go
+    without. Returns the open descriptor."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RunError(
+                f"{folder}: another process is training in this directory; wait for it, or choose another --out"
+            ) from None
+        except OSError:
+            return descriptor
+        if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+            return descriptor
+        os.close(descriptor)  # it was removed and made again in between

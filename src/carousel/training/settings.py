@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from ..errors import SettingsError, did_you_mean
+from ..user_code import is_place
 
 # The name of a column, or its number, which YAML reads as such.
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
@@ -197,6 +198,7 @@ def gather(
     places: dict[str, str] = {}
     if file is not None:
         found, lines = load_yaml(Path(file))
+        _refuse_code(found, file, lines)
         merged |= found
         places |= {name: f"{file}:{line}: {name}" for name, line in lines.items()}
     for pair in pairs:
@@ -210,6 +212,16 @@ def gather(
             merged[name] = value
             places[name] = f"--{name.replace('_', '-')}"
     return merged, places
+
+
+def _refuse_code(values: Mapping[str, Any], file: str | Path, lines: Mapping[str, int]) -> None:
+    """Raise if a settings file names code of a user's: only what the user says in a command or call is executed."""
+    for name, value in values.items():
+        if isinstance(value, str) and is_place(value):
+            remedy = f"give it as --{name.replace('_', '-')}"
+            raise SettingsError(
+                f"{file}:{lines.get(name, 1)}: {name}: {value} is code, which a file cannot name; {remedy}"
+            )
 
 
 def plain(value: Any) -> Any:

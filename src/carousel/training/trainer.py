@@ -14,7 +14,7 @@ import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from ..errors import ArgumentError, RunError, SettingsError
-from ..files import FULL, remove_parts, write_json, write_text
+from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
 from .checkpoint_callback import CheckpointCallback
@@ -27,7 +27,7 @@ from .network import Data, Network, Trainable
 from .progress import Bar
 from .report import write_report
 from .run import Run
-from .settings import Settings, plain, shown
+from .settings import Settings, gather, plain, shown
 
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
 
@@ -61,7 +61,7 @@ def train(
             bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
             return run
         with threads(own.threads), own_random_numbers(own.seed), warnings.catch_warnings():
-            start = Checkpoints(run.checkpoints).latest(lambda line: bar.say(line, "yellow")) if resume else None
+            start = _find_checkpoint(run, bar) if resume else None
             network, assets, data = _set_up(run, task, own, start, resume)
             result = _fit(run, task.name, network, data, bar, callbacks, command, start)
             if report:
@@ -88,23 +88,34 @@ def _settings(
     return checked
 
 
+def _find_checkpoint(run: Run, bar: Bar) -> Path | None:
+    """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
+    checkpoints = Checkpoints(run.checkpoints)
+    if not checkpoints.paths() and run.weights.exists():
+        remedy = "copy them from where the run is whole, or start over with --force"
+        raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
+    start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
+    if start is not None:
+        check_manifest(run.folder)
+        if run.weights.exists():
+            run.read_weights()  # damage is found now, not at the end
+    return start
+
+
 def _set_up(
     run: Run, task: type[Trainable], settings: Settings, start: Path | None, resume: bool
 ) -> tuple[Network, Any, Data]:
     """Read the data, make the network, and write what does not change in training; nothing is written before that."""
-    if start is not None:
-        check_manifest(run.folder)
     assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
     network = task.make_network(settings, assets)
     _check_dev(settings, data)
-    if start is None:
-        run.has_data |= resume and run.data.exists()
+    if not resume:
         run.begin()
     write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now
     if start is None:
-        before = set(run.folder.rglob("*"))
-        assets.save(run.folder)
-        write_manifest(run.folder, before)
+        with replace_files(run.folder) as folder:
+            assets.save(folder)
+            write_manifest(folder)
     return network, assets, data
 
 
@@ -128,8 +139,9 @@ def resumed_settings(
     name = run.config_values()["task"]
     if name != task.name:
         raise RunError(f"{run.folder}: {an(str(name))} run; resume it with carousel train {name}")
+    raw, _ = gather(run.config, (), {})
+    new = task.Settings.check({**raw, **given}, places or {})  # first: a cell given as FILE.py:CLASS is known then
     kept = task.Settings.read({}, file=run.config)
-    new = task.Settings.check({**kept.model_dump(), **given}, places or {})
     for name in type(new).model_fields:
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
         if then != now and name not in MAY_CHANGE:

@@ -27,8 +27,8 @@ def built_in_cells() -> tuple[str, ...]:
     return tuple(value.value for value in given if isinstance(value, ast.Constant) and isinstance(value.value, str))
 
 
-def find_cell(place: str) -> None:
-    """Let the cell in a file of the user's, FILE.py:CLASS, be known by its name."""
+def find_cell(place: Any) -> None:
+    """Let a cell of the user's, a class or FILE.py:CLASS, be known by its name."""
     try:
         cell_name(place)
     except ValueError as error:
@@ -56,7 +56,7 @@ def cell_name(given: Any) -> Any:
         if name is None:
             raise ValueError(f'the cell {cell.__name__} has no name; write class {cell.__name__}(Cell, name="…")')
         return name
-    if cell in registry():
+    if isinstance(cell, str) and cell in registry():
         return cell
     hint = did_you_mean(str(cell), registry()) or f"cells are {', '.join(registry())}; or give FILE.py:CLASS"
     raise ValueError(f"there is no such cell; {hint}")

@@ -19,6 +19,7 @@ from ...files import write_text
 from ...networks.embedder import WordEmbedder
 from ...networks.encoder import SequenceDropout
 from ...training import Run
+from ...training.manifest import check_manifest
 from ...wording import an
 from ..bilm.data import BilmAssets
 from ..bilm.network import BilmNetwork
@@ -72,6 +73,7 @@ class ContextAssets:
         task, own = settings_of(run)
         if not isinstance(own, BilmSettings):
             raise RunError(f"{run.folder}: {an(task.name)} run; an embedder is a bilm run")
+        check_manifest(run.folder)
         return cls(own, task.load_assets(own, run.folder), str(settings.embedder), run.read_weights())
 
     def save(self, folder: Path) -> None:
