@@ -4,6 +4,7 @@ import copy
 import io
 import logging
 
+import numpy as np
 import pytest
 import torch
 from helpers.references import close
@@ -316,3 +317,48 @@ def test_quantization_after_restoring():
     quantized = torch.ao.quantization.quantize_dynamic(carousel.restore(model), {nn.LSTM})
     assert "quantized" in type(quantized.encoder).__module__
     close(quantized(x), model(x), rtol=0.2, atol=0.2)
+
+
+class Flagged(nn.LSTM):
+    flag = 3
+
+
+class Mixed:
+    def twice(self):
+        return 2
+
+
+class WithMixin(nn.LSTM, Mixed):
+    pass
+
+
+@pytest.mark.parametrize("make", [Flagged, WithMixin])
+def test_a_subclass_keeps_what_it_has(make):
+    model = nn.Sequential(make(3, 4))
+    carousel.accelerate(model)
+    assert type(model[0]) is make and isinstance(model[0], nn.LSTM)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.LSTM(3, 4, num_layers=np.int64(2)),
+        lambda: nn.GRUCell(np.int64(3), np.int64(4)),
+        lambda: nn.LSTMCell(3, 4, bias=0),
+    ],
+)
+def test_what_torch_takes_for_numbers_and_flags(make):
+    plain = make()
+    model = nn.Sequential(plain)
+    x = torch.randn(5, 2, 3) if isinstance(plain, nn.RNNBase) else torch.randn(2, 3)
+    expected = plain(x)[0].detach()
+    carousel.accelerate(model)
+    torch.testing.assert_close(model[0](x)[0].detach(), expected)
+
+
+def test_what_ours_refuses_is_left_alone():
+    model = nn.ModuleList([nn.LSTM(3, 4), nn.LSTMCell(0, 4), nn.LSTM(3, 4)])
+    model[2].cell = "mine"
+    carousel.accelerate(model)
+    assert isinstance(model[0], carousel.LSTM)
+    assert type(model[1]) is nn.LSTMCell and type(model[2]) is nn.LSTM and model[2].cell == "mine"

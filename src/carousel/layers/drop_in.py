@@ -9,6 +9,7 @@ The classes here are torch's and ours at once, so that programs that ask `isinst
 
 from __future__ import annotations
 
+import operator
 import threading
 from typing import Any
 
@@ -102,15 +103,35 @@ def unsupported_reason(module: nn.Module) -> str | None:
         return "no parameters" if first is None else f"on {first.device}; the kernels run on CPUs"
     if first.dtype not in FLOATS:
         return f"its dtype is {first.dtype}; the kernels take float32 and float64"
+    ours = TWINS[torch_class]
+    small = {"input_size": 1, "hidden_size": 1}
+    more = vars(_blank(ours, **small)).keys() - vars(_blank(torch_class, **small)).keys()
+    clash = sorted(more & (vars(module).keys() | module._modules.keys()))
+    if clash:
+        return f"it has attributes with names of ours: {', '.join(clash)}"
+    try:
+        _blank(ours, **_options(module, ours))
+    except (TypeError, ValueError) as error:
+        return str(error)
     return None
 
 
+def _options(module: nn.Module, ours: Any) -> dict[str, Any]:
+    """What a module was made with, as the types that our constructors want: torch takes 1 for True."""
+    values = {name: getattr(module, name) for name in ours.options}
+    for name, value in values.items():
+        if name in ("bias", "batch_first", "bidirectional"):
+            values[name] = bool(value)
+        elif name.endswith("_size") or name == "num_layers":
+            values[name] = operator.index(value)
+    return values
+
+
 def _own_code(kind: type, torch_class: type) -> list[str]:
-    """The methods and properties that a subclass of torch's layer adds or overrides, its constructor aside."""
-    above = kind.__mro__[: kind.__mro__.index(torch_class)]
-    values = {name: value for c in reversed(above) for name, value in vars(c).items()}
-    no_code = ("__init__", "__dict__", "__weakref__")
-    return sorted(n for n, v in values.items() if n not in no_code and (callable(v) or hasattr(type(v), "__get__")))
+    """The attributes that a subclass of torch's layer and its other bases have, the constructor aside."""
+    own = [c for c in kind.__mro__ if c is not object and c not in torch_class.__mro__]
+    nothing = {*vars(type("Empty", (), {})), "__annotations__", "__init__"}
+    return sorted({name for c in own for name in vars(c)} - nothing)
 
 
 def to_ours(module: nn.Module) -> None:
@@ -134,7 +155,7 @@ def to_torch(module: nn.Module) -> None:
 def become(module: nn.Module, old: type[Any], new: type[Any]) -> None:
     """Make `module`, of the class `old` as far as its attributes go, one of `new`; one is torch's, one ours."""
     ours: Any = old if issubclass(old, CellModule) else new
-    options = {name: getattr(module, name) for name in ours.options}
+    options = _options(module, ours)
     before, after = _blank(old, **options), _blank(new, **options)
     attributes = vars(module)
     for name in vars(before).keys() - vars(after).keys():

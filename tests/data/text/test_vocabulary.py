@@ -273,7 +273,7 @@ def test_a_given_file(tmp_path):
         ("a\nb\na\n", "character", ":3: 'a' is already on line 1; remove one of them"),
         ("a\nbc\n", "character", ":2: 'bc' is not one character; put one per line, or use words"),
         ("the\nof 17\n", "word", ":2: 'of 17' has space in it"),
-        ("[PAD]\n<unk>\n", "word", ": there is no word in it, so the vocabulary is empty; put one a line"),
+        ("[PAD]\n<unk>\n", "word", ": there is no word in it, so the vocabulary is empty; put one per line"),
         ("th\n", "bpe", ": a list of tokens does not say how BPE merges; give a tokenizer.json"),
         ("", "word", ": the file is empty"),
     ],

@@ -33,7 +33,7 @@ def test_the_share_of_true_tokens_changes_in_a_straight_line():
         ({"init": "last", "decoder_hidden": 7}, "init: last needs decoder_hidden to be 12"),
         ({"init": "last", "decoder_layers": 2}, "init: last needs a decoder with no more layers"),
         ({"attention": "cosine"}, "attention: .*'none'"),
-        ({"train": ["a", "b", "c"]}, "train: .*two files of as many lines, or one TSV, got "),
+        ({"train": ["a", "b", "c"]}, "train: .*two line-aligned files, or one TSV, got "),
         ({"source_column": 2}, "target_column: 2 is the source_column too"),
     ],
 )
