@@ -174,9 +174,7 @@ def needs_onnxscript(request):
 
 @quiet
 @exporters
-@pytest.mark.parametrize(
-    "options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}]
-)
+@pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}])
 @kinds
 def test_onnx_export(kind, options, dynamo):
     layer, x, other = build(kind, **options), torch.randn(T, B, I), torch.randn(T, B, I)

@@ -7,6 +7,7 @@ import pytest
 from helpers.own_cells import OWN
 
 import carousel
+from carousel.cli import main as cli
 
 TEXTS = ["a fine film", "dull", "what a day", "the film was dull"]
 SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4}
@@ -75,40 +76,28 @@ def command(folder, *args):
 
 
 def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
-    (tmp_path / "mycell.py").write_text(CELL)
+    (tmp_path / "mycell.py").write_text(CELL + "\nopen('executed', 'w')\n")
     (tmp_path / "text.txt").write_text("abba\nbaab\n" * 5)
     small = ["--epochs", 1, "--hidden", 4, "--threads", 1, "--quiet"]
     done = command(tmp_path, "train", "lm", "text.txt", "--out", "run", "--cell", "mycell.py:MGU", *small)
     assert done.returncode == 0, done.stderr
-    assert "\ncell: mgu " in (tmp_path / "run" / "config.yaml").read_text()
-    told = command(tmp_path, "eval", "run", "text.txt")
-    assert told.returncode == 1 and len(told.stderr.splitlines()) == 1
-    assert "the cell 'mgu' is not known here; give --cell FILE.py:CLASS, or import its module first" in told.stderr
-    told = command(tmp_path, "eval", "run", "text.txt", "--cell", "mycell.py:MGU")
-    assert told.returncode == 0 and "perplexity" in told.stdout, told.stderr
     config = tmp_path / "run" / "config.yaml"
-    config.write_text(config.read_text().replace("cell: mgu ", "cell: mycell.py:MGU "))
-    told = command(tmp_path, "eval", "run", "text.txt")
-    assert told.returncode == 1 and "the cell 'mycell.py:MGU' is not known here" in told.stderr
-
-
-def test_a_run_is_resumed_in_a_new_process_and_its_files_execute_nothing(tmp_path):
-    (tmp_path / "mycell.py").write_text(CELL + "\nopen('executed', 'w')\n")
-    (tmp_path / "text.txt").write_text("abba\nbaab\n" * 5)
-    small = ["--epochs", 1, "--hidden", 4, "--threads", 1, "--quiet", "--out", "run"]
-    done = command(tmp_path, "train", "lm", "text.txt", "--cell", "mycell.py:MGU", *small)
-    assert done.returncode == 0, done.stderr
+    assert "\ncell: mgu " in config.read_text()
     more = ["train", "lm", "--out", "run", "--resume", "--epochs", 2, "--quiet"]
     done = command(tmp_path, *more, "--cell", "mycell.py:MGU")
     assert done.returncode == 0, done.stderr
+    told = command(tmp_path, "eval", "run", "text.txt", "--cell", "mycell.py:MGU")
+    assert told.returncode == 0 and "perplexity" in told.stdout, told.stderr
     (tmp_path / "executed").unlink()
-    config = tmp_path / "run" / "config.yaml"
+    told = command(tmp_path, "eval", "run", "text.txt")
+    assert told.returncode == 1 and len(told.stderr.splitlines()) == 1
+    assert "the cell 'mgu' is not known here; give --cell FILE.py:CLASS, or import its module first" in told.stderr
     config.write_text(config.read_text().replace("cell: mgu ", "cell: mycell.py:MGU "))
-    for call in (more, ["train", "lm", "text.txt", "--config", "run/config.yaml", "--out", "again"]):
-        told = command(tmp_path, *call)
-        assert (
-            told.returncode == 1 and "mycell.py:MGU is code, which a file cannot name; give it as --cell" in told.stderr
-        )
+    again = ["train", "lm", tmp_path / "text.txt", "--config", config, "--out", tmp_path / "again"]
+    for call in (["eval", tmp_path / "run", tmp_path / "text.txt"], [*more[:3], tmp_path / "run", *more[4:]], again):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([str(part) for part in call])
+        assert stop.value.code == 1
     assert not (tmp_path / "executed").exists()
 
 
