@@ -305,11 +305,14 @@ def _row_sizes(kernel: str, dtype: torch.dtype, hidden: int) -> tuple[int, int, 
     return (native.row_sizes32 if dtype is torch.float32 else native.row_sizes64)(kernel, hidden)
 
 
-@torch.compiler.assume_constant_result
 def row_sizes(kernel: Kernel, dtype: torch.dtype, hidden: int) -> tuple[int, int, int]:
     """Elements of a plane, of a row of saved values, and of a row of the states after the first: whole vectors of the
     instruction set in use."""
     return _row_sizes(kernel.name, dtype, hidden)
+
+
+# torch.compiler.assume_constant_result, which would import all of dynamo (a second) for this one mark
+row_sizes._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _sizes(kernel: Kernel, tensors: Sequence[Tensor | None]) -> tuple[int, int, int, int, int]:
