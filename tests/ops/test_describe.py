@@ -10,12 +10,12 @@ from helpers.harness import CELLS
 
 from carousel.cells.spec import Sizes
 from carousel.ops.backend import load
-from carousel.ops.layer import KERNELS, kernel_of
+from carousel.ops.kernels import KERNELS
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_a_kernel_has_what_its_cell_has(name: str) -> None:
-    cell, kernel = CELLS[name], KERNELS[kernel_of(CELLS[name]) or ""]
+    cell, kernel = CELLS[name], KERNELS[CELLS[name].kernel() or ""]
     assert kernel.gates == tuple(cell.gates) and kernel.states == tuple(cell.states)
     assert kernel.parameters[:5] == ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
     shapes = {n.replace(".", "_"): shape for n, shape in cell.parameters(Sizes(3, 7, 7)).items()}
@@ -28,7 +28,7 @@ def test_a_kernel_has_what_its_cell_has(name: str) -> None:
 
 
 def test_every_kernel_is_some_cells() -> None:
-    assert set(KERNELS) == {kernel_of(cell) for cell in CELLS.values()}
+    assert set(KERNELS) == {cell.kernel() for cell in CELLS.values()}
 
 
 def test_a_wrong_call_is_refused() -> None:

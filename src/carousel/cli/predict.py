@@ -73,7 +73,7 @@ def predict(
 
 
 def _located(items: Iterator[dict[str, Any]], data: Path | None) -> Iterator[dict[str, Any]]:
-    """`items`; what is wrong with a line is said with its file, which a model that is given lines does not know."""
+    """`items`; an error in a line gets the name of its file, which a model that is given lines does not know."""
 
     try:
         yield from items

@@ -27,12 +27,12 @@ SAMPLING, BEAM, RULES, RESULT = "Sampling", "Beam search", "Constraints", "Resul
 SAMPLERS = ("temperature", "top_k", "top_p", "random_k")  # each implies do_sample
 BEAM_ONLY = ("length_normalization", "length_penalty", "early_stopping")
 
-# What None stands for, by what is generated. The max_length of a translation depends on its source.
+# Defaults for options that are None, by what is generated; a translation's max_length depends on its source.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "text": {"do_sample": True, "num_beams": 1, "max_length": 300},
     "translation": {"do_sample": False, "num_beams": 5, "max_length": None},
 }
-LENGTH_PENALTY = {"mean": 1.0, "gnmt": 0.6}  # what length_penalty None stands for
+LENGTH_PENALTY = {"mean": 1.0, "gnmt": 0.6}  # defaults by length_normalization
 
 # Names that are used elsewhere; for "did you mean" only.
 SYNONYMS = {
@@ -100,7 +100,7 @@ def option(
 class GenerationConfig:
     """How text is generated, by language models and translators alike.
 
-    None stands for a default (`DEFAULTS`): a language model samples, a translator searches with 5 beams.
+    An option that is None has a default (`DEFAULTS`): a language model samples, a translator searches with 5 beams.
     Any of `temperature`, `top_k`, `top_p` and `random_k` means sampling; `num_beams` means search. Options that
     contradict each other raise `OptionError`, here or where the task is known.
 

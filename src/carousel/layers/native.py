@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from ..cells.spec import State, Weights
 from ..ops import backend
-from ..ops.layer import KERNELS, Kernel, by_tensors, fused_layer, infer_stack, train_stack
+from ..ops.backend import autograd_records
+from ..ops.kernels import KERNELS, Kernel
+from ..ops.layer import by_tensors, fused_layer, infer_stack, train_stack
 from ..ops.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
@@ -157,8 +159,7 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
                 return None
         given = tuple(s.contiguous() for s in given)
     x = x.contiguous()
-    records = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    if records and any(t.requires_grad for t in (x, *parameters, *given)):
+    if autograd_records() and any(t.requires_grad for t in (x, *parameters, *given)):
         reference = partial(_plain_reference, layer, plan.kernel)
         output, final = train_stack(plan.kernel, stack, directions, x, given or None, reference)
     else:

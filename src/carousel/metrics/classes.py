@@ -1,4 +1,4 @@
-"""How well classes are told apart: accuracy, precision, recall and F1 of each class, and what is taken for what."""
+"""Classification metrics: accuracy, precision, recall and F1 of each class, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Confusion:
         self.counts = torch.zeros(len(self.labels), len(self.labels), dtype=torch.int64)
 
     def add(self, gold: Tensor, predicted: Tensor) -> None:
-        """Count examples: their classes and what was said of them, both (N,), as numbers from 0."""
+        """Count examples: true and predicted classes, both (N,), as numbers from 0."""
         size = len(self.labels)
         self.counts += torch.bincount(gold * size + predicted, minlength=size * size).view(size, size)
 

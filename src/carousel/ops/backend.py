@@ -115,6 +115,11 @@ def unsupported_reason(op: str, *tensors: Tensor | None) -> str | None:
     return None if op == "step" else _contents(op, tensors)
 
 
+def autograd_records() -> bool:
+    """Whether autograd records: not in inference mode, even where gradients are enabled inside it."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
 def use_operator(*tensors: Tensor | None) -> bool:
     """Whether the registered torch operator computes what a native call may not: it has a fake kernel and a derivative.
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
 from .backend import empty_from_pool, gradients_by_reference, load, unsupported_reason, use_operator
-from .layer import Grads
+from .kernels import Grads
 
 REDUCTIONS = ("mean", "sum", "none")
 

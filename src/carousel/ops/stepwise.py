@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..cells.spec import Cell, Weights
 from .backend import empty_from_pool, load
-from .layer import KERNELS, addresses, kernel_of, row_sizes
+from .kernels import KERNELS, addresses, row_sizes
 
 
 class Stepwise:
@@ -48,7 +48,7 @@ class _Memory:
 
     def __init__(self, cell: Cell, weights: Weights, batch_sizes: Sequence[int], state: Sequence[Tensor]) -> None:
         native: Any = load()[0]
-        kernel = KERNELS[kernel_of(cell) or ""]
+        kernel = KERNELS[cell.kernel() or ""]
         own = vars(weights)
         slots = [*(own.get(p) for p in kernel.parameters), *state]
         self.present, self.num_states = [t is not None for t in slots], len(kernel.states)

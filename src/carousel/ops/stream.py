@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..cells.spec import Cell, State, Weights
 from .backend import load
-from .layer import KERNELS, addresses, kernel_of
+from .kernels import KERNELS, addresses
 
 
 class Stream:
@@ -26,7 +26,7 @@ class Stream:
     """
 
     def __init__(self, cell: Cell, weights: Sequence[Weights], zoneout: Mapping[str, float] | None = None):
-        kernel = KERNELS.get(kernel_of(cell) or "")
+        kernel = KERNELS.get(cell.kernel() or "")
         if kernel is None:
             raise ValueError(f"Stream: there is no kernel for {cell!r}")
         native = load()[0]

@@ -1,7 +1,7 @@
 """Settings: one validated object for each task, from defaults, a YAML file and the command line, in that order.
 
 Keys are flat, and each is written down once, as a field with its type, its default, its bounds and a line of help.
-The YAML file, the command line's options and what is said of a wrong value all come from that.
+The YAML file, the command line's options and the error messages all come from that.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Settings(BaseModel):
 
     @classmethod
     def check(cls, values: Mapping[str, Any], places: Mapping[str, str]) -> Self:
-        """The settings with these values; what is wrong is said with the place where it was said."""
+        """The settings with these values; an error names the place where the value was given."""
         for name in values:  # before pydantic sees them, which does not know the places
             if name not in cls.model_fields:
                 hint = near(str(name), cls.model_fields, cls.SYNONYMS)

@@ -1,6 +1,6 @@
 """Data in memory as rows: lists, tuples, arrays, mappings of columns, a DataFrame, a `datasets` object, any iterable.
 
-What an object is, is told by its attributes, so that neither pandas nor `datasets` is imported.
+Objects are recognised by their attributes, so that neither pandas nor `datasets` is imported.
 """
 
 from __future__ import annotations

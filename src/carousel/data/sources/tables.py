@@ -56,7 +56,7 @@ class Columns:
         labelled: bool = True,
     ) -> None:
         self.path = check_file(path)
-        self.widths = {len(wanted), len(wanted) - (not labelled)}  # of files whose columns are told by their places
+        self.widths = {len(wanted), len(wanted) - (not labelled)}  # of files whose columns are identified by position
         self.label = wanted["label"]
         self.wanted = {role: name for role, name in wanted.items() if labelled or role != "label"}
         self.usual = usual
@@ -227,7 +227,7 @@ class Table(Columns):
 
 
 class PairRow(NamedTuple):
-    """Two texts, what is said of them, and the line they begin on."""
+    """Two texts, their label or score, and the line they begin on."""
 
     line: int
     first: str

@@ -265,7 +265,7 @@ def run(
     (True, True)
     """
     check_counts(units=units, hidden=hidden, samples=samples)
-    reading = None if model is None else read_layers(model, data)  # a model that cannot be used is said first
+    reading = None if model is None else read_layers(model, data)  # first: an unusable model is an error
     preferences = () if reading is None else tuple(look(reading))
     start = time.perf_counter()
     draw = torch.Generator().manual_seed(seed)

@@ -256,7 +256,7 @@ def run(
     start = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        reading = None if model is None else read_layers(model, data)  # a model that cannot be used is said first
+        reading = None if model is None else read_layers(model, data)  # first: an unusable model is an error
         x = torch.randn(steps, 1, inputs, dtype=torch.float64)
         cells = []
         for kind in CELLS.values():

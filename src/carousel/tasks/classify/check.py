@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from rich.table import Table as RichTable
@@ -16,6 +16,7 @@ from ...data.sources.tables import Row
 from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
 from ...wording import counted
+from ..shared.checks import DataCheck, table_of_files
 
 
 class Rows(Protocol):
@@ -50,7 +51,7 @@ class TableFacts:
 
 
 @dataclass(frozen=True)
-class TableCheck:
+class TableCheck(DataCheck):
     """What `check_tables` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
@@ -100,29 +101,19 @@ class TableCheck:
             found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {where} too")
         return found
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "warnings": self.warnings}
-
     def __rich__(self) -> RichTable:
-        table = RichTable(title=f"vocabulary of {self.vocabulary_size:,} tokens")
-        table.add_column("")
         files = self.files
-        for info in files:
-            table.add_column(info.file, justify="right")
         rows = {
-            "texts": [f"{f.texts:,}" for f in files],
-            "tokens": [f"{f.tokens:,}" for f in files],
-            "shortest text": [f"{f.shortest:,}" for f in files],
-            "median": [f"{f.median:g}" for f in files],
-            "95 %": [f"{f.most:g}" for f in files],
-            "longest text": [f"{f.longest:,} (line {f.longest_line:,})" for f in files],
-            "unknown": [f"{f.unknown:,} ({f.unknown_rate:.2%})" for f in files],
-            "repeated texts": [f"{f.repeated:,}" for f in files],
+            "texts": lambda f: f"{f.texts:,}",
+            "tokens": lambda f: f"{f.tokens:,}",
+            "shortest text": lambda f: f"{f.shortest:,}",
+            "median": lambda f: f"{f.median:g}",
+            "95 %": lambda f: f"{f.most:g}",
+            "longest text": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
+            "unknown": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+            "repeated texts": lambda f: f"{f.repeated:,}",
         }
-        if self.shared is not None:
-            rows["also in train"] = [*("" for _ in files[1:]), f"{self.shared:,}"]
-        for name, cells in rows.items():
-            table.add_row(name, *cells)
+        table = table_of_files(f"vocabulary of {self.vocabulary_size:,} tokens", files, rows, self.shared)
         table.add_section()
         labels = sorted({label for info in files for label in info.labels})
         for label in labels[:30]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from rich.table import Table as RichTable
 
 from ...data.sources.series import Series
 from ...data.sources.times import time_words
+from ..shared.checks import DataCheck
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class SeriesCheck:
+class SeriesCheck(DataCheck):
     """What `check_series` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     file: str
@@ -49,13 +49,12 @@ class SeriesCheck:
                 found.append(f"{self.file}: {one.beyond:,} held-out values of {name} lie beyond those trained on")
         return found
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "warnings": self.warnings}
-
     def __rich__(self) -> RichTable:
-        said = f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} to train on"
+        extent = (
+            f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} for training"
+        )
         times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
-        table = RichTable(title=f"{self.file}: {said}; {times}")
+        table = RichTable(title=f"{self.file}: {extent}; {times}")
         for column in ("variable", "missing", "least", "mean", "most"):
             table.add_column(column, justify="left" if column == "variable" else "right")
         for name, one in self.variables.items():

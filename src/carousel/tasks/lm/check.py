@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from rich.table import Table
@@ -12,6 +11,7 @@ from rich.table import Table
 from ...data.sources.lines import Source, chunks
 from ...data.text.tokenizers import UNK, Kind
 from ...data.text.vocabulary import Vocabulary
+from ..shared.checks import DataCheck, table_of_files
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TextInfo:
 
 
 @dataclass(frozen=True)
-class TextCheck:
+class TextCheck(DataCheck):
     """What `check_text` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     kind: Kind
@@ -65,31 +65,20 @@ class TextCheck:
             found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.lines:,} lines are in {self.train.file} too")
         return found
 
-    def as_dict(self) -> dict[str, Any]:
-        """All of it in JSON's terms."""
-        return {**asdict(self), "warnings": self.warnings}
-
     def __rich__(self) -> Table:
-        table = Table(title=f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens")
-        table.add_column("")
         files = [info for info in (self.train, self.dev) if info is not None]
-        for info in files:
-            table.add_column(info.file, justify="right")
         rows = {
-            "lines": [f"{f.lines:,}" for f in files],
-            "blank lines": [f"{f.blank:,}" for f in files],
-            "tokens": [f"{f.tokens:,}" for f in files],
-            "shortest line": [f"{f.shortest:,}" for f in files],
-            "median": [f"{f.median:g}" for f in files],
-            "95 %": [f"{f.most:g}" for f in files],
-            "longest line": [f"{f.longest:,} (line {f.longest_line:,})" for f in files],
-            "unknown": [f"{f.unknown:,} ({f.unknown_rate:.2%})" for f in files],
-            "repeated lines": ["" if f.repeated is None else f"{f.repeated:,}" for f in files],
+            "lines": lambda f: f"{f.lines:,}",
+            "blank lines": lambda f: f"{f.blank:,}",
+            "tokens": lambda f: f"{f.tokens:,}",
+            "shortest line": lambda f: f"{f.shortest:,}",
+            "median": lambda f: f"{f.median:g}",
+            "95 %": lambda f: f"{f.most:g}",
+            "longest line": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
+            "unknown": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+            "repeated lines": lambda f: "" if f.repeated is None else f"{f.repeated:,}",
         }
-        if self.shared is not None:
-            rows["also in train"] = ["", f"{self.shared:,}"]
-        for name, cells in rows.items():
-            table.add_row(name, *cells)
+        table = table_of_files(f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens", files, rows, self.shared)
         return table
 
 

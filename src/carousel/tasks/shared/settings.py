@@ -164,7 +164,7 @@ class WordSettings(LayerSettings):
         return TextEncoder(vocabulary, self.max_length, lower=self.lower, context=context)
 
     def cut_notes(self, store: ExampleStore) -> list[str]:
-        """What is said before training if some texts were too long."""
+        """A note to print before training if some texts were truncated."""
         many = counted(store.info["cut"], "text is", "texts are")
         said = f"{self.train}: {many} cut off after {counted(self.max_length, 'token')} (max_length)"
         return [said] if store.info["cut"] else []

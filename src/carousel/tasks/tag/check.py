@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from rich.table import Table as RichTable
@@ -14,6 +13,7 @@ from ...data.sources.conll import Conll
 from ...data.text.tags import Scheme, illegal, part, spans
 from ...data.text.tokenizers import UNK
 from ...wording import counted
+from ..shared.checks import DataCheck, table_of_files
 from .examples import TagCounts, TagVocabulary
 
 
@@ -39,7 +39,7 @@ class TagFacts:
 
 
 @dataclass(frozen=True)
-class TagCheck:
+class TagCheck(DataCheck):
     """What `check_tags` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
@@ -70,32 +70,22 @@ class TagCheck:
             found.append(f"{self.dev.file}: {many} sentences are in {self.train.file} too")
         return found
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "warnings": self.warnings}
-
     def __rich__(self) -> RichTable:
         kind = f"spans in {self.scheme}" if self.scheme else "plain tags"
-        table = RichTable(title=f"{kind}; {self.vocabulary_size:,} words with a vector")
-        table.add_column("")
         files = [info for info in (self.train, self.dev) if info is not None]
-        for info in files:
-            table.add_column(info.file, justify="right")
         rows = {
-            "sentences": [f"{f.sentences:,}" for f in files],
-            "words": [f"{f.words:,}" for f in files],
-            "median length": [f"{f.median:g}" for f in files],
-            "95 %": [f"{f.most:g}" for f in files],
-            "longest": [f"{f.longest:,} (line {f.longest_line:,})" for f in files],
-            "unknown": [f"{f.unknown:,} ({f.unknown / f.words:.2%})" for f in files],
-            "unseen in training": [f"{f.unseen:,} ({f.unseen / f.words:.2%})" for f in files],
-            "repeated sentences": [f"{f.repeated:,}" for f in files],
+            "sentences": lambda f: f"{f.sentences:,}",
+            "words": lambda f: f"{f.words:,}",
+            "median length": lambda f: f"{f.median:g}",
+            "95 %": lambda f: f"{f.most:g}",
+            "longest": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
+            "unknown": lambda f: f"{f.unknown:,} ({f.unknown / f.words:.2%})",
+            "unseen in training": lambda f: f"{f.unseen:,} ({f.unseen / f.words:.2%})",
+            "repeated sentences": lambda f: f"{f.repeated:,}",
         }
         if self.scheme is not None:
-            rows["illegal tags"] = [f"{f.illegal:,}" for f in files]
-        if self.shared is not None:
-            rows["also in train"] = ["", f"{self.shared:,}"]
-        for name, cells in rows.items():
-            table.add_row(name, *cells)
+            rows["illegal tags"] = lambda f: f"{f.illegal:,}"
+        table = table_of_files(f"{kind}; {self.vocabulary_size:,} words with a vector", files, rows, self.shared)
         table.add_section()
         counts = [f.spans if self.scheme else f.tags for f in files]
         names = sorted(set().union(*counts), key=lambda name: (-counts[0].get(name, 0), name))

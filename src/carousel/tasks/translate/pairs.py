@@ -1,7 +1,7 @@
 """Pairs of a text and its translation: two line-aligned files, or one TSV file; and batches of them.
 
 A pair in which both sides are blank is left out; one in which one side is, is an error. A TSV file has one pair a line,
-tabs between, no quotes and no header; which of its columns are the pair is said by number, counted from 1.
+tabs between, no quotes and no header; the columns of the pair are given by number, from 1.
 """
 
 from __future__ import annotations

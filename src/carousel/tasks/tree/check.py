@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from rich.table import Table as RichTable
@@ -13,6 +12,7 @@ from rich.table import Table as RichTable
 from ...data.sources.brackets import Trees
 from ...networks.trees.forest import heights_of
 from ...wording import counted
+from ..shared.checks import DataCheck, table_of_files
 from .examples import Classes
 
 
@@ -38,7 +38,7 @@ class TreeFacts:
 
 
 @dataclass(frozen=True)
-class TreeCheck:
+class TreeCheck(DataCheck):
     """What `check_trees` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
@@ -65,30 +65,20 @@ class TreeCheck:
             found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.trees:,} trees are in {self.train.file} too")
         return found
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "warnings": self.warnings}
-
     def __rich__(self) -> RichTable:
-        table = RichTable(title=f"trees; {self.vocabulary_size:,} words with a vector")
-        table.add_column("")
         files = [info for info in (self.train, self.dev) if info is not None]
-        for info in files:
-            table.add_column(info.file, justify="right")
         rows = {
-            "trees": [f"{f.trees:,}" for f in files],
-            "nodes": [f"{f.nodes:,}" for f in files],
-            "words": [f"{f.words:,}" for f in files],
-            "unknown": [f"{f.unknown:,} ({f.unknown / max(1, f.words):.2%})" for f in files],
-            "median nodes": [f"{f.median:g}" for f in files],
-            "largest": [f"{f.largest:,} nodes (line {f.largest_line:,})" for f in files],
-            "most levels": [f"{f.highest:,}" for f in files],
-            "most children": [f"{f.children:,}" for f in files],
-            "repeated trees": [f"{f.repeated:,}" for f in files],
+            "trees": lambda f: f"{f.trees:,}",
+            "nodes": lambda f: f"{f.nodes:,}",
+            "words": lambda f: f"{f.words:,}",
+            "unknown": lambda f: f"{f.unknown:,} ({f.unknown / max(1, f.words):.2%})",
+            "median nodes": lambda f: f"{f.median:g}",
+            "largest": lambda f: f"{f.largest:,} nodes (line {f.largest_line:,})",
+            "most levels": lambda f: f"{f.highest:,}",
+            "most children": lambda f: f"{f.children:,}",
+            "repeated trees": lambda f: f"{f.repeated:,}",
         }
-        if self.shared is not None:
-            rows["also in train"] = ["", f"{self.shared:,}"]
-        for name, cells in rows.items():
-            table.add_row(name, *cells)
+        table = table_of_files(f"trees; {self.vocabulary_size:,} words with a vector", files, rows, self.shared)
         table.add_section()
         names = sorted(set().union(*(f.labels for f in files)), key=lambda n: (-self.train.labels.get(n, 0), n))
         for name in names[:40]:
