@@ -25,7 +25,7 @@ class WindowBatch:
     phase: Tensor  # (L + lag + h, B) int64: each step's place in its season
     origins: Tensor  # (B,) int64: the row of the first future step
 
-    def text_encoder(self, steps: int) -> WindowBatch:
+    def last(self, steps: int) -> WindowBatch:
         """The same with the last `steps` steps of the past alone."""
         cut = len(self.past) - steps
         return replace(self, past=self.past[cut:], known=self.known[cut:], phase=self.phase[cut:])

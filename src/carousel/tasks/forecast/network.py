@@ -58,7 +58,7 @@ class ForecasterNetwork(Network):
 
     def read(self, batch: WindowBatch) -> Tensor:
         """What the layers read of a batch, (L, B, features)."""
-        batch = batch.text_encoder(self.reach.read)
+        batch = batch.last(self.reach.read)
         centre = batch.past[-1 if self.settings.direct else 0]
         return self.features(batch.past, batch.known, batch.phase, centre)
 
@@ -69,7 +69,7 @@ class ForecasterNetwork(Network):
 
     def bounds(self, batch: WindowBatch) -> Tensor:
         """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
-        batch = batch.text_encoder(self.reach.read)
+        batch = batch.last(self.reach.read)
         if not self.settings.direct:
             return self.unrolled(batch)
         past, V, h = batch.past, batch.past.shape[2], self.settings.horizon
