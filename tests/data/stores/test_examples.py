@@ -13,7 +13,6 @@ from carousel.data.sources.tables import Table
 from carousel.data.stores.examples import NO_LABEL, Column, ExampleBatches, ExampleStore, build_store, collate
 from carousel.data.stores.ragged import Ragged
 from carousel.data.text.encoder import TextEncoder
-from carousel.data.text.vectors import read_vectors
 from carousel.errors import DataError
 from carousel.tasks.classify.examples import LabelledTexts
 
@@ -154,40 +153,3 @@ def test_a_label_never_seen_in_training(made):
 def test_a_vocabulary_of_another_text(made):
     with pytest.raises(DataError, match="none of its 6 tokens is in the vocabulary"):
         made(words=Vocabulary.from_tokens(["uno"], "word"))
-
-
-# ---------------------------------------------------------------- vectors
-
-
-@pytest.fixture
-def vectors(text_file):
-    words = Vocabulary.from_tokens(["The", "sea", "sky"], "word")
-    return lambda text: read_vectors(text_file(text), words)
-
-
-def test_vectors_with_and_without_a_header(vectors):
-    for head in ("", "3 2\n"):
-        found = vectors(f"{head}the 1 2\nsea 3 4\nSky 5 6\n")
-        assert found.values[4:].tolist() == [[1, 2], [3, 4], [0, 0]]
-        assert found.known.tolist() == [False] * 4 + [True, True, False]
-
-
-def test_the_exact_word_comes_before_the_lower_one(vectors):
-    for text in ("the 1 2\nThe 3 4\n", "The 3 4\nthe 1 2\n", "The 3 4\nThe 5 6\n"):
-        assert vectors(text).values[4].tolist() == [3, 4]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("the 1 2\nsea 3\n", ":2: 1 number, where the first word has 2; each line is a word and its numbers"),
-        ("the 1 2\nsea 3 x\n", ":2: not all that follows 'sea' is a number; fix the line"),
-        ("the 1 nan\n", ":1: the vector of 'the' is not finite"),
-        ("uno 1 2\n", ": it has no word of the training data; give vectors for this language"),
-        ("words\n", ":1: 0 numbers, where the first word has 0"),
-    ],
-)
-def test_bad_vectors(vectors, text, said):
-    with pytest.raises(DataError) as error:
-        vectors(text)
-    assert said in str(error.value)

@@ -32,11 +32,18 @@ class CacheEntry(NamedTuple):
 
 
 def cached(
-    cache: str | Path, stem: str, slot: Sequence[str], expected: dict[str, Any], build: Callable[[Path], None]
+    cache: str | Path,
+    stem: str,
+    slot: Sequence[str],
+    expected: dict[str, Any],
+    build: Callable[[Path], None],
+    *,
+    check: bool = True,
 ) -> CacheEntry:
     """The file for `slot` in the directory `cache` if its info are as `expected`, else what `build(path)` writes.
 
     There is one file for each slot, named after `stem`; `build` uses a RaggedWriter and puts `expected` in its info.
+    `check=False` does not read all of the file to see whether it is damaged.
 
     >>> import pathlib, tempfile, numpy as np
     >>> from carousel.data.stores.cache import cached
@@ -52,7 +59,7 @@ def cached(
     name = f"{stem}-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.arrow"
     path = Path(cache) / name
     try:
-        columns, info = read(path)
+        columns, info = read(path, check=check)
         if {key: info.get(key) for key in expected} == expected:
             _mark_used(path)
             return CacheEntry(path, columns, info, False)

@@ -71,11 +71,11 @@ class VectorSettings(Settings):
 
     def read_vectors(self, vocabulary: Vocabulary) -> tuple[Vectors | None, dict[str, str]]:
         """The vectors that were given for the words of the vocabulary, and a line on them for the report."""
-        from ...data.text.vectors import read_vectors
+        from ...data.text.vectors import open_vectors
 
         if self.vectors is None:
             return None, {}
-        vectors = read_vectors(self.vectors, vocabulary)
+        vectors = open_vectors(self.vectors, self.cache_folder).of(vocabulary)
         width = vectors.values.shape[1]
         if width != self.embedding:
             problem = f"its vectors have {width} numbers, but embedding is {self.embedding}"

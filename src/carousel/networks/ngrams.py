@@ -1,0 +1,155 @@
+"""A linear model of n-grams: logistic regression on TF-IDF weights, the strong simple classifier of short texts."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
+
+WORDS = (1, 2)  # lengths of the n-grams of words
+CHARACTERS = (2, 3, 4, 5)  # and of characters, inside words and at their edges
+MOST = 1 << 20  # n-grams of each kind that are kept, the most frequent ones
+STRENGTH = 10.0  # C of the regularization: the loss of all texts counts this much beside half the squared weights
+
+
+class Rows(NamedTuple):
+    """A sparse matrix, row by row."""
+
+    starts: np.ndarray  # (rows + 1,) int64
+    columns: np.ndarray  # (n,) int64
+    values: np.ndarray  # (n,) float32
+
+    def tensor(self, width: int, dtype: torch.dtype) -> Tensor:
+        parts = (torch.from_numpy(self.starts), torch.from_numpy(self.columns), torch.from_numpy(self.values).to(dtype))
+        return torch.sparse_csr_tensor(*parts, (len(self.starts) - 1, width), check_invariants=False)
+
+
+class NGramClassifier:
+    """Texts to log-probabilities of classes, by the TF-IDF weights of their words, word pairs and character n-grams.
+
+    >>> texts = ["a fine film", "a good film", "a dull film", "so dull"]
+    >>> model = NGramClassifier.fit(texts, torch.tensor([1, 1, 0, 0]), classes=2)
+    >>> model(["good", "dull"]).argmax(1).tolist()
+    [1, 0]
+    """
+
+    def __init__(self, names: Sequence[str], idf: np.ndarray, weight: Tensor, bias: Tensor) -> None:
+        self.names = names  # of the features: n-grams of words, which begin with a tab, and of characters
+        self.idf = idf  # (features,) float32
+        self.weight = weight  # (features, classes)
+        self.bias = bias  # (classes,)
+        self._index = {name: i for i, name in enumerate(names)}
+        self._is_word = np.array([name.startswith("\t") for name in names], bool)  # (features,)
+
+    @classmethod
+    def fit(cls, texts: Iterable[str], labels: Tensor, classes: int, class_weights: Tensor | None = None) -> Self:
+        """Labels (texts,) are learned with the weights of their classes, (classes,), if there are any."""
+        counts = [_grams(text) for text in texts]
+        spread: Counter[str] = Counter()
+        for row in counts:
+            spread.update(row.keys())
+        names = [name for name, _ in spread.most_common(2 * MOST)]
+        frequency = np.array([spread[name] for name in names], np.float64)
+        idf = (np.log((1 + len(counts)) / (1 + frequency)) + 1).astype(np.float32)
+        model = cls(names, idf, torch.zeros(len(names), classes), torch.zeros(classes))
+        x = model._rows(counts)
+        weights = torch.ones(len(labels)) if class_weights is None else class_weights[labels]
+        model.weight, model.bias = _regress(x, len(names), labels, classes, weights.double())
+        return model
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """The log-probability of each class of each text, (texts, classes)."""
+        x = self._rows([_grams(text) for text in texts]).tensor(len(self.names), torch.float32)
+        return (x @ self.weight + self.bias).log_softmax(1)
+
+    def strongest(self, k: int) -> list[list[tuple[str, float]]]:
+        """For each class, the `k` n-grams that speak most for it, with their weights times their rarity."""
+        pull = (self.weight - self.weight.mean(1, keepdim=True)) * torch.from_numpy(self.idf)[:, None]
+        top = pull.topk(min(k, len(pull)), 0)
+        return [
+            [(self.names[i].strip(), value) for i, value in zip(rows.tolist(), values.tolist(), strict=True)]
+            for rows, values in zip(top.indices.T, top.values.T, strict=True)
+        ]
+
+    def _rows(self, counts: Sequence[Counter[str]]) -> Rows:
+        """TF-IDF weights: (1 + ln tf) · idf, the n-grams of words and those of characters each of length 1."""
+        starts, columns, values = [0], [], []
+        index = self._index
+        for row in counts:
+            known = [(i, count) for name, count in row.items() if (i := index.get(name)) is not None]
+            at = np.array([i for i, _ in known], np.int64)
+            weight = (1 + np.log(np.array([count for _, count in known], np.float32))) * self.idf[at]
+            word = self._is_word[at]
+            for kind in (word, ~word):
+                weight[kind] /= max(float(np.sqrt((weight[kind] ** 2).sum())), 1e-12)
+            order = np.argsort(at)
+            columns.append(at[order])
+            values.append(weight[order].astype(np.float32))
+            starts.append(starts[-1] + len(at))
+        empty = [np.zeros(0)]
+        return Rows(
+            np.array(starts, np.int64),
+            np.concatenate(columns or empty).astype(np.int64),
+            np.concatenate(values or empty).astype(np.float32),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write it to a safetensors file."""
+        names = np.frombuffer("\n".join(self.names).encode(), np.uint8)
+        parts = {"idf": self.idf, "weight": self.weight.numpy(), "bias": self.bias.numpy(), "names": names}
+        save_file(parts, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        parts = load_file(path)
+        names = parts["names"].tobytes().decode().split("\n")
+        return cls(names, parts["idf"], torch.from_numpy(parts["weight"]), torch.from_numpy(parts["bias"]))
+
+
+def _grams(text: str) -> Counter[str]:
+    """How often each n-gram occurs in a text, in lower case.
+
+    >>> sorted(_grams("So so"))[:6]
+    ['\\tso', '\\tso so', ' s', ' so', ' so ', 'o ']
+    """
+    words = text.lower().split()
+    found: Counter[str] = Counter()
+    for n in WORDS:
+        found.update("\t" + " ".join(words[i : i + n]) for i in range(len(words) - n + 1))
+    for word, times in Counter(words).items():
+        padded = f" {word} "
+        for n in CHARACTERS:
+            for i in range(max(1, len(padded) - n + 1)):
+                found[padded[i : i + n]] += times
+            if len(padded) <= n:
+                break  # the whole word, once
+    return found
+
+
+def _regress(x: Rows, width: int, labels: Tensor, classes: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Multinomial logistic regression with an L2 penalty: weight (features, classes) and bias (classes,), float32."""
+    rows = x.tensor(width, torch.float64)
+    columns = rows.to_sparse_coo().t().to_sparse_csr()  # for the gradient
+    truth = torch.nn.functional.one_hot(labels, classes).double()
+    weight, bias = torch.zeros(width, classes, dtype=torch.float64), torch.zeros(classes, dtype=torch.float64)
+    solver = torch.optim.LBFGS([weight, bias], max_iter=100, tolerance_grad=1e-5, line_search_fn="strong_wolfe")
+    shares = (weights / weights.sum())[:, None]
+    penalty = 1 / (STRENGTH * len(labels))  # of half the squared weights, beside the mean loss of a text
+
+    def closure() -> Tensor:
+        scores = (rows @ weight + bias).log_softmax(1)
+        error = (scores.exp() - truth) * shares
+        weight.grad, bias.grad = columns @ error + penalty * weight, error.sum(0)
+        return 0.5 * penalty * (weight**2).sum() - (shares * truth * scores).sum()
+
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR")
+        solver.step(closure)
+    return weight.float(), bias.float()
