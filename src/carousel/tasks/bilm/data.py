@@ -13,6 +13,7 @@ from ...data.text.words import WordVocabulary
 from ...training import Data
 from ...wording import counted
 from ..lm.check import TextCheck, check_text
+from ..shared.held_out import Sources, open_sources
 from .sentences import ReadSentences, Sentences
 from .settings import BilmSettings
 
@@ -32,8 +33,15 @@ class BilmAssets:
         return cls(WordVocabulary.load(folder, settings.characters != "none", settings.lower))
 
 
-def open_source(settings: BilmSettings, path: str | Path) -> Sentences:
+def open_source(settings: BilmSettings, path: str | Path | Sentences) -> Sentences:
+    if isinstance(path, Sentences):
+        return path
     return Sentences(path, word_column=settings.word_column, lower=settings.lower)
+
+
+def open_data(settings: BilmSettings) -> Sources[Sentences]:
+    """The sentences to train on and for validation."""
+    return open_sources(settings, lambda path: open_source(settings, path), "sentences")
 
 
 def learn_words(settings: BilmSettings, source: Sentences) -> WordVocabulary:
@@ -54,7 +62,8 @@ def store_sentences(
 def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[BilmAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    source, dev_source = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)  # checked first
+    sources = open_data(s)  # files are checked first
+    source, dev_source = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
         words = learn_words(s, source)
@@ -70,11 +79,11 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
         held_out = store_sentences(s, assets, dev_source)
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
-        info["dev text"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
+        info["dev text"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
     cut = store.info["cut"]
     many = counted(cut, "sentence is", "sentences are")
     notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
-    return assets, Data(s.training_batches(store), dev, info | more, notes)
+    return assets, sources.describe(Data(s.training_batches(store), dev, info | more, notes))
 
 
 def check(settings: BilmSettings) -> TextCheck:

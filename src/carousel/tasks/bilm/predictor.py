@@ -16,6 +16,7 @@ from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from .data import BilmAssets, open_source, store_sentences
 from .network import BilmNetwork
+from .sentences import Sentences
 
 
 class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
@@ -63,7 +64,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
 
     @in_eval_mode
-    def evaluate(self, path: str | Path) -> dict[str, float]:
+    def evaluate(self, path: str | Path | Sentences) -> dict[str, float]:
         """The perplexity of both directions together and of each; how much was read, and how much of it unknown."""
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
@@ -71,7 +72,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         store = batches.store
         return {**metric.result(), "sentences": len(store), "words": store.tokens, "unknown": store.unknown}
 
-    def batches(self, path: str | Path) -> ExampleBatches:
+    def batches(self, path: str | Path | Sentences) -> ExampleBatches:
         store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
         return self.settings.reading_batches(store)
 

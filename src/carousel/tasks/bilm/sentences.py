@@ -10,13 +10,14 @@ import numpy as np
 
 from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import Lines, Piece, chunks
+from ...data.sources.split import Splittable
 from ...data.stores.examples import Column
 from ...data.text.words import WordVocabulary
 
 COLUMNS = (".conll", ".conllu", ".bio", ".iob")  # endings of the names of files with a word a line
 
 
-class Sentences:
+class Sentences(Splittable):
     """The sentences of a file, checked as they stream past, with the words that are between spaces.
 
     A file whose name ends in .conllu, .conll, .bio or .iob has a word a line; words are in column `word_column` (in
@@ -45,6 +46,12 @@ class Sentences:
         return self.source.blank if isinstance(self.source, Lines) else 0
 
     def sentences(self) -> Iterator[Sentence]:
+        return self.selected(self._every(), lambda sentence: " ".join(sentence.words))
+
+    def keys(self) -> Iterator[str]:
+        return (" ".join(sentence.words) for sentence in self.sentences())
+
+    def _every(self) -> Iterator[Sentence]:
         if isinstance(self.source, Conll):
             yield from self.source
             return
@@ -78,7 +85,8 @@ class ReadSentences:
     @property
     def made_by(self) -> dict[str, Any]:
         column = self.source.word_column
-        return {"reader": "sentences", "word_column": column, "max_length": self.max_length, **self.book.fingerprint}
+        own = {"reader": "sentences", "word_column": column, "max_length": self.max_length}
+        return {**own, **self.source.part_mark, **self.book.fingerprint}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}

@@ -22,6 +22,7 @@ from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
 from ..shared.context import ContextAssets
+from ..shared.held_out import Sources, open_sources
 from .check import TableCheck, check_tables
 from .examples import LabelledTexts, count_labels
 from .settings import ClassifySettings
@@ -54,12 +55,23 @@ class ClassifyAssets:
         return settings.text_encoder(self.vocabulary, None if self.context is None else self.context.words)
 
 
-def open_table(settings: ClassifySettings, path: str | Path, labelled: bool = True) -> Table:
+def open_table(settings: ClassifySettings, path: str | Path | Table, labelled: bool = True) -> Table:
+    if isinstance(path, Table):
+        return path
     return Table(path, settings.text_column, settings.label_column, labelled=labelled)
 
 
-def training_tables(settings: ClassifySettings) -> list[Table]:
-    return [open_table(settings, path) for path in (settings.train, settings.extra) if path is not None]
+def open_data(settings: ClassifySettings) -> Sources[Table]:
+    """The tables to train on and for validation."""
+    return open_sources(settings, lambda path: open_table(settings, path), "texts")
+
+
+def training_tables(settings: ClassifySettings, train: Table) -> list[Table]:
+    """The table to train on, and `extra` examples, without those texts that are held out."""
+    if settings.extra is None:
+        return [train]
+    extra = open_table(settings, settings.extra)
+    return [train, extra if train.part is None else extra.take(train.part)]
 
 
 def store_examples(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> ExampleStore:
@@ -70,8 +82,9 @@ def store_examples(settings: ClassifySettings, assets: ClassifyAssets, tables: S
 def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    tables, dev_table = training_tables(s), None if s.dev is None else open_table(s, s.dev)  # files are checked first
-    count = count_labels(tables[0])
+    sources = open_data(s)
+    tables, dev_table = training_tables(s, sources.train), sources.dev  # files are checked first
+    count = count_labels(sources.whole)
     labels = sorted(count)
     more: dict[str, str] = {}
     weights = class_weights(s.class_weights, count)
@@ -95,8 +108,8 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
     if dev_table is not None:
         held_out = store_examples(s, assets, [dev_table])
         dev = s.reading_batches(held_out)
-        info["dev texts"] = f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
-    return assets, Data(s.training_batches(store), dev, info, s.cut_notes(store))
+        info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
+    return assets, sources.describe(Data(s.training_batches(store), dev, info, s.cut_notes(store)))
 
 
 def class_weights(given: str, count: Counter[str]) -> Tensor | None:
@@ -122,14 +135,14 @@ def class_weights(given: str, count: Counter[str]) -> Tensor | None:
 def check(settings: ClassifySettings) -> TableCheck:
     """What is in the files that `settings` name."""
     s = settings
-    tables = training_tables(s)
+    tables = training_tables(s, open_table(s, s.train))
     dev = None if s.dev is None else open_table(s, s.dev)
     vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
     extra = tables[1] if len(tables) > 1 else None
     return check_tables(tables[0], dev, vocabulary, s.max_length, s.read_text, extra=extra)
 
 
-def _describe(path: Path, store: ExampleStore) -> str:
+def _describe(path: Path | str, store: ExampleStore) -> str:
     cut = store.info["cut"]
     note = f"; {cut:,} cut off after max_length" if cut else ""
     return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{note}"

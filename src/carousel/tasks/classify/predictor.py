@@ -11,6 +11,7 @@ from typing import Any, overload
 import torch
 
 from ...data import Vocabulary
+from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
@@ -80,7 +81,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         """As `predict_lines`, for the texts of a table; its labels, if there are any, are not read."""
         return self.predict_lines(row.text for row in open_table(self.settings, path, labelled=False))
 
-    def batches(self, path: str | Path) -> ExampleBatches:
+    def batches(self, path: str | Path | Table) -> ExampleBatches:
         store = store_examples(self.settings, self.assets, [open_table(self.settings, path)])
         return self.settings.reading_batches(store)
 
@@ -92,14 +93,14 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
+    def measure(self, path: str | Path | Table) -> tuple[Accuracy, ExampleStore]:
         """The metric of a file, and its examples."""
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
             metric.add(batch)
         return metric, batches.store
 
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, path: str | Path | Table) -> dict[str, Any]:
         """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; the confusion matrix."""
         metric, store = self.measure(path)
         return {

@@ -16,6 +16,7 @@ from ...training import Data
 from ...training.run import read_json
 from ..classify.check import TableCheck, check_tables
 from ..shared.context import ContextAssets
+from ..shared.held_out import Sources, open_sources
 from .examples import JoinedPairs, LabelledPairs, PairBatches, Target
 from .settings import EncodeSettings
 
@@ -46,9 +47,16 @@ class EncodeAssets:
         return settings.text_encoder(self.vocabulary, None if self.context is None else self.context.words)
 
 
-def open_table(settings: EncodeSettings, path: str | Path, labelled: bool = True) -> PairTable:
+def open_table(settings: EncodeSettings, path: str | Path | PairTable, labelled: bool = True) -> PairTable:
+    if isinstance(path, PairTable):
+        return path
     s = settings
     return PairTable(path, s.first_column, s.second_column, s.label_column, labelled=labelled)
+
+
+def open_data(settings: EncodeSettings) -> Sources[PairTable]:
+    """The pairs to train on and for validation."""
+    return open_sources(settings, lambda path: open_table(settings, path), "pairs")
 
 
 def learn_vocabulary(settings: EncodeSettings, table: PairTable) -> Vocabulary:
@@ -70,10 +78,11 @@ def reading_batches(store: ExampleStore) -> PairBatches:
 def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tuple[EncodeAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    table, dev_table = open_table(s, s.train), None if s.dev is None else open_table(s, s.dev)  # checked first
+    sources = open_data(s)  # files are checked first
+    table, dev_table = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
-        target = Target.learn(table, s.target)
+        target = Target.learn(sources.whole, s.target)
         vocabulary = learn_vocabulary(s, table)
         vectors, more = s.read_vectors(vocabulary)
         assets = EncodeAssets(vocabulary, target, ContextAssets.find(s), vectors)
@@ -90,9 +99,9 @@ def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tup
         held_out = store_pairs(s, assets, dev_table)
         dev = reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
-        info["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
+        info["dev pairs"] = f"{sources.name}: {len(held_out):,}; {rate:.2%} of the words unknown"
     train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
-    return assets, Data(train, dev, info, s.cut_notes(store))
+    return assets, sources.describe(Data(train, dev, info, s.cut_notes(store)))
 
 
 def check(settings: EncodeSettings) -> TableCheck:

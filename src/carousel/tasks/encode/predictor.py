@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from ...data import Vocabulary
+from ...data.sources.tables import PairTable
 from ...data.stores.examples import ExampleBatch, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...errors import DataError
@@ -112,7 +113,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         rows = open_table(self.settings, path, labelled=False)
         return (asdict(prediction) for prediction in self.predictions((row.first, row.second) for row in rows))
 
-    def batches(self, path: str | Path) -> PairBatches:
+    def batches(self, path: str | Path | PairTable) -> PairBatches:
         return reading_batches(store_pairs(self.settings, self.assets, open_table(self.settings, path)))
 
     def batch_of(self, items: Sequence[str]) -> ExampleBatch:
@@ -126,14 +127,14 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(texts), texts.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[PairMetric, ExampleStore]:
+    def measure(self, path: str | Path | PairTable) -> tuple[PairMetric, ExampleStore]:
         """The metric of a file, and its examples."""
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
             metric.add(batch)
         return metric, batches.store
 
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, path: str | Path | PairTable) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1, the confusion matrix."""
         metric, store = self.measure(path)
         result = {**metric.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.info["cut"]}

@@ -29,28 +29,27 @@ class LanguageAssets:
 def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) -> tuple[LanguageAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    s.source(s.train)  # before the vocabulary: files are checked first
-    if s.dev is not None:
-        s.source(s.dev)
-    assets = assets or LanguageAssets(s.make_vocabulary())
+    sources = s.sources()  # before the vocabulary: files are checked first
+    assets = assets or LanguageAssets(s.make_vocabulary(sources.train))
     vocabulary = assets.vocabulary
-    store = s.store(s.train, vocabulary)
+    store = s.store(sources.train, vocabulary)
     train = s.training_batches(store)
     info = {
         "training text": f"{s.train}: {len(store):,} lines, {train.tokens:,} tokens to predict",
         "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / len(store.tokens):.2%} unknown",
     }
     dev = None
-    if s.dev is not None:
-        held_out = s.store(s.dev, vocabulary)
+    if sources.dev is not None:
+        held_out = s.store(sources.dev, vocabulary)
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / len(held_out.tokens)
-        info["dev text"] = f"{s.dev}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
-    return assets, Data(train, dev, info)
+        info["dev text"] = f"{sources.name}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
+    return assets, sources.describe(Data(train, dev, info))
 
 
 def check(settings: LanguageSettings) -> TextCheck:
     """What is in the files that `settings` name."""
     s = settings
     dev = None if s.dev is None else s.source(s.dev)
-    return check_text(s.source(s.train), dev, s.make_vocabulary())
+    source = s.source(s.train)
+    return check_text(source, dev, s.make_vocabulary(source))

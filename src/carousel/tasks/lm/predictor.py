@@ -106,7 +106,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         return LayerInput("layers", network.layers, x, lengths, texts_of(self.vocabulary, inputs, lengths))
 
     def batches(self, path: str | Path) -> Batches:
-        return self.settings.reading_batches(self.settings.store(Path(path), self.vocabulary))
+        return self.settings.reading_batches(self.settings.store(self.settings.source(path), self.vocabulary))
 
     @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
@@ -114,7 +114,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         metric, batches = self.network.metric(), self.batches(path)
         for batch in batches:
             metric.add(batch)
-        pieces = self.settings.source(Path(path)).pieces()
+        pieces = self.settings.source(path).pieces()
         characters = sum(len(piece.text) + piece.end for piece in pieces)
         if self.settings.layout == "lines":
             characters += len(batches.store)

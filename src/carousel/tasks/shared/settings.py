@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import model_validator
 
 from ...errors import DataError
-from ...training.settings import Settings, key
+from ...training.settings import key
 from ...wording import counted
 from .cell import CellName
+from .held_out import HeldOutSettings
 from .text import default_cache
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ CharacterName = Literal["none", "rnn", "cnn"]
 PoolingName = Literal["last", "mean", "max", "attention"]
 
 
-class VectorSettings(Settings):
+class VectorSettings(HeldOutSettings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
     train: Path = key(..., "labelled training examples", "data")

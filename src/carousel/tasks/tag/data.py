@@ -12,6 +12,7 @@ from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
 from ..shared.context import ContextAssets
+from ..shared.held_out import Sources, open_sources
 from .check import TagCheck, check_tags
 from .examples import TagCounts, TaggedSentences, TagVocabulary, warnings
 from .settings import TagSettings
@@ -36,8 +37,15 @@ class TagAssets:
         return cls(TagVocabulary.load(folder, None if context is None else context.words), context)
 
 
-def open_source(settings: TagSettings, path: str | Path, tagged: bool = True) -> Conll:
+def open_source(settings: TagSettings, path: str | Path | Conll, tagged: bool = True) -> Conll:
+    if isinstance(path, Conll):
+        return path
     return Conll(path, settings.column, word_column=settings.word_column, tagged=tagged)
+
+
+def open_data(settings: TagSettings) -> Sources[Conll]:
+    """The sentences to train on and for validation."""
+    return open_sources(settings, lambda path: open_source(settings, path), "sentences")
 
 
 def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: WordVocabulary | None = None) -> TagVocabulary:
@@ -58,11 +66,14 @@ def store_sentences(
 def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[TagAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    source, dev_source = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)  # checked first
+    sources = open_data(s)  # files are checked first
+    source, dev_source = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
         context = ContextAssets.find(s)
-        vocabulary = learn_vocabulary(s, TagCounts(source, s.scheme), None if context is None else context.words)
+        vocabulary = learn_vocabulary(
+            s, TagCounts(source, s.scheme, sources.whole), None if context is None else context.words
+        )
         vectors, more = s.read_vectors(vocabulary.words)
         assets = TagAssets(vocabulary, context, vectors)
     vocabulary = assets.vocabulary
@@ -80,9 +91,9 @@ def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[Tag
         held_out = store_sentences(s, assets, dev_source)
         dev = s.reading_batches(held_out)
         unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
-        info["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
+        info["dev sentences"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
         notes += warnings(dev_source.path, held_out.info, vocabulary.written)
-    return assets, Data(s.training_batches(store), dev, info, notes)
+    return assets, sources.describe(Data(s.training_batches(store), dev, info, notes))
 
 
 def check(settings: TagSettings) -> TagCheck:

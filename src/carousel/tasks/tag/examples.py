@@ -28,8 +28,11 @@ from .settings import SchemeName
 class TagCounts:
     """What a file to train on holds: its words and tags, and the scheme of the tags."""
 
-    def __init__(self, source: Conll, scheme: SchemeName = "auto") -> None:
-        """`scheme` is that of the file's tags: `none` if they are not parts of spans, `auto` if it is to be found."""
+    def __init__(self, source: Conll, scheme: SchemeName = "auto", whole: Conll | None = None) -> None:
+        """`scheme` is that of the file's tags: `none` if they are not parts of spans, `auto` if it is to be found.
+
+        Where some of the file is held out, words are those of `source`, but tags those of the `whole` file.
+        """
         self.path = source.path
         self.words: Counter[str] = Counter()
         self.tags: Counter[str] = Counter()
@@ -39,6 +42,7 @@ class TagCounts:
         for sentence in source:
             self.sentences += 1
             self.words.update(sentence.words)
+        for sentence in whole or source:
             self.tags.update(sentence.tags)
             for tag in set(sentence.tags) - lines.keys():
                 lines[tag] = sentence.lines[sentence.tags.index(tag)]
@@ -174,7 +178,7 @@ class TaggedSentences:
         return {
             "reader": "conll", "column": self.source.column, "word_column": self.source.word_column,
             "max_length": self.max_length, "with_characters": self.characters, "written": self.vocabulary.written,
-            **self.vocabulary.fingerprint,
+            **self.source.part_mark, **self.vocabulary.fingerprint,
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...data.sources.conll import Conll
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.tags import convert
 from ...data.text.vocabulary import texts_of
@@ -116,7 +117,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         columns = zip(result["words"], result["tags"], map(str, result["confidences"]), *others, strict=True)
         return "".join("\t".join(cells) + "\n" for cells in columns)
 
-    def batches(self, path: str | Path) -> ExampleBatches:
+    def batches(self, path: str | Path | Conll) -> ExampleBatches:
         store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
         return self.settings.reading_batches(store)
 
@@ -129,7 +130,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[TagMetric, ExampleStore]:
+    def measure(self, path: str | Path | Conll) -> tuple[TagMetric, ExampleStore]:
         """The metric of a file, and its examples."""
         batches, metric = self.batches(path), self.network.metric()
         unseen = batches.store["unseen"]
@@ -138,7 +139,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
             metric.add(batch, torch.from_numpy(np.concatenate(rows).astype(bool)))
         return metric, batches.store
 
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, path: str | Path | Conll) -> dict[str, Any]:
         """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; the
         confusion matrix, of types where tags are parts of spans."""
         metric, store = self.measure(path)

@@ -61,6 +61,10 @@ class _Side:
         self.path = pairs.paths[side] if len(pairs.paths) == 2 else Path(f"{pairs.paths[0]}[{pairs.columns[side]}]")
 
     @property
+    def part_mark(self) -> dict[str, Any]:
+        return self.pairs.part_mark
+
+    @property
     def blank(self) -> int:
         return self.pairs.blank
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...data import Vocabulary
 from ...data.stores.examples import ExampleStore, build_store
 from ...training import Data
+from ..shared.held_out import Sources, open_sources
 from .check import PairCheck, check_pairs
 from .pairs import Pair, PairBatch, PairBatches, Pairs, PairSource
 from .settings import TranslateSettings
@@ -54,8 +55,15 @@ class DevBatches(PairBatches):
         return replace(super()._of(chosen), references=tuple(self.texts[k] for k in chosen))
 
 
-def open_pairs(settings: TranslateSettings, files: Sequence[str | Path]) -> Pairs:
+def open_pairs(settings: TranslateSettings, files: Sequence[str | Path] | Pairs) -> Pairs:
+    if isinstance(files, Pairs):
+        return files
     return Pairs(files, (settings.source_column, settings.target_column))
+
+
+def open_data(settings: TranslateSettings) -> Sources[Pairs]:
+    """The pairs to train on and for validation."""
+    return open_sources(settings, lambda files: open_pairs(settings, files), "pairs")
 
 
 def learn_vocabularies(settings: TranslateSettings, pairs: Pairs) -> TranslateAssets:
@@ -88,10 +96,8 @@ def dev_batches(settings: TranslateSettings, assets: TranslateAssets, pairs: Pai
 def prepare(settings: TranslateSettings, assets: TranslateAssets | None = None) -> tuple[TranslateAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    pairs, dev_pairs = (
-        open_pairs(s, s.train),
-        None if s.dev is None else open_pairs(s, s.dev),
-    )  # checked first
+    sources = open_data(s)  # files are checked first
+    pairs, dev_pairs = sources.train, sources.dev
     held_out = [] if dev_pairs is None else list(dev_pairs)
     assets = assets or learn_vocabularies(s, pairs)
     store = store_pairs(s, assets, pairs, s.max_length)
@@ -105,7 +111,7 @@ def prepare(settings: TranslateSettings, assets: TranslateAssets | None = None) 
         dev_store = store_pairs(s, assets, dev_pairs)
         dev = DevBatches(dev_store, held_out)
         rate = dev_store.unknown / dev_store.tokens
-        info["dev pairs"] = f"{dev_pairs}: {len(dev_store):,} pairs; {rate:.2%} of the source tokens are unknown"
+        info["dev pairs"] = f"{sources.name}: {len(dev_store):,} pairs; {rate:.2%} of the source tokens are unknown"
     notes = []
     if long := store.info["long"]:
         line, *counts = store.info["first_long"]
@@ -113,7 +119,7 @@ def prepare(settings: TranslateSettings, assets: TranslateAssets | None = None) 
             f"{pairs.paths[0]}:{line}: {max(counts):,} tokens are more than max_length; such pairs are left out "
             f"of training ({long:,} of {long + len(store):,})"
         )
-    return assets, Data(train, dev, info, notes)
+    return assets, sources.describe(Data(train, dev, info, notes))
 
 
 def check(settings: TranslateSettings) -> PairCheck:

@@ -8,8 +8,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
-from ...training.settings import Settings, key
+from ...training.settings import key
 from ..shared.cell import CellName
+from ..shared.held_out import HeldOutSettings
 from ..shared.text import default_cache
 
 
@@ -26,7 +27,7 @@ Files = Annotated[
 ]
 
 
-class TranslateSettings(Settings):
+class TranslateSettings(HeldOutSettings):
     """Keys of the translator."""
 
     task: Literal["translate"] = key("translate", "the task", "data")
