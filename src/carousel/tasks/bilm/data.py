@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from ...data import Vocabulary
 from ...data.stores.examples import ExampleStore, build_store
+from ...data.text.form import TextForm
+from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
 from ...wording import counted
 from ..lm.check import TextCheck, check_text
 from ..shared.held_out import Sources, open_sources
+from ..shared.reading import load_reading, save_reading
 from .sentences import ReadSentences, Sentences
 from .settings import BilmSettings
 
@@ -23,14 +26,18 @@ class BilmAssets:
     """What a run keeps: its words and their characters."""
 
     words: WordVocabulary
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation sentences are like
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
         self.words.save(folder)
+        save_reading(folder, self.form, self.usual)
 
     @classmethod
     def load(cls, settings: BilmSettings, folder: Path) -> Self:
-        return cls(WordVocabulary.load(folder, settings.characters != "none", settings.lower))
+        words = WordVocabulary.load(folder, settings.characters != "none", settings.lower)
+        return cls(words, *load_reading(folder))
 
 
 def open_source(settings: BilmSettings, path: str | Path | Sentences) -> Sentences:
@@ -42,6 +49,12 @@ def open_source(settings: BilmSettings, path: str | Path | Sentences) -> Sentenc
 def open_data(settings: BilmSettings) -> Sources[Sentences]:
     """The sentences to train on and for validation."""
     return open_sources(settings, lambda path: open_source(settings, path), "sentences")
+
+
+def learn_form(settings: BilmSettings, source: Sentences) -> TextForm | None:
+    """The form of the training text, which is tokenized if it is in columns."""
+    texts = (" ".join(sentence.words) for sentence in source.sentences())
+    return settings.learn_form(texts, tokenized=source.in_columns or None)
 
 
 def learn_words(settings: BilmSettings, source: Sentences) -> WordVocabulary:
@@ -66,9 +79,13 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
     source, dev_source = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
+        form = learn_form(s, source)
+        source = source.prepared(form, training=True)
         words = learn_words(s, source)
         vectors, more = s.read_vectors(words.words)
-        assets = BilmAssets(words, vectors)
+        sample = source if dev_source is None else dev_source.prepared(form)
+        assets = BilmAssets(words, form, words.usual(one.words for one in sample.sentences()), vectors)
+    source = source.prepared(assets.form, training=True)
     store = store_sentences(s, assets, source, s.max_length)
     info = {
         "training text": f"{s.train}: {len(store):,} sentences, {store.tokens:,} words",
@@ -76,7 +93,7 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
     }
     dev = None
     if dev_source is not None:
-        held_out = store_sentences(s, assets, dev_source)
+        held_out = store_sentences(s, assets, dev_source.prepared(assets.form))
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
         info["dev text"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
@@ -89,5 +106,7 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
 def check(settings: BilmSettings) -> TextCheck:
     """What is in the files that `settings` name."""
     source = open_source(settings, settings.train)
-    dev = None if settings.dev is None else open_source(settings, settings.dev)
+    form = learn_form(settings, source)
+    source = source.prepared(form, training=True)
+    dev = None if settings.dev is None else open_source(settings, settings.dev).prepared(form)
     return check_text(source, dev, settings.make_vocabulary(source))

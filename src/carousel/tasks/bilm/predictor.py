@@ -14,6 +14,7 @@ from ...data.stores.examples import ExampleBatch, ExampleBatches, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
+from ..shared.reading import split_words
 from .data import BilmAssets, open_source, store_sentences
 from .network import BilmNetwork
 from .sentences import Sentences
@@ -39,7 +40,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     def embed(self, sentences: str | Iterable[str | Sequence[str]]) -> Any:
         """The vectors of a sentence's words, (layers + 1, words, 2·embedding), or of each of several, in a list.
 
-        A sentence is text with spaces between words, or a list of words. The first layer has the words' own vectors
+        A sentence is text, which is split into words as the training text is, or a list of words. The first layer has the words' own vectors
         (twice); in the others the forward half has read up to the word, the backward half from the end down to it.
         """
         if isinstance(sentences, str):
@@ -51,15 +52,18 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     def vectors(self, sentences: Iterable[str | Sequence[str]], batch: int = 64) -> Iterator[np.ndarray]:
         """As `embed`, for sentences that stream past, `batch` at a time."""
         waiting = iter(sentences)
-        while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, batch)]:
-            found = torch.stack(self.network.contexts(collate(self.assets.words.encode(group))))
+        while group := split_words(self.assets.form, list(islice(waiting, batch))):
+            columns = self.assets.words.encode(group)
+            self.tally.add(columns["tokens"].values, (" ".join(words) for words in group))
+            found = torch.stack(self.network.contexts(collate(columns)))
             yield from (found[:, : len(words), b].numpy() for b, words in enumerate(group))
 
     def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
         """A row for each word: its line and itself, and beside them the vectors, all layers end to end; none is cut."""
-        words = [(line, word) for line, text in enumerate(texts, 1) for word in text.split()]
+        sentences = split_words(self.assets.form, texts)
+        words = [(line, word) for line, sentence in enumerate(sentences, 1) for word in sentence]
         size = (self.settings.layers + 1) * 2 * self.settings.embedding
-        rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(texts)]
+        rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(sentences)]
         beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
         return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
 
@@ -73,11 +77,11 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         return {**metric.result(), "sentences": len(store), "words": store.tokens, "unknown": store.unknown}
 
     def batches(self, path: str | Path | Sentences) -> ExampleBatches:
-        store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
+        store = store_sentences(self.settings, self.assets, open_source(self.settings, path).prepared(self.assets.form))
         return self.settings.reading_batches(store)
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
-        return collate(self.assets.words.encode([s.split() if isinstance(s, str) else s for s in items]))
+        return collate(self.assets.words.encode(split_words(self.assets.form, items)))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         """Of the lowest layer from left to right."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ...data.sources.lines import Lines, RunningText, Source
 
 
+Tokenize = Literal["auto", "words", "none"]
+TOKENIZE = "raw text: auto (brought to the form of the training text), words (split from punctuation), none (as it is)"
+
+
 class TextSettings(HeldOutSettings):
     """Keys of the tasks that read plain text."""
 
@@ -26,6 +30,7 @@ class TextSettings(HeldOutSettings):
         "data",
     )
     tokens: Literal["character", "word", "bpe"] = key("character", "tokenization", "data")
+    tokenize: Tokenize = key("auto", TOKENIZE, "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from ...data.sources.conll import Conll
 from ...data.stores.examples import ExampleStore, build_store
+from ...data.text.form import TextForm
+from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
 from ..shared.context import ContextAssets
 from ..shared.held_out import Sources, open_sources
+from ..shared.reading import load_reading, save_reading
 from .check import TagCheck, check_tags
 from .examples import TagCounts, TaggedSentences, TagVocabulary, warnings
 from .settings import TagSettings
@@ -23,18 +26,22 @@ class TagAssets:
     """What a run keeps: words, characters and tags, and the words of an embedder."""
 
     vocabulary: TagVocabulary
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation sentences are like
     context: ContextAssets | None = None
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder)
+        save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
 
     @classmethod
     def load(cls, settings: TagSettings, folder: Path) -> Self:
         context = ContextAssets.load(settings, folder)
-        return cls(TagVocabulary.load(folder, None if context is None else context.words), context)
+        vocabulary = TagVocabulary.load(folder, None if context is None else context.words)
+        return cls(vocabulary, *load_reading(folder), context)
 
 
 def open_source(settings: TagSettings, path: str | Path | Conll, tagged: bool = True) -> Conll:
@@ -75,7 +82,9 @@ def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[Tag
             s, TagCounts(source, s.scheme, sources.whole), None if context is None else context.words
         )
         vectors, more = s.read_vectors(vocabulary.words)
-        assets = TagAssets(vocabulary, context, vectors)
+        form = s.learn_form((" ".join(sentence.words) for sentence in source), tokenized=True)
+        sample = (sentence.words for sentence in dev_source or source)
+        assets = TagAssets(vocabulary, form, vocabulary.usual(sample), context, vectors)
     vocabulary = assets.vocabulary
     store = store_sentences(s, assets, source, s.max_length)
     info = {

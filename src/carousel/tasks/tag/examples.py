@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import chunks, read_lines
 from ...data.stores.examples import Column
 from ...data.text.tags import Recognition, Scheme, all_tags, convert, illegal, part
+from ...data.text.usual import Tally
 from ...data.text.vocabulary import Vocabulary
 from ...data.text.words import WordVocabulary, in_context
 from ...errors import DataError
@@ -108,6 +109,10 @@ class TagVocabulary:
         unseen = np.fromiter((word not in self.seen for word in every), np.uint8, len(every))
         columns["unseen"] = Column(unseen, columns["tokens"].lengths)
         return columns if self.context is None else columns | in_context(self.context.encode(sentences))
+
+    def usual(self, sentences: Iterable[Sequence[str]]) -> Tally:
+        """What some sentences are like."""
+        return self._book.usual(sentences)
 
     @cached_property
     def _book(self) -> WordVocabulary:

@@ -18,6 +18,7 @@ from ...data.text.vocabulary import texts_of
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
+from ..shared.reading import split_words
 from .data import TagAssets, open_source, store_sentences
 from .examples import TagVocabulary
 from .network import TaggerNetwork, TagMetric
@@ -51,24 +52,31 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return {"words": self.vocabulary.words, "tags": self.vocabulary.tags, "embedder": self.network.context or ""}
 
     @overload
-    def predict(self, sentences: str, n_best: int = 1) -> Tagged: ...  # type: ignore[overload-overlap]
+    def predict(self, sentences: str, n_best: int = 1, *, tokenized: bool | None = None) -> Tagged: ...  # type: ignore[overload-overlap]
     @overload
-    def predict(self, sentences: Iterable[str | Sequence[str]], n_best: int = 1) -> TaggedList: ...
-    def predict(self, sentences: str | Iterable[str | Sequence[str]], n_best: int = 1) -> Tagged | TaggedList:
-        """The tags of a sentence, or of each of several, given as text with spaces between words, or as lists of words.
+    def predict(
+        self, sentences: Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
+    ) -> TaggedList: ...
+    def predict(
+        self, sentences: str | Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
+    ) -> Tagged | TaggedList:
+        """The tags of a sentence, or of each of several, given as text or as lists of words.
 
-        `n_best` also gives the next best taggings of each.
+        Raw text is split into words as the training data is; `tokenized`: it has spaces between all words and marks.
+        None: if it looks so. `n_best` also gives the next best taggings of each.
         """
         if isinstance(sentences, str):
-            return next(self.predictions([sentences], n_best))
-        return TaggedList(self.predictions(sentences, n_best))
+            return next(self.predictions([sentences], n_best, tokenized=tokenized))
+        return TaggedList(self.predictions(sentences, n_best, tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
-    def predictions(self, sentences: Iterable[str | Sequence[str]], n_best: int = 1) -> Iterator[Tagged]:
+    def predictions(
+        self, sentences: Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
+    ) -> Iterator[Tagged]:
         """As `predict`, for a stream of sentences; an empty one has no tags."""
         waiting = iter(sentences)
-        while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, GROUP)]:
+        while group := split_words(self.assets.form, list(islice(waiting, GROUP)), tokenized):
             tagged: dict[int, Tagged] = {}
             for part in batches_by_length([len(words) for words in group]):
                 chosen = [group[k] for k in part]
@@ -79,6 +87,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         """The n best taggings of the sentences of one batch."""
         network, scheme = self.network, self.vocabulary.scheme
         batch = self.batch_of(sentences)
+        self.tally.add(batch.tokens[batch.mask], (" ".join(words) for words in sentences))
         if not len(batch.tokens):
             yield from (Tagged(words, [[]], [], [0.0], scheme) for words in sentences)
             return
@@ -103,11 +112,15 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         tags = [self.vocabulary.tags[k] for k in numbers]
         return tags if self.vocabulary.written is None else convert(tags, self.vocabulary.written)
 
-    def predict_lines(self, lines: Iterable[str], *, n_best: int = 1) -> Iterator[dict[str, Any]]:
-        return (tagged.as_dict() for tagged in self.predictions(lines, n_best))
+    def predict_lines(
+        self, lines: Iterable[str], *, n_best: int = 1, tokenized: bool | None = None
+    ) -> Iterator[dict[str, Any]]:
+        return (tagged.as_dict() for tagged in self.predictions(lines, n_best, tokenized=tokenized))
 
-    def predict_file(self, path: str | Path, *, n_best: int = 1, conll: bool = True) -> Iterator[dict[str, Any]]:
-        """As `predict_lines`, for a file in columns; its tags, if there are any, are not read."""
+    def predict_file(
+        self, path: str | Path, *, n_best: int = 1, conll: bool = True, tokenized: bool = True
+    ) -> Iterator[dict[str, Any]]:
+        """As `predict_lines`, for a file in columns, which is tokenized; its tags, if there are any, are not read."""
         words = (sentence.words for sentence in open_source(self.settings, path, tagged=False))
         return (tagged.as_dict() for tagged in self.predictions(words, n_best))
 
@@ -122,7 +135,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return self.settings.reading_batches(store)
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
-        sentences = [item.split() if isinstance(item, str) else item for item in items]
+        sentences = split_words(self.assets.form, items)
         return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:

@@ -142,10 +142,10 @@ class PairSource:
         source: Vocabulary,
         target: Vocabulary,
         max_length: int | None = None,
-        change: Callable[[str], str] = str,
+        change: Callable[[int, Sequence[str]], Sequence[str]] = lambda side, texts: texts,
         changed: str = "",
     ) -> None:
-        """`change` is done to every text first; `changed` says what it is, since the cache cannot see that."""
+        """`change` is done to the texts of a side first; `changed` says what it is, since the cache cannot see that."""
         self.pairs = pairs
         self.vocabularies = source, target
         self.max_length = max_length
@@ -171,7 +171,7 @@ class PairSource:
         first = None  # the first pair that is too long
         for pairs in chunks(self.pairs, lambda pair: len(pair.source) + len(pair.target)):
             sides = [
-                Column(*vocabulary.encode_many([self.change(pair.sides[k]) for pair in pairs]))
+                Column(*vocabulary.encode_many(self.change(k, [pair.sides[k] for pair in pairs])))
                 for k, vocabulary in enumerate(self.vocabularies)
             ]
             lines = np.array([pair.line for pair in pairs])
