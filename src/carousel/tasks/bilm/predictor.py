@@ -40,8 +40,9 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     def embed(self, sentences: str | Iterable[str | Sequence[str]]) -> Any:
         """The vectors of a sentence's words, (layers + 1, words, 2·embedding), or of each of several, in a list.
 
-        A sentence is text, which is split into words as the training text is, or a list of words. The first layer has the words' own vectors
-        (twice); in the others the forward half has read up to the word, the backward half from the end down to it.
+        A sentence is text, which is split into words as the training text is, or a list of words. The first layer has
+        the words' own vectors (twice); in the others the forward half has read up to the word, the backward half from
+        the end down to it.
         """
         if isinstance(sentences, str):
             return next(self.vectors([sentences]))

@@ -130,10 +130,11 @@ class TranslateSettings(HeldOutSettings):
 
     def readers(self, forms: Sequence[TextForm | None]) -> list[Callable[[str], str]]:
         """What is done to the training texts of each side."""
-        return [
-            self.read_text if form is None else lambda text, form=form: self.read_text(form.of_training(text))
-            for form in forms
-        ]
+
+        def reader(form: TextForm | None) -> Callable[[str], str]:
+            return self.read_text if form is None else lambda text: self.read_text(form.of_training(text))
+
+        return [reader(form) for form in forms]
 
     @property
     def cache_folder(self) -> Path:
