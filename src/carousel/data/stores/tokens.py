@@ -22,7 +22,7 @@ from . import fingerprint
 from .cache import cached
 from .ragged import Ragged, RaggedWriter, read
 
-FORMAT = 2  # of the cache; another number invalidates every cache
+FORMAT = 1  # of the cache; another number invalidates every cache
 
 
 class TokenStore:

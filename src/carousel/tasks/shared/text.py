@@ -77,10 +77,12 @@ class TextSettings(HeldOutSettings):
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, self.tokens)
 
-    def store(self, source: Source, vocabulary: Vocabulary) -> TokenStore:
+    def store(self, source: Source | Path, vocabulary: Vocabulary) -> TokenStore:
         from ...data import tokenize
 
-        return tokenize(source, vocabulary, self.cache or default_cache())
+        return tokenize(
+            self.source(source) if isinstance(source, Path) else source, vocabulary, self.cache or default_cache()
+        )
 
     def training_batches(self, store: TokenStore) -> Batches:
         from ...data import LineBatches, StreamBatches
