@@ -229,18 +229,21 @@ def _first(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _evidence(texts: Iterable[str], known: frozenset[str] = frozenset()) -> tuple[int, int]:
-    """How many marks stand alone, and how many are attached to a word, except to those `known`."""
-    alone = attached = 0
+    """How many marks stand alone, and how many are attached to a word, except to those `known`.
+
+    Commas and final stops count, which no language writes apart; others only where there are none of these.
+    """
+    alone, attached = [0, 0], [0, 0]  # commas and stops, other marks
     for text in texts:
         chunks = text.split()
         for chunk in chunks:
             if chunk in _ALONE:
-                alone += 1
+                alone[chunk not in ",."] += 1
             elif len(chunk) > 1 and (chunk[-1] in ',;:!?")' or chunk[0] in '"(') and chunk not in known:
-                attached += any(map(str.isalnum, chunk))
+                attached[chunk[-1] != ","] += any(map(str.isalnum, chunk))
         if chunks and len(chunks[-1]) > 1 and chunks[-1][-1] == "." and chunks[-1] not in known:
-            attached += chunks[-1][-2].isalnum()
-    return alone, attached
+            attached[0] += chunks[-1][-2].isalnum()
+    return (alone[0], attached[0]) if alone[0] + attached[0] else (alone[1], attached[1])
 
 
 def _cased(texts: Sequence[str]) -> frozenset[str] | None:
@@ -374,7 +377,7 @@ def _with_quotes(words: Sequence[str]) -> list[str]:
 
 
 def _followed(chunks: Sequence[str]) -> Iterator[tuple[str, str]]:
-    return zip(chunks, [*chunks[1:], ""], strict=True)
+    return zip(chunks, [*chunks[1:], ""], strict=False)
 
 
 def _has_letter(word: str) -> bool:
