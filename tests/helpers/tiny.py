@@ -24,7 +24,7 @@ def language(folder, **given):
         write_corpus(train)
         write_corpus(dev, lines=8, seed=1)
     small = {"hidden": 6, "embedding": 5, "batch_size": 4, "bptt": 7, "epochs": 3, "threads": 1, "log_steps": 2}
-    known = {"train": train, "dev": dev, "cache": folder / "cache", "lr": 0.02, **small}
+    known = {"train": train, "dev": dev, "cache": folder / "cache", "lr": 0.02, "dev_split": "none", **small}
     return LanguageSettings.read({**known, **given})
 
 

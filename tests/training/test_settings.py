@@ -22,8 +22,8 @@ FIELDS = LanguageSettings.model_fields
 def another(name):
     """A value that `name` may have, other than its default."""
     field = FIELDS[name]
-    if name == "cell":
-        return "gru"
+    if name in ("cell", "dev_split"):
+        return {"cell": "gru", "dev_split": "none"}[name]
     kinds = [kind for kind in (get_args(field.annotation) or [field.annotation]) if kind is not type(None)]
     if get_origin(field.annotation) is Literal:
         return next((choice for choice in kinds if choice != field.default), field.default)

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -34,6 +34,13 @@ def fail(message: str, code: int) -> NoReturn:
 def warn(message: str) -> None:
     """Print `message` as one yellow line on stderr."""
     Console(stderr=True, highlight=False).print(message, style="yellow", markup=False, soft_wrap=True)
+
+
+def warn_unlike(model: Any, data: Any = None) -> None:
+    """Say so if the text that `model` has read is unlike what it was trained on."""
+    if model.unlike is not None:
+        remedy = "check its language, case and tokenization, or train on such text"
+        warn(f"{data or 'standard input'}: {model.unlike}: the text is unlike the training text; {remedy}")
 
 
 def warn_cut(data: Path | None, cut: Sequence[int], most: int, thing: str = "line") -> None:

@@ -12,7 +12,7 @@ import typer
 
 from carousel.errors import DataError
 
-from .errors import keep_input, warn_cut
+from .errors import keep_input, warn_cut, warn_unlike
 from .pairs import PairCommand
 from .task_options import CellOption, TaskOption, dashed, for_task, refuse_files
 from .use import JsonOption, RunArgument, lines_of, load
@@ -68,6 +68,7 @@ def predict(
             if item.get("cut"):
                 cut.append(number)
             typer.echo(json.dumps(item, ensure_ascii=False) if as_json else model.format(item, **options), file)
+    warn_unlike(model, data)
     if cut:
         warn_cut(data, cut, model.settings.max_length, "row" if own else "line")
 

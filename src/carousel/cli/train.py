@@ -119,6 +119,9 @@ def _option(
 def _plain(kind: Any) -> tuple[Any, list[str]]:
     """The one type that the command line reads, and the choices if there are some."""
     if typing.get_origin(kind) in (Union, types.UnionType):
+        parts = {typing.get_origin(part) or part for part in typing.get_args(kind)} - {type(None)}
+        if typing.Literal in parts and len(parts) > 1:
+            return str, []  # a number or a word: settings tell them apart
         kind = next(part for part in typing.get_args(kind) if part is not type(None))
     if typing.get_origin(kind) is Annotated:
         kind = typing.get_args(kind)[0]

@@ -15,7 +15,7 @@ import typer
 from carousel.decoding.config import GenerationConfig
 from carousel.errors import DataError, RunError
 
-from .errors import apart, keep_input
+from .errors import apart, keep_input, warn_unlike
 from .generation_options import generation_options, with_seed
 from .task_options import CellOption, TaskOption
 from .use import RunArgument, lines_of, load
@@ -86,6 +86,8 @@ def translate(
     window = 1 if data is None and sys.stdin.isatty() else 1024
     translations = model.translations(lines, resolved, ensemble=others, window=window)
     output.write(_with_progress(with_seed(translations, resolved if quiet else config, resolved), data, quiet))
+    if not quiet:
+        warn_unlike(model, data)
 
 
 @dataclass

@@ -13,6 +13,7 @@ import typer
 
 from carousel.decoding.config import GenerationConfig
 
+from .errors import warn_unlike
 from .generation_options import generation_options, with_seed
 from .task_options import CellOption, TaskOption, for_task, refuse_command, refuse_files
 
@@ -112,6 +113,9 @@ def score(
         Path | None, typer.Argument(metavar="[FILE]", help="Lines to score; default: standard input.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line, with every token.")] = False,
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="The text is tokenized already: it is split at spaces only.")
+    ] = False,
     tokens: Annotated[bool, typer.Option("--tokens", help="One token on each line, with its log-probability.")] = False,
     task: TaskOption = None,
     cell: CellOption = None,
@@ -126,7 +130,7 @@ def score(
     model = load(run, "score", task, cell)
     if not as_json:
         typer.echo("line\ttoken\tlog_prob" if tokens else "log_prob\ttokens\tperplexity\tline")
-    for number, line in enumerate(model.score(lines_of(data)), 1):
+    for number, line in enumerate(model.score(lines_of(data), tokenized=tokenized or None), 1):
         if as_json:
             pairs = [[t, round(p, 6)] for t, p in zip(line.tokens, line.log_probs, strict=True)]
             values = {
@@ -141,6 +145,7 @@ def score(
                 typer.echo(f"{number}\t{visible(token)}\t{log_prob:.4f}")
         else:
             typer.echo(f"{line.total:.4f}\t{len(line.tokens)}\t{line.perplexity:.2f}\t{line.line}")
+    warn_unlike(model, data)
 
 
 @generation_options

@@ -11,7 +11,7 @@ import typer
 from carousel.errors import DataError
 from carousel.wording import counted
 
-from .errors import keep_input, option, warn_cut
+from .errors import keep_input, option, warn_cut, warn_unlike
 from .task_options import CellOption, TaskOption
 from .use import RunArgument, lines_of, load
 
@@ -57,6 +57,7 @@ def embed(
             column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             pq.write_table(pa.table({**beside, "vector": column}), file)
     typer.echo(f"{out}: {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'number')}")
+    warn_unlike(model, data)
     if cut:
         warn_cut(data, cut, model.settings.max_length)
 

@@ -172,6 +172,9 @@ class GenerationConfig:
         (), list, "A constraint of your own, a class in a Python file; may be repeated.", RULES, metavar="FILE.py:CLASS"
     )
     attention: bool = option(False, bool, "Return the attention weights (translators).", RESULT)
+    tokenized: bool = option(
+        False, bool, "The input is tokenized already, as the training text is; then the result is too.", RESULT
+    )
     tree: bool = option(False, bool, "Return the search tree.", RESULT)
     batch_size: int = option(64, int, "Inputs processed together; changes no result.", RESULT, at_least=1)
 

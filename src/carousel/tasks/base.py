@@ -58,6 +58,9 @@ class Option(NamedTuple):
     reads_file: bool = False  # a flag of `predict`: the file is one for `predict_file`, whatever its name
 
 
+TOKENIZED = Option(bool, "The text is tokenized already: it is split at spaces only.")
+
+
 class Task(ABC):
     """The declaration of a task. A subclass with a `name` registers itself: `carousel train NAME`, `carousel.train`
     and `carousel.load` know it then. It is never instantiated."""
@@ -170,8 +173,17 @@ class Model(ABC, Generic[N, A]):
     declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own
 
     def __init__(self, network: N, assets: A) -> None:
+        from ..data.text.usual import Tally
+
         self.network = network
         self.assets = assets
+        self.tally = Tally()  # of the text that was read since
+
+    @property
+    def unlike(self) -> str | None:
+        """How the text that was read so far differs from what the model was trained on; None if it does not."""
+        usual = getattr(self.assets, "usual", None)
+        return None if usual is None else self.tally.unlike(usual)
 
     @property
     def settings(self) -> Any:

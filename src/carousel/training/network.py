@@ -51,12 +51,16 @@ class Metric(ABC):
 
 @dataclass
 class Data:
-    """What a run reads. `info` goes into the report (sizes, vocabulary, unknown tokens), `notes` are printed first."""
+    """What a run reads. `info` goes into the report (sizes, vocabulary, unknown tokens), `notes` are printed first.
+
+    `held_out` says which part of the training data `dev` is, for result.json; None: `dev` is other data.
+    """
 
     train: Batches
     dev: Batches | None
     info: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    held_out: dict[str, Any] | None = None
 
 
 class Trainable(Protocol):

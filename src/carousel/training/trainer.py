@@ -185,6 +185,8 @@ def _fit(
         bar.say(f"resuming from step {resumed}")
     for note in (*settings.unused, *data.notes):
         bar.say(note, "yellow")
+    if "held out" in data.info:
+        bar.say(f"held out for validation: {data.info['held out']}")
     bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch")
     with _quiet_lightning():
         trainer = lightning.Trainer(
@@ -210,6 +212,8 @@ def _fit(
         finally:
             saver.stop_listening()
     result = _result(task, module, saver, trainer)
+    if data.held_out is not None:
+        result["held_out"] = data.held_out
     result["command"] = shlex.join(command or ["carousel", "train", task, "--config", str(run.config)])
     write_json(run.result_file, result, indent=2)
     return result

@@ -12,7 +12,7 @@ from carousel.training import trainer
 NAMES, PLACES, OTHER = ["Ada", "Alan", "Grace"], ["Paris", "Rome"], ["saw", "the", "a", "met", "in", "near", "slowly"]
 SMALL = {
     "hidden": 12, "embedding": 8, "character_embedding": 4, "character_hidden": 4, "batch_size": 8, "lr": 0.03,
-    "epochs": 2, "log_steps": 3, "min_frequency": 1, "dropout": 0.1,
+    "epochs": 2, "log_steps": 3, "min_frequency": 1, "dropout": 0.1, "dev_split": "none",
 }  # fmt: skip
 
 

@@ -16,9 +16,11 @@ def test_assets_are_saved_and_used_again(settings, tmp_path, shared):
     tmp_path = tmp_path / "run"
     tmp_path.mkdir()
     assets.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    reading = ["source_form.json", "target_form.json", "usual.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, *reading])
     kept = TranslateAssets.load(s, tmp_path)
     assert (kept.source, kept.target, kept.shared) == (assets.source, assets.target, shared)
+    assert (kept.forms, kept.usual) == (assets.forms, assets.usual)
     small = Vocabulary.from_tokens("aA", "word")  # nothing is learned again from the training file
     given = TranslateAssets(small, small)
     again, fewer = prepare(s, given)

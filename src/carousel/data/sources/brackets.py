@@ -17,6 +17,7 @@ from pathlib import Path
 from ...errors import DataError
 from ...wording import counted
 from .lines import check_file, read_lines
+from .split import Splittable
 
 UNKNOWN = "_"
 _PARTS = re.compile(r"[()]|[^ \t\r\n()]+")  # a word may hold a space that does not break
@@ -104,7 +105,7 @@ class Tree:
         return "\n".join(lines)
 
 
-class Trees:
+class Trees(Splittable):
     """The trees of a file, checked as they stream past; iterating again reads it again. CoNLL-U by its ending."""
 
     def __init__(self, path: str | Path) -> None:
@@ -112,6 +113,12 @@ class Trees:
         self.dependencies = self.path.suffix.lower() == ".conllu"
 
     def __iter__(self) -> Iterator[Tree]:
+        return self.selected(self._every(), lambda tree: " ".join(tree.leaves))
+
+    def keys(self) -> Iterator[str]:
+        return (" ".join(tree.leaves) for tree in self)
+
+    def _every(self) -> Iterator[Tree]:
         read = read_dependencies if self.dependencies else read_brackets
         empty = True
         for tree in read(read_lines(self.path), self.path):

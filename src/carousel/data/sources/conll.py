@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ...errors import ArgumentError, DataError
 from ...wording import counted
 from .lines import check_file, read_lines
+from .split import Splittable
 
 CONLLU = {"upos": 4, "xpos": 5}  # columns of CoNLL-U that are tags
 _NUMBER = re.compile(r"[1-9]\d*")
@@ -29,7 +30,7 @@ class Sentence(NamedTuple):
     lines: list[int]
 
 
-class Conll:
+class Conll(Splittable):
     """The sentences of a file, checked as they stream past; iterating again reads it again.
 
     `column` says where the tags are: `upos` or `xpos` of CoNLL-U, or a column's number; without it `upos` if the file's
@@ -55,6 +56,12 @@ class Conll:
         self.conllu = column in CONLLU or (column is None and self.path.suffix.lower() == ".conllu")
 
     def __iter__(self) -> Iterator[Sentence]:
+        return self.selected(self._every(), lambda sentence: " ".join(sentence.words))
+
+    def keys(self) -> Iterator[str]:
+        return (" ".join(sentence.words) for sentence in self)
+
+    def _every(self) -> Iterator[Sentence]:
         reader: _ConlluLines | _ColumnLines
         if self.conllu:
             reader = _ConlluLines(self.path, self.column or "upos", self.tagged)

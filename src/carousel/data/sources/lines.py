@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...errors import DataError, did_you_mean
+from .split import End, Splittable
 
 T = TypeVar("T")
 
@@ -41,6 +42,9 @@ class Source(Protocol):
 
     path: Path
     layout: str
+
+    @property
+    def part_mark(self) -> dict[str, Any]: ...
 
     def pieces(self) -> Iterator[Piece]: ...
 
@@ -91,7 +95,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             yield number, text[:-1] if text.endswith("\n") else text
 
 
-class Lines:
+class Lines(Splittable):
     """A text file of one item a line. Blank lines are skipped; `blank` counts those of the latest full reading.
 
     >>> import pathlib, tempfile
@@ -112,6 +116,12 @@ class Lines:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the lines that are not blank. `[END]` is not part of them: batches of lines add it."""
+        return self.selected(self._every(), lambda piece: piece.text)
+
+    def keys(self) -> Iterator[str]:
+        return iter(self)
+
+    def _every(self) -> Iterator[Piece]:
         number = blank = 0
         for number, text in read_lines(self.path):
             if not text or text.isspace():
@@ -129,7 +139,7 @@ class Lines:
         return f"Lines({str(self.path)!r})"
 
 
-class RunningText:
+class RunningText(Splittable):
     """A text file as one stream of text. With `end_lines`, each line ends in `[END]` in place of its newline.
 
     Characters and BPE keep newlines as a token. Words do not, since a newline is space between words; `end_lines`
@@ -151,11 +161,14 @@ class RunningText:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield line after line, blank ones too; a line longer than `BLOCK` bytes comes in several pieces."""
-        number, column, blank = 1, 0, True
+        start, stop, number = self._range()
+        column, blank = 0, True
         with self.path.open("rb") as file:
+            file.seek(start)
             rest = b""
-            while raw := rest + (read := file.readline(BLOCK)):
-                whole = read.endswith(b"\n") or len(read) < BLOCK
+            while raw := rest + (read := file.readline(min(BLOCK, stop - start))):
+                start += len(read)
+                whole = read.endswith(b"\n") or start == stop
                 cut = len(raw) if whole else _cut(raw)
                 raw, rest = raw[:cut], raw[cut:]
                 text = decode(raw, self.path, number, column)
@@ -170,6 +183,16 @@ class RunningText:
 
     def __iter__(self) -> Iterator[str]:
         return (piece.text for piece in self.pieces())
+
+    def keys(self) -> Iterator[str]:
+        return iter(self)
+
+    def _range(self) -> tuple[int, int, int]:
+        """The bytes to read, from and to, and the number of the line of the first."""
+        size = self.path.stat().st_size
+        if not isinstance(self.part, End):
+            return 0, size, 1
+        return (self.part.byte, size, self.part.line) if self.part.held_out else (0, self.part.byte, 1)
 
     def __repr__(self) -> str:
         return f"RunningText({str(self.path)!r}, end_lines={self.end_lines})"

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from ...errors import DataError, did_you_mean
 from ...wording import counted
 from .lines import check_file, read_lines
+from .split import Splittable
 
 TEXTS = ("text", "sentence", "review", "content", "comment", "tweet", "title", "phrase", "document", "body")
 LABELS = ("label", "labels", "class", "category", "sentiment", "target", "polarity", "topic", "rating", "stars", "tag")
@@ -40,7 +41,7 @@ class Row(NamedTuple):
     label: str = ""
 
 
-class Columns:
+class Columns(Splittable):
     """Some columns of a file, checked as they stream past: a value for each role, the label last.
 
     `wanted` says for each role which column, by name or by position from 1; None: the one with a usual name, or, in a
@@ -73,6 +74,13 @@ class Columns:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The line of each row and its values, in the order of the roles."""
+        return self.selected(self._every(), lambda row: row[1][0])
+
+    def keys(self) -> Iterator[str]:
+        """What rows are told apart by: the text, or the first of two."""
+        return (values[0] for _, values in self.rows())
+
+    def _every(self) -> Iterator[tuple[int, list[str]]]:
         empty = True
         for line, values in self._objects() if self.kind == "jsonl" else self._cells():
             empty = False

@@ -57,7 +57,7 @@ class TokenStore:
     @property
     def fingerprint(self) -> str:
         """A hash of what the tokens were made from: the source's content, its layout and the vocabulary."""
-        made = [self.info[key] for key in ("size", "digest", "layout", "vocabulary")]
+        made = [self.info.get(key) for key in ("size", "digest", "layout", "vocabulary", "part", "form")]
         return hashlib.blake2b(json.dumps(made).encode(), digest_size=16).hexdigest()
 
     def __len__(self) -> int:
@@ -93,9 +93,10 @@ def tokenize(source: Source, vocabulary: Vocabulary, cache: str | Path) -> Token
         "path": str(source.path.resolve()),
         "layout": source.layout,
         "vocabulary": vocabulary.fingerprint,
+        **source.part_mark,
         **fingerprint.of_file(source.path),
     }
-    slot = [str(expected[key]) for key in ("path", "layout", "vocabulary")]
+    slot = [str(expected.get(key)) for key in ("path", "layout", "vocabulary", "part", "form")]
     build = partial(_build, source=source, vocabulary=vocabulary, expected=expected)
     kept = cached(cache, source.path.stem, slot, expected, build)
     return TokenStore(kept.path, kept.columns, kept.info, built=kept.built)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...masks import row_positions
 from ..stores.examples import Column
+from .form import TextForm
 from .vocabulary import Vocabulary
 from .words import WordVocabulary, in_context
 
@@ -23,13 +24,23 @@ class TextEncoder:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, max_length: int, *, lower: bool = False, context: WordVocabulary | None = None
-    ) -> None:
+        self, vocabulary: Vocabulary, max_length: int, *, lower: bool = False, context: WordVocabulary | None = None,
+        form: TextForm | None = None, training: bool = False,
+    ) -> None:  # fmt: skip
+        """`form` is what texts are brought to; `training` says that they are those that the form was learned from."""
         self.vocabulary, self.max_length, self.lower, self.context = vocabulary, max_length, lower, context
+        self.form, self.training = form, training
         self._book = WordVocabulary(vocabulary, None, lower)
 
-    def __call__(self, texts: Sequence[str]) -> tuple[dict[str, Column], np.ndarray]:
+    def prepare(self, texts: Sequence[str], tokenized: bool | None = None) -> Sequence[str]:
+        """Texts in the form of the model; `tokenized` as in `TextForm.read`."""
+        if self.form is None:
+            return texts
+        return self.form.read(texts, self.form.tokenized if self.training else tokenized).texts
+
+    def __call__(self, texts: Sequence[str], tokenized: bool | None = None) -> tuple[dict[str, Column], np.ndarray]:
         """The columns of some texts, and which of them were cut off, (texts,) bool."""
+        texts = self.prepare(texts, tokenized)
         if self.context is not None:  # one split for both, so that each word has its vector
             words = [text.split() for text in texts]
             short = [sentence[: self.max_length] for sentence in words]
@@ -49,7 +60,11 @@ class TextEncoder:
     def made_by(self) -> dict[str, Any]:
         """All that the integers depend on, in JSON's terms."""
         changed = "lower" if self.lower else ""
-        own = {"vocabulary": self.vocabulary.fingerprint, "max_length": self.max_length, "changed": changed}
+        own: dict[str, Any] = {
+            "vocabulary": self.vocabulary.fingerprint, "max_length": self.max_length, "changed": changed,
+        }  # fmt: skip
+        if self.form is not None:
+            own["form"] = [self.form.fingerprint, self.training]
         return own if self.context is None else {**own, "context": self.context.fingerprint}
 
 

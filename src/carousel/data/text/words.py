@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..stores.examples import CONTEXT, Column
 from .tokenizers import UNK
+from .usual import Tally
 from .vocabulary import Vocabulary
 
 LONGEST = 40  # characters that are read of a word: of a longer one, half of them at each end
@@ -47,6 +48,11 @@ class WordVocabulary:
             counts = np.bincount(owner, spelling, minlength=len(sentences)).astype(np.int64)
             columns |= {"characters": Column(values, counts), "spelling": Column(spelling, lengths)}
         return columns
+
+    def usual(self, sentences: Iterable[Sequence[str]]) -> Tally:
+        """What some sentences are like."""
+        texts = (" ".join(words) for words in sentences)
+        return Tally().add_sample(lambda some: self.encode([t.split() for t in some], False)["tokens"].values, texts)
 
     @cached_property
     def _ids(self) -> dict[str, int]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from ...data import Vocabulary
 from ...data.stores.examples import ExampleStore, build_store
+from ...data.text.form import TextForm
+from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
 from ...wording import counted
 from ..lm.check import TextCheck, check_text
+from ..shared.held_out import Sources, open_sources
+from ..shared.reading import load_reading, save_reading
 from .sentences import ReadSentences, Sentences
 from .settings import BilmSettings
 
@@ -22,18 +26,35 @@ class BilmAssets:
     """What a run keeps: its words and their characters."""
 
     words: WordVocabulary
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation sentences are like
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
         self.words.save(folder)
+        save_reading(folder, self.form, self.usual)
 
     @classmethod
     def load(cls, settings: BilmSettings, folder: Path) -> Self:
-        return cls(WordVocabulary.load(folder, settings.characters != "none", settings.lower))
+        words = WordVocabulary.load(folder, settings.characters != "none", settings.lower)
+        return cls(words, *load_reading(folder))
 
 
-def open_source(settings: BilmSettings, path: str | Path) -> Sentences:
+def open_source(settings: BilmSettings, path: str | Path | Sentences) -> Sentences:
+    if isinstance(path, Sentences):
+        return path
     return Sentences(path, word_column=settings.word_column, lower=settings.lower)
+
+
+def open_data(settings: BilmSettings) -> Sources[Sentences]:
+    """The sentences to train on and for validation."""
+    return open_sources(settings, lambda path: open_source(settings, path), "sentences")
+
+
+def learn_form(settings: BilmSettings, source: Sentences) -> TextForm | None:
+    """The form of the training text, which is tokenized if it is in columns."""
+    texts = (" ".join(sentence.words) for sentence in source.sentences())
+    return settings.learn_form(texts, tokenized=source.in_columns or None)
 
 
 def learn_words(settings: BilmSettings, source: Sentences) -> WordVocabulary:
@@ -54,12 +75,17 @@ def store_sentences(
 def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[BilmAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    source, dev_source = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)  # checked first
+    sources = open_data(s)  # files are checked first
+    source, dev_source = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
+        form = learn_form(s, source)
+        source = source.prepared(form, training=True)
         words = learn_words(s, source)
         vectors, more = s.read_vectors(words.words)
-        assets = BilmAssets(words, vectors)
+        sample = source if dev_source is None else dev_source.prepared(form)
+        assets = BilmAssets(words, form, words.usual(one.words for one in sample.sentences()), vectors)
+    source = source.prepared(assets.form, training=True)
     store = store_sentences(s, assets, source, s.max_length)
     info = {
         "training text": f"{s.train}: {len(store):,} sentences, {store.tokens:,} words",
@@ -67,18 +93,20 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
     }
     dev = None
     if dev_source is not None:
-        held_out = store_sentences(s, assets, dev_source)
+        held_out = store_sentences(s, assets, dev_source.prepared(assets.form))
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
-        info["dev text"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
+        info["dev text"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
     cut = store.info["cut"]
     many = counted(cut, "sentence is", "sentences are")
     notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
-    return assets, Data(s.training_batches(store), dev, info | more, notes)
+    return assets, sources.describe(Data(s.training_batches(store), dev, info | more, notes))
 
 
 def check(settings: BilmSettings) -> TextCheck:
     """What is in the files that `settings` name."""
     source = open_source(settings, settings.train)
-    dev = None if settings.dev is None else open_source(settings, settings.dev)
+    form = learn_form(settings, source)
+    source = source.prepared(form, training=True)
+    dev = None if settings.dev is None else open_source(settings, settings.dev).prepared(form)
     return check_text(source, dev, settings.make_vocabulary(source))

@@ -14,8 +14,10 @@ from ...data.stores.examples import ExampleBatch, ExampleBatches, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
+from ..shared.reading import split_words
 from .data import BilmAssets, open_source, store_sentences
 from .network import BilmNetwork
+from .sentences import Sentences
 
 
 class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
@@ -38,8 +40,9 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     def embed(self, sentences: str | Iterable[str | Sequence[str]]) -> Any:
         """The vectors of a sentence's words, (layers + 1, words, 2·embedding), or of each of several, in a list.
 
-        A sentence is text with spaces between words, or a list of words. The first layer has the words' own vectors
-        (twice); in the others the forward half has read up to the word, the backward half from the end down to it.
+        A sentence is text, which is split into words as the training text is, or a list of words. The first layer has
+        the words' own vectors (twice); in the others the forward half has read up to the word, the backward half from
+        the end down to it.
         """
         if isinstance(sentences, str):
             return next(self.vectors([sentences]))
@@ -50,20 +53,23 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     def vectors(self, sentences: Iterable[str | Sequence[str]], batch: int = 64) -> Iterator[np.ndarray]:
         """As `embed`, for sentences that stream past, `batch` at a time."""
         waiting = iter(sentences)
-        while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, batch)]:
-            found = torch.stack(self.network.contexts(collate(self.assets.words.encode(group))))
+        while group := split_words(self.assets.form, list(islice(waiting, batch))):
+            columns = self.assets.words.encode(group)
+            self.tally.add(columns["tokens"].values, (" ".join(words) for words in group))
+            found = torch.stack(self.network.contexts(collate(columns)))
             yield from (found[:, : len(words), b].numpy() for b, words in enumerate(group))
 
     def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
         """A row for each word: its line and itself, and beside them the vectors, all layers end to end; none is cut."""
-        words = [(line, word) for line, text in enumerate(texts, 1) for word in text.split()]
+        sentences = split_words(self.assets.form, texts)
+        words = [(line, word) for line, sentence in enumerate(sentences, 1) for word in sentence]
         size = (self.settings.layers + 1) * 2 * self.settings.embedding
-        rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(texts)]
+        rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(sentences)]
         beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
         return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
 
     @in_eval_mode
-    def evaluate(self, path: str | Path) -> dict[str, float]:
+    def evaluate(self, path: str | Path | Sentences) -> dict[str, float]:
         """The perplexity of both directions together and of each; how much was read, and how much of it unknown."""
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
@@ -71,12 +77,12 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         store = batches.store
         return {**metric.result(), "sentences": len(store), "words": store.tokens, "unknown": store.unknown}
 
-    def batches(self, path: str | Path) -> ExampleBatches:
-        store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
+    def batches(self, path: str | Path | Sentences) -> ExampleBatches:
+        store = store_sentences(self.settings, self.assets, open_source(self.settings, path).prepared(self.assets.form))
         return self.settings.reading_batches(store)
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
-        return collate(self.assets.words.encode([s.split() if isinstance(s, str) else s for s in items]))
+        return collate(self.assets.words.encode(split_words(self.assets.form, items)))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         """Of the lowest layer from left to right."""

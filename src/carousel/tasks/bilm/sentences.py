@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 
 from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import Lines, Piece, chunks
+from ...data.sources.split import End, Part
 from ...data.stores.examples import Column
+from ...data.text.form import TextForm
 from ...data.text.words import WordVocabulary
 
 COLUMNS = (".conll", ".conllu", ".bio", ".iob")  # endings of the names of files with a word a line
@@ -33,11 +36,33 @@ class Sentences:
     layout = "lines"
 
     def __init__(self, path: str | Path, *, word_column: int = 1, lower: bool = False) -> None:
-        in_columns = Path(path).suffix.lower() in COLUMNS
-        self.source = Conll(path, word_column=word_column, tagged=False) if in_columns else Lines(path)
+        self.in_columns = Path(path).suffix.lower() in COLUMNS
+        self.source = Conll(path, word_column=word_column, tagged=False) if self.in_columns else Lines(path)
+        self.form: TextForm | None = None
+        self.training = False
         self.path = self.source.path
         self.word_column = word_column
         self.lower = lower
+
+    def keys(self) -> Iterator[str]:
+        return self.source.keys()
+
+    def take(self, part: Part | End) -> Sentences:
+        """The same source with one side of the file only."""
+        found = copy.copy(self)
+        found.source = self.source.take(part)
+        return found
+
+    @property
+    def part_mark(self) -> dict[str, Any]:
+        form = {} if self.form is None else {"form": [self.form.fingerprint, self.training]}
+        return {**self.source.part_mark, **form}
+
+    def prepared(self, form: TextForm | None, training: bool = False) -> Sentences:
+        """The same with lines in a form, which was learned from them if they are for `training`."""
+        found = copy.copy(self)
+        found.form, found.training = form, training
+        return found
 
     @property
     def blank(self) -> int:
@@ -48,9 +73,14 @@ class Sentences:
         if isinstance(self.source, Conll):
             yield from self.source
             return
-        for line, text, _ in self.source.pieces():
-            words = text.split()
-            yield Sentence(words, [], [line] * len(words))
+        form = self.form
+        for pieces in chunks(self.source.pieces(), lambda piece: len(piece.text)):
+            texts = [piece.text for piece in pieces]
+            if form is not None:
+                texts = form.read(texts, form.tokenized if self.training else None).texts
+            for piece, text in zip(pieces, texts, strict=True):
+                if words := text.split():
+                    yield Sentence(words, [], [piece.line] * len(words))
 
     def pieces(self) -> Iterator[Piece]:
         for sentence in self.sentences():
@@ -78,7 +108,8 @@ class ReadSentences:
     @property
     def made_by(self) -> dict[str, Any]:
         column = self.source.word_column
-        return {"reader": "sentences", "word_column": column, "max_length": self.max_length, **self.book.fingerprint}
+        own = {"reader": "sentences", "word_column": column, "max_length": self.max_length}
+        return {**own, **self.source.part_mark, **self.book.fingerprint}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}

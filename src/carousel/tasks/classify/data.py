@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +15,8 @@ from ...data import Vocabulary
 from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.encoder import TextEncoder
+from ...data.text.form import TextForm
+from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
@@ -22,6 +24,8 @@ from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
 from ..shared.context import ContextAssets
+from ..shared.held_out import Sources, open_sources
+from ..shared.reading import load_reading, save_reading, usual_of
 from .check import TableCheck, check_tables
 from .examples import LabelledTexts, count_labels
 from .settings import ClassifySettings
@@ -33,6 +37,8 @@ class ClassifyAssets:
 
     vocabulary: Vocabulary
     labels: list[str]
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation texts are like
     context: ContextAssets | None = None
     weights: Tensor | None = None  # of the classes in the loss, (classes,); while training
     vectors: Vectors | None = None  # that the words of a new network begin with
@@ -40,6 +46,7 @@ class ClassifyAssets:
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
         write_json(folder / "labels.json", self.labels, indent=0)
+        save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
 
@@ -47,42 +54,67 @@ class ClassifyAssets:
     def load(cls, settings: ClassifySettings, folder: Path) -> Self:
         labels = read_json(folder / "labels.json", list[str])
         context = ContextAssets.load(settings, folder)
-        return cls(Vocabulary.load(folder / "tokenizer.json"), labels, context)
+        return cls(Vocabulary.load(folder / "tokenizer.json"), labels, *load_reading(folder), context)
 
-    def encoder(self, settings: ClassifySettings) -> TextEncoder:
-        """Texts to integers."""
-        return settings.text_encoder(self.vocabulary, None if self.context is None else self.context.words)
+    def encoder(self, settings: ClassifySettings, training: bool = False) -> TextEncoder:
+        """Texts to integers; `training` texts are those that the form was learned from."""
+        context = None if self.context is None else self.context.words
+        return settings.text_encoder(self.vocabulary, self.form, context, training)
 
 
-def open_table(settings: ClassifySettings, path: str | Path, labelled: bool = True) -> Table:
+def open_table(settings: ClassifySettings, path: str | Path | Table, labelled: bool = True) -> Table:
+    if isinstance(path, Table):
+        return path
     return Table(path, settings.text_column, settings.label_column, labelled=labelled)
 
 
-def training_tables(settings: ClassifySettings) -> list[Table]:
-    return [open_table(settings, path) for path in (settings.train, settings.extra) if path is not None]
+def open_data(settings: ClassifySettings) -> Sources[Table]:
+    """The tables to train on and for validation."""
+    return open_sources(settings, lambda path: open_table(settings, path), "texts")
 
 
-def store_examples(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> ExampleStore:
+def training_tables(settings: ClassifySettings, train: Table) -> list[Table]:
+    """The table to train on, and `extra` examples, without those texts that are held out."""
+    if settings.extra is None:
+        return [train]
+    extra = open_table(settings, settings.extra)
+    return [train, extra if train.part is None else extra.take(train.part)]
+
+
+def store_examples(
+    settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table], training: bool = False
+) -> ExampleStore:
     """The examples of some tables as integers."""
-    return build_store(LabelledTexts(tables, assets.encoder(settings), assets.labels), settings.cache_folder)
+    examples = LabelledTexts(tables, assets.encoder(settings, training), assets.labels)
+    return build_store(examples, settings.cache_folder)
+
+
+def learn_vocabulary(settings: ClassifySettings, tables: Sequence[Table]) -> tuple[Vocabulary, TextForm | None]:
+    """The vocabulary and the form of the texts to train on."""
+    s = settings
+    form = s.learn_form(row.text for row in tables[0])
+    texts = (row.text if form is None else form.of_training(row.text) for table in tables for row in table)
+    return s.make_vocabulary(map(s.read_text, texts), s.tokens), form
 
 
 def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    tables, dev_table = training_tables(s), None if s.dev is None else open_table(s, s.dev)  # files are checked first
-    count = count_labels(tables[0])
+    sources = open_data(s)
+    tables, dev_table = training_tables(s, sources.train), sources.dev  # files are checked first
+    count = count_labels(sources.whole)
     labels = sorted(count)
     more: dict[str, str] = {}
     weights = class_weights(s.class_weights, count)
     if assets is None:
-        vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
+        vocabulary, form = learn_vocabulary(s, tables)
         vectors, more = s.read_vectors(vocabulary)
-        assets = ClassifyAssets(vocabulary, labels, ContextAssets.find(s), vectors=vectors)
+        assets = ClassifyAssets(vocabulary, labels, form, context=ContextAssets.find(s), vectors=vectors)
+        assets.usual = usual_of(assets.encoder(s), (row.text for row in dev_table or tables[0]))
     elif labels != assets.labels:
         raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
     assets.weights = weights
-    store = store_examples(s, assets, tables)
+    store = store_examples(s, assets, tables, training=True)
     unknown = f"{store.unknown / store.tokens:.2%} unknown"
     info = {
         "training texts": _describe(s.train, store),
@@ -95,8 +127,8 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
     if dev_table is not None:
         held_out = store_examples(s, assets, [dev_table])
         dev = s.reading_batches(held_out)
-        info["dev texts"] = f"{_describe(dev_table.path, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
-    return assets, Data(s.training_batches(store), dev, info, s.cut_notes(store))
+        info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
+    return assets, sources.describe(Data(s.training_batches(store), dev, info, s.cut_notes(store)))
 
 
 def class_weights(given: str, count: Counter[str]) -> Tensor | None:
@@ -122,14 +154,14 @@ def class_weights(given: str, count: Counter[str]) -> Tensor | None:
 def check(settings: ClassifySettings) -> TableCheck:
     """What is in the files that `settings` name."""
     s = settings
-    tables = training_tables(s)
+    tables = training_tables(s, open_table(s, s.train))
     dev = None if s.dev is None else open_table(s, s.dev)
-    vocabulary = s.make_vocabulary((s.read_text(row.text) for table in tables for row in table), s.tokens)
+    vocabulary, form = learn_vocabulary(s, tables)
     extra = tables[1] if len(tables) > 1 else None
-    return check_tables(tables[0], dev, vocabulary, s.max_length, s.read_text, extra=extra)
+    return check_tables(tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra)
 
 
-def _describe(path: Path, store: ExampleStore) -> str:
+def _describe(path: Path | str, store: ExampleStore) -> str:
     cut = store.info["cut"]
     note = f"; {cut:,} cut off after max_length" if cut else ""
     return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{note}"

@@ -48,7 +48,8 @@ class LabelledTexts:
     @property
     def made_by(self) -> dict[str, Any]:
         columns = [list(table.wanted.values()) for table in self.tables]
-        return {"reader": "table", "labels": list(self.labels), "columns": columns, **self.text_encoder.made_by}
+        own = {"reader": "table", "labels": list(self.labels), "columns": columns}
+        return {**own, **self.tables[0].part_mark, **self.text_encoder.made_by}
 
     @property
     def found(self) -> dict[str, Any]:

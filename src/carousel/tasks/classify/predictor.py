@@ -11,6 +11,7 @@ from typing import Any, overload
 import torch
 
 from ...data import Vocabulary
+from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
@@ -50,22 +51,28 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         return {"tokens": self.vocabulary, "labels": self.labels, "embedder": self.network.context or ""}
 
     @overload
-    def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]
+    def predict(self, texts: str, *, tokenized: bool | None = None) -> Prediction: ...  # type: ignore[overload-overlap]
     @overload
-    def predict(self, texts: Iterable[str]) -> Predictions: ...
-    def predict(self, texts: str | Iterable[str]) -> Prediction | Predictions:
-        """The label of a text, or of each of several, with the model's confidence in it; prints readably."""
+    def predict(self, texts: Iterable[str], *, tokenized: bool | None = None) -> Predictions: ...
+    def predict(self, texts: str | Iterable[str], *, tokenized: bool | None = None) -> Prediction | Predictions:
+        """The label of a text, or of each of several, with the model's confidence in it; prints readably.
+
+        Raw text is brought to the form of the training text; `tokenized`: it has that form. None: if it looks so.
+        """
         if isinstance(texts, str):
-            return next(self.predictions([texts]))
-        return Predictions(self.predictions(texts))
+            return next(self.predictions([texts], tokenized=tokenized))
+        return Predictions(self.predictions(texts, tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
-    def predictions(self, texts: Iterable[str], batch_size: int = 256) -> Iterator[Prediction]:
+    def predictions(
+        self, texts: Iterable[str], batch_size: int = 256, *, tokenized: bool | None = None
+    ) -> Iterator[Prediction]:
         """As `predict`, for a stream of texts, `batch_size` at a time. A blank text has no label."""
         waiting = iter(texts)
         while group := list(islice(waiting, batch_size)):
-            columns, cut = self.encoder(group)
+            columns, cut = self.encoder(group, tokenized)
+            self.tally.add(columns["tokens"].values, group)
             batch = collate(columns)
             probabilities = self.network.scores(batch).softmax(1).tolist()
             for text, length, row, short in zip(
@@ -73,14 +80,15 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
             ):
                 yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))), short)
 
-    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        return (prediction.as_dict() for prediction in self.predictions(lines))
+    def predict_lines(self, lines: Iterable[str], *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
+        return (prediction.as_dict() for prediction in self.predictions(lines, tokenized=tokenized))
 
-    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: Path, *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for the texts of a table; its labels, if there are any, are not read."""
-        return self.predict_lines(row.text for row in open_table(self.settings, path, labelled=False))
+        rows = open_table(self.settings, path, labelled=False)
+        return self.predict_lines((row.text for row in rows), tokenized=tokenized)
 
-    def batches(self, path: str | Path) -> ExampleBatches:
+    def batches(self, path: str | Path | Table) -> ExampleBatches:
         store = store_examples(self.settings, self.assets, [open_table(self.settings, path)])
         return self.settings.reading_batches(store)
 
@@ -92,14 +100,14 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[Accuracy, ExampleStore]:
+    def measure(self, path: str | Path | Table) -> tuple[Accuracy, ExampleStore]:
         """The metric of a file, and its examples."""
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
             metric.add(batch)
         return metric, batches.store
 
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, path: str | Path | Table) -> dict[str, Any]:
         """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; the confusion matrix."""
         metric, store = self.measure(path)
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...pictures.confusion import show_confusion
 from ...report import Page
+from .data import open_data
 from .predictor import Classifier
 
 
@@ -11,9 +12,9 @@ def report(model: Classifier, page: Page) -> None:
     """The confusion matrix of the dev set; the mix of an embedder's layers."""
     if model.network.context is not None:
         model.network.context.show(page)
-    dev = model.settings.dev
-    if dev is None:
+    sources = open_data(model.settings)
+    if sources.dev is None:
         return
-    metric, _ = model.measure(dev)
-    lead = f"`{dev}`: accuracy *{metric.confusion.accuracy:.2%}* of {metric.confusion.total:,} texts."
+    metric, _ = model.measure(sources.dev)
+    lead = f"`{sources.name}`: accuracy *{metric.confusion.accuracy:.2%}* of {metric.confusion.total:,} texts."
     show_confusion(page, metric.confusion, "Confusion matrix (rows: true, columns: predicted)", lead)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base import PackagedTask
+from ..base import TOKENIZED, PackagedTask
 from .settings import ClassifySettings
 
 
@@ -29,6 +29,7 @@ class Classify(PackagedTask):
     Then: carousel eval run dev.tsv, carousel predict run texts.txt."""
     Settings = ClassifySettings
     extensions = predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
+    predict_options = {"tokenized": TOKENIZED}
     assets, network, predictor = "ClassifyAssets", "ClassifierNetwork", "Classifier"
 
     @classmethod

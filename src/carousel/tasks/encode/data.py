@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -10,12 +11,16 @@ from ...data import Vocabulary
 from ...data.sources.tables import PairTable
 from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.encoder import TextEncoder
+from ...data.text.form import TextForm
+from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
 from ..classify.check import TableCheck, check_tables
 from ..shared.context import ContextAssets
+from ..shared.held_out import Sources, open_sources
+from ..shared.reading import load_reading, save_reading, usual_of
 from .examples import JoinedPairs, LabelledPairs, PairBatches, Target
 from .settings import EncodeSettings
 
@@ -26,12 +31,15 @@ class EncodeAssets:
 
     vocabulary: Vocabulary
     target: Target
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation texts are like
     context: ContextAssets | None = None
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
         write_json(folder / "labels.json", asdict(self.target))
+        save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
 
@@ -39,27 +47,42 @@ class EncodeAssets:
     def load(cls, settings: EncodeSettings, folder: Path) -> Self:
         target = read_json(folder / "labels.json", lambda kept: Target(**kept))
         context = ContextAssets.load(settings, folder)
-        return cls(Vocabulary.load(folder / "tokenizer.json"), target, context)
+        return cls(Vocabulary.load(folder / "tokenizer.json"), target, *load_reading(folder), context)
 
-    def encoder(self, settings: EncodeSettings) -> TextEncoder:
-        """Texts to integers."""
-        return settings.text_encoder(self.vocabulary, None if self.context is None else self.context.words)
+    def encoder(self, settings: EncodeSettings, training: bool = False) -> TextEncoder:
+        """Texts to integers; `training` texts are those that the form was learned from."""
+        context = None if self.context is None else self.context.words
+        return settings.text_encoder(self.vocabulary, self.form, context, training)
 
 
-def open_table(settings: EncodeSettings, path: str | Path, labelled: bool = True) -> PairTable:
+def open_table(settings: EncodeSettings, path: str | Path | PairTable, labelled: bool = True) -> PairTable:
+    if isinstance(path, PairTable):
+        return path
     s = settings
     return PairTable(path, s.first_column, s.second_column, s.label_column, labelled=labelled)
 
 
-def learn_vocabulary(settings: EncodeSettings, table: PairTable) -> Vocabulary:
-    """The tokens of the texts to train on."""
-    texts = (settings.read_text(text) for row in table for text in (row.first, row.second))
-    return settings.make_vocabulary(texts, settings.tokens)
+def open_data(settings: EncodeSettings) -> Sources[PairTable]:
+    """The pairs to train on and for validation."""
+    return open_sources(settings, lambda path: open_table(settings, path), "pairs")
 
 
-def store_pairs(settings: EncodeSettings, assets: EncodeAssets, table: PairTable) -> ExampleStore:
+def learn_vocabulary(settings: EncodeSettings, table: PairTable) -> tuple[Vocabulary, TextForm | None]:
+    """The tokens of the texts to train on, and their form."""
+    form = settings.learn_form(texts_of_pairs(table))
+    return settings.make_vocabulary(map(settings.reader(form), texts_of_pairs(table)), settings.tokens), form
+
+
+def texts_of_pairs(table: PairTable) -> Iterator[str]:
+    return (text for row in table for text in (row.first, row.second))
+
+
+def store_pairs(
+    settings: EncodeSettings, assets: EncodeAssets, table: PairTable, training: bool = False
+) -> ExampleStore:
     """The pairs of a table as integers."""
-    return build_store(LabelledPairs(table, assets.encoder(settings), assets.target), settings.cache_folder)
+    pairs = LabelledPairs(table, assets.encoder(settings, training), assets.target)
+    return build_store(pairs, settings.cache_folder)
 
 
 def reading_batches(store: ExampleStore) -> PairBatches:
@@ -70,14 +93,16 @@ def reading_batches(store: ExampleStore) -> PairBatches:
 def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tuple[EncodeAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    table, dev_table = open_table(s, s.train), None if s.dev is None else open_table(s, s.dev)  # checked first
+    sources = open_data(s)  # files are checked first
+    table, dev_table = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
-        target = Target.learn(table, s.target)
-        vocabulary = learn_vocabulary(s, table)
+        target = Target.learn(sources.whole, s.target)
+        vocabulary, form = learn_vocabulary(s, table)
         vectors, more = s.read_vectors(vocabulary)
-        assets = EncodeAssets(vocabulary, target, ContextAssets.find(s), vectors)
-    store = store_pairs(s, assets, table)
+        assets = EncodeAssets(vocabulary, target, form, context=ContextAssets.find(s), vectors=vectors)
+        assets.usual = usual_of(assets.encoder(s), texts_of_pairs(dev_table or table))
+    store = store_pairs(s, assets, table, training=True)
     info = {
         "training pairs": f"{s.train}: {len(store):,}",
         "target": str(assets.target),
@@ -90,9 +115,9 @@ def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tup
         held_out = store_pairs(s, assets, dev_table)
         dev = reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
-        info["dev pairs"] = f"{s.dev}: {len(held_out):,}; {rate:.2%} of the words unknown"
+        info["dev pairs"] = f"{sources.name}: {len(held_out):,}; {rate:.2%} of the words unknown"
     train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
-    return assets, Data(train, dev, info, s.cut_notes(store))
+    return assets, sources.describe(Data(train, dev, info, s.cut_notes(store)))
 
 
 def check(settings: EncodeSettings) -> TableCheck:
@@ -101,5 +126,6 @@ def check(settings: EncodeSettings) -> TableCheck:
     table, dev_table = open_table(s, s.train), None if s.dev is None else open_table(s, s.dev)
     target = Target.learn(table, s.target)
     dev = None if dev_table is None else JoinedPairs(dev_table, target)
-    vocabulary = learn_vocabulary(s, table)
-    return check_tables(JoinedPairs(table, target), dev, vocabulary, 2 * s.max_length, s.read_text, weighted=False)
+    vocabulary, form = learn_vocabulary(s, table)
+    change = s.reader(form)
+    return check_tables(JoinedPairs(table, target), dev, vocabulary, 2 * s.max_length, change, weighted=False)

@@ -118,7 +118,8 @@ class LabelledPairs:
     def made_by(self) -> dict[str, Any]:
         columns = list(self.table.wanted.values())
         target = {"classes": self.target.classes, "range": [self.target.least, self.target.most]}
-        return {"reader": "pairs", **target, "columns": columns, **self.text_encoder.made_by}
+        own = {"reader": "pairs", **target, "columns": columns}
+        return {**own, **self.table.part_mark, **self.text_encoder.made_by}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         self.found = {"cut": 0}

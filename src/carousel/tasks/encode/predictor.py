@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 
 from ...data import Vocabulary
-from ...data.stores.examples import ExampleBatch, ExampleStore, collate
+from ...data.sources.tables import PairTable
+from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...errors import DataError
 from ...training.modes import in_eval_mode
@@ -80,18 +81,23 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         best = near.topk(min(most, len(texts)))
         return [(float(value), texts[k]) for value, k in zip(best.values, best.indices.tolist(), strict=True)]
 
-    def predict(self, first: str, second: str) -> PairPrediction:
-        """The class or the score of two texts."""
-        return next(self.predictions([(first, second)]))
+    def predict(self, first: str, second: str, *, tokenized: bool | None = None) -> PairPrediction:
+        """The class or the score of two texts. Raw text is brought to the form of the training text; `tokenized`: it
+        has that form. None: if it looks so."""
+        return next(self.predictions([(first, second)], tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
-    def predictions(self, pairs: Iterable[tuple[str, str]], batch_size: int = 128) -> Iterator[PairPrediction]:
+    def predictions(
+        self, pairs: Iterable[tuple[str, str]], batch_size: int = 128, *, tokenized: bool | None = None
+    ) -> Iterator[PairPrediction]:
         """As `predict`, for a stream of pairs, `batch_size` at a time."""
         network = self.network
         waiting = iter(pairs)
         while group := list(islice(waiting, batch_size)):
-            (first, cut_first), (second, cut_second) = (self.encoder([pair[k] for pair in group]) for k in (0, 1))
+            (first, cut_first), (second, cut_second) = (
+                self._read([pair[k] for pair in group], tokenized) for k in (0, 1)
+            )
             cut = (cut_first | cut_second).tolist()
             nothing = torch.zeros(len(group), dtype=torch.float64)
             scores = network.scores(PairBatch(collate(first), collate(second), nothing, nothing))
@@ -104,20 +110,25 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
                     label = max(probabilities, key=probabilities.__getitem__)
                     yield PairPrediction(*pair, label, probabilities, short)
 
-    def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        return (asdict(prediction) for prediction in self.predictions(_pairs(lines)))
+    def predict_lines(self, lines: Iterable[str], *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
+        return (asdict(prediction) for prediction in self.predictions(_pairs(lines), tokenized=tokenized))
 
-    def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
+    def predict_file(self, path: Path, *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for the pairs of a table; its labels, if there are any, are not read."""
-        rows = open_table(self.settings, path, labelled=False)
-        return (asdict(prediction) for prediction in self.predictions((row.first, row.second) for row in rows))
+        pairs = ((row.first, row.second) for row in open_table(self.settings, path, labelled=False))
+        return (asdict(prediction) for prediction in self.predictions(pairs, tokenized=tokenized))
 
-    def batches(self, path: str | Path) -> PairBatches:
+    def _read(self, texts: Sequence[str], tokenized: bool | None) -> tuple[dict[str, Column], np.ndarray]:
+        columns, cut = self.encoder(texts, tokenized)
+        self.tally.add(columns["tokens"].values, texts)
+        return columns, cut
+
+    def batches(self, path: str | Path | PairTable) -> PairBatches:
         return reading_batches(store_pairs(self.settings, self.assets, open_table(self.settings, path)))
 
     def batch_of(self, items: Sequence[str]) -> ExampleBatch:
         """Texts, as `embed` takes them."""
-        return collate(self.encoder(items)[0])
+        return collate(self._read(items, None)[0])
 
     def layer_input(self, batch: ExampleBatch | PairBatch) -> LayerInput:
         """Of the texts, or of the first texts of pairs."""
@@ -126,14 +137,14 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(texts), texts.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[PairMetric, ExampleStore]:
+    def measure(self, path: str | Path | PairTable) -> tuple[PairMetric, ExampleStore]:
         """The metric of a file, and its examples."""
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
             metric.add(batch)
         return metric, batches.store
 
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, path: str | Path | PairTable) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1, the confusion matrix."""
         metric, store = self.measure(path)
         result = {**metric.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.info["cut"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...pictures.confusion import show_confusion
 from ...report import Page, figure
+from .data import open_data
 from .predictor import SentenceEncoder
 
 
@@ -11,11 +12,11 @@ def report(model: SentenceEncoder, page: Page) -> None:
     """Predicted against true scores of the dev set, or its confusion matrix; the mix of an embedder's layers."""
     if model.network.context is not None:
         model.network.context.show(page)
-    dev = model.settings.dev
-    if dev is None:
+    sources = open_data(model.settings)
+    if sources.dev is None:
         return
-    metric, _ = model.measure(dev)
-    lead = f"`{dev}`: " + ", ".join(f"{name} *{value:.4f}*" for name, value in metric.result().items()) + "."
+    metric, _ = model.measure(sources.dev)
+    lead = f"`{sources.name}`: " + ", ".join(f"{name} *{value:.4f}*" for name, value in metric.result().items()) + "."
     if not model.target.is_score:
         show_confusion(page, metric.confusion, "Confusion matrix (rows: true, columns: predicted)", lead)
         return

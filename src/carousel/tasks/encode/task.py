@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base import PackagedTask
+from ..base import TOKENIZED, PackagedTask
 from .settings import EncodeSettings
 
 
@@ -25,6 +25,7 @@ class Encode(PackagedTask):
     Settings = EncodeSettings
     commands = ("embed", "similar")
     predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
+    predict_options = {"tokenized": TOKENIZED}
     assets, network, predictor = "EncodeAssets", "EncoderNetwork", "SentenceEncoder"
 
     @classmethod

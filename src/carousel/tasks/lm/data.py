@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from ...data import Vocabulary
+from ...data import Source, Vocabulary
+from ...data.text.form import TextForm
+from ...data.text.formed import FormedText
+from ...data.text.usual import Tally
 from ...training import Data
+from ..shared.reading import load_reading, save_reading
 from .check import TextCheck, check_text
 from .settings import LanguageSettings
 
@@ -17,40 +21,58 @@ class LanguageAssets:
     """What a run keeps: the vocabulary."""
 
     vocabulary: Vocabulary
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation text is like
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
+        save_reading(folder, self.form, self.usual)
 
     @classmethod
     def load(cls, settings: LanguageSettings, folder: Path) -> Self:
-        return cls(Vocabulary.load(folder / "tokenizer.json"))
+        return cls(Vocabulary.load(folder / "tokenizer.json"), *load_reading(folder))
+
+    def formed(self, source: Source, training: bool = False) -> Source:
+        """A source in the form of the model; `training`: it is what the form was learned from."""
+        return source if self.form is None else FormedText(source, self.form, training)
+
+
+def learn_assets(settings: LanguageSettings, train: Source, dev: Source | None) -> LanguageAssets:
+    """The form and the vocabulary of the text to train on."""
+    form = TextForm.learn(train, settings.tokens, settings.tokenize)
+    text = train if form is None else FormedText(train, form, training=True)
+    assets = LanguageAssets(settings.make_vocabulary(text), form)
+    sample = text if dev is None else assets.formed(dev)
+    assets.usual = Tally().add_sample(lambda texts: assets.vocabulary.encode_many(texts)[0], sample)
+    return assets
 
 
 def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) -> tuple[LanguageAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    s.source(s.train)  # before the vocabulary: files are checked first
-    if s.dev is not None:
-        s.source(s.dev)
-    assets = assets or LanguageAssets(s.make_vocabulary())
+    sources = s.sources()  # before the vocabulary: files are checked first
+    assets = assets or learn_assets(s, sources.train, sources.dev)
     vocabulary = assets.vocabulary
-    store = s.store(s.train, vocabulary)
+    store = s.store(assets.formed(sources.train, training=True), vocabulary)
     train = s.training_batches(store)
     info = {
         "training text": f"{s.train}: {len(store):,} lines, {train.tokens:,} tokens to predict",
         "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / len(store.tokens):.2%} unknown",
     }
     dev = None
-    if s.dev is not None:
-        held_out = s.store(s.dev, vocabulary)
+    if sources.dev is not None:
+        held_out = s.store(assets.formed(sources.dev), vocabulary)
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / len(held_out.tokens)
-        info["dev text"] = f"{s.dev}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
-    return assets, Data(train, dev, info)
+        info["dev text"] = f"{sources.name}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
+    return assets, sources.describe(Data(train, dev, info))
 
 
 def check(settings: LanguageSettings) -> TextCheck:
     """What is in the files that `settings` name."""
     s = settings
     dev = None if s.dev is None else s.source(s.dev)
-    return check_text(s.source(s.train), dev, s.make_vocabulary())
+    source = s.source(s.train)
+    assets = learn_assets(s, source, dev)
+    formed = None if dev is None else assets.formed(dev)
+    return check_text(assets.formed(source, training=True), formed, assets.vocabulary)

@@ -78,20 +78,25 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
 
     @in_eval_mode
     @torch.no_grad()
-    def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
-        """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
+    def score(self, lines: str | Iterable[str], *, tokenized: bool | None = None) -> Iterator[Scored]:
+        """Each line's tokens with their log-probabilities, `[END]` included unless the text is running.
+
+        Raw text is brought to the form of the training text; `tokenized`: it has that form. None: if it looks so.
+        """
         for line in [lines] if isinstance(lines, str) else lines:
-            batch = self.batch_of([line])
+            batch = self.batch_of([line], tokenized)
             if not len(batch.targets):
                 yield Scored(line, [], [])
                 continue
             log_probs, _ = self.network.log_probs(batch)
             yield Scored(line, [self.vocabulary.token(int(t)) for t in batch.targets], log_probs.flatten().tolist())
 
-    def batch_of(self, items: Sequence[str]) -> TextBatch:
+    def batch_of(self, items: Sequence[str], tokenized: bool | None = None) -> TextBatch:
         """Lines as the model reads and predicts them, `[END]` included unless the text is running."""
         running, start = self.settings.layout == "running", END if self.settings.layout == "sentences" else START
-        rows = [[int(i) for i in self.vocabulary.encode(line)] for line in items]
+        texts = items if self.assets.form is None else self.assets.form.read(items, tokenized).texts
+        rows = [[int(i) for i in self.vocabulary.encode(line)] for line in texts]
+        self.tally.add([i for row in rows for i in row], texts)
         targets = [torch.tensor(row if running else [*row, END], dtype=torch.int64) for row in rows]
         inputs = [torch.cat((row.new_tensor([start]), row[:-1])) if len(row) else row for row in targets]
         lengths = torch.tensor([len(row) for row in targets])
@@ -106,7 +111,9 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         return LayerInput("layers", network.layers, x, lengths, texts_of(self.vocabulary, inputs, lengths))
 
     def batches(self, path: str | Path) -> Batches:
-        return self.settings.reading_batches(self.settings.store(Path(path), self.vocabulary))
+        return self.settings.reading_batches(
+            self.settings.store(self.assets.formed(self.settings.source(path)), self.vocabulary)
+        )
 
     @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
@@ -114,7 +121,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         metric, batches = self.network.metric(), self.batches(path)
         for batch in batches:
             metric.add(batch)
-        pieces = self.settings.source(Path(path)).pieces()
+        pieces = self.settings.source(path).pieces()
         characters = sum(len(piece.text) + piece.end for piece in pieces)
         if self.settings.layout == "lines":
             characters += len(batches.store)

@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from ... import pictures
 from ...data import END, PAD, START, UNK, Vocabulary, read_lines
+from ...data.text.form import TextForm
+from ...data.text.formed import restored
 from ...decoding import (
     Acrostic,
     Ban,
@@ -44,6 +46,9 @@ class TextModel(Modules, Protocol):
 
     @property
     def settings(self) -> Any: ...  # with `layout`
+
+    @property
+    def assets(self) -> Any: ...  # with `form`
 
     def stepper(self) -> Stepper: ...
 
@@ -144,7 +149,7 @@ def generate(model: TextModel, prompts: Sequence[str], config: GenerationConfig)
             results = search(stepper, batch, record=record, **reader.arguments(items, copies))
         for row, (number, prompt, hypotheses) in enumerate(zip(items, batch, results, strict=True)):
             tree = None if record is None else SearchTree(record, row, model.vocabulary, hypotheses[0].tokens)
-            made += [replace(reader.result(prompt, one), tree=tree) for one in hypotheses]
+            made += [replace(reader.result(prompt, one, number // copies), tree=tree) for one in hypotheses]
             if (number + 1) % copies == 0:
                 yield replace(made[0], others=tuple(made[1:]))
                 made = []
@@ -157,7 +162,8 @@ def stream_text(model: TextModel, prompt: str, config: GenerationConfig, number:
     reader = _Reader(model, config)
     ids = reader.encode(prompt, 0)
     chosen = stream(model.stepper(), [ids], **reader.arguments(range(1), 1) | {"items": [number]})
-    yield from model.vocabulary.decode_stream(chain(ids, (one.token for one in chosen)))
+    pieces = model.vocabulary.decode_stream(chain(ids, (one.token for one in chosen)))
+    yield from restored(reader.form, pieces) if reader.form is not None and reader.raw[0] else pieces
 
 
 class _Reader:
@@ -169,14 +175,22 @@ class _Reader:
         if config.unknown == "replace":
             raise OptionError("{unknown}: replace needs a source to copy from, a language model has none; use allow")
         self.vocabulary, self.config = model.vocabulary, config
+        self.form: TextForm | None = model.assets.form
+        self.raw: list[bool] = []  # whether each prompt was raw text
         self.layout = model.settings.layout
         self.prefixes: list[list[int]] = []  # of each prompt, with the prompt
 
     def encode(self, prompt: str, number: int) -> list[int]:
         """The ids of prompt `number`."""
         config = self.config
-        ids = encode_known(self.vocabulary, prompt, config, f"prompt {number + 1}")
         prefix = config.prefix if isinstance(config.prefix, str) else prefix_of(config.prefix, number)
+        raw = True
+        if self.form is not None:
+            tokenized = True if config.tokenized else None
+            (prompt,), raw = self.form.read([prompt], tokenized)
+            (prefix,), _ = self.form.read([prefix], tokenized)
+        self.raw.append(raw)
+        ids = encode_known(self.vocabulary, prompt, config, f"prompt {number + 1}")
         forced = [*ids, *encode_known(self.vocabulary, prefix, config, "{prefix}")]
         if config.max_length is not None and len(forced) >= config.max_length:
             room = f"{counted(len(forced), 'token')} leave no room below {{max_length}}, {config.max_length:,}"
@@ -199,9 +213,11 @@ class _Reader:
             "tokens": self.vocabulary.tokens if self.config.constraints else None,
         }
 
-    def result(self, prompt: list[int], best: Hypothesis) -> Generation:
+    def result(self, prompt: list[int], best: Hypothesis, number: int) -> Generation:
+        """The generation of prompt `number`: readable text, unless the prompt was tokenized."""
+        text = self.vocabulary.decode([*prompt, *best.tokens])
         return Generation(
-            text=self.vocabulary.decode([*prompt, *best.tokens]),
+            text=self.form.restore(text) if self.form is not None and self.raw[number] else text,
             tokens=token_texts(self.vocabulary, best.tokens),
             ids=best.tokens,
             log_prob=best.log_prob,

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
 
 from ...errors import DataError
-from ...training.settings import Settings, key
+from ...training.settings import key
 from ...wording import counted
 from .cell import CellName
-from .text import default_cache
+from .held_out import HeldOutSettings
+from .text import TOKENIZE, Tokenize, default_cache
 
 if TYPE_CHECKING:
     from ...data import Vocabulary
     from ...data.stores.examples import ExampleBatches, ExampleStore
     from ...data.text.encoder import TextEncoder
+    from ...data.text.form import TextForm
     from ...data.text.vectors import Vectors
     from ...data.text.words import WordVocabulary
     from ...layers import Recurrent
@@ -28,7 +30,7 @@ CharacterName = Literal["none", "rnn", "cnn"]
 PoolingName = Literal["last", "mean", "max", "attention"]
 
 
-class VectorSettings(Settings):
+class VectorSettings(HeldOutSettings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
     train: Path = key(..., "labelled training examples", "data")
@@ -55,6 +57,10 @@ class VectorSettings(Settings):
     def read_text(self, text: str) -> str:
         """`text` as the model sees it."""
         return text.lower() if self.lower else text
+
+    def reader(self, form: TextForm | None) -> Callable[[str], str]:
+        """What is done to a training text."""
+        return self.read_text if form is None else lambda text: self.read_text(form.of_training(text))
 
     def make_vocabulary(self, texts: Iterable[str], kind: Literal["character", "word", "bpe"] = "word") -> Vocabulary:
         """The vocabulary of the training `texts`, or the one that was given."""
@@ -95,6 +101,7 @@ class VectorSettings(Settings):
 class LayerSettings(VectorSettings):
     """Keys of the tasks that read sentences with recurrent layers."""
 
+    tokenize: Tokenize = key("auto", TOKENIZE, "data")
     max_length: int = key(1000, "longer examples are truncated to this many tokens", "data", ge=1)
     batch_tokens: int | None = key(None, "maximum number of tokens in a batch", "data", ge=1)
 
@@ -108,6 +115,13 @@ class LayerSettings(VectorSettings):
     weight_drop: float = key(0.0, "fraction of recurrent weights dropped (DropConnect)", "model", ge=0, lt=1)
     zoneout: float = key(0.0, "fraction of units that keep their previous state", "model", ge=0, lt=1)
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
+
+    def learn_form(self, texts: Iterable[str], *, tokenized: bool | None = None) -> TextForm | None:
+        """The form of the training texts; `tokenized`: they are known to be."""
+        from ...data.text.form import TextForm
+
+        tokens = getattr(self, "tokens", "word")
+        return TextForm.learn(texts, tokens, self.tokenize, lower=self.lower, tokenized=tokenized)
 
     def training_batches(self, store: ExampleStore) -> ExampleBatches:
         from ...data.stores.examples import ExampleBatches
@@ -157,11 +171,14 @@ class WordSettings(LayerSettings):
             raise ValueError(f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it out")
         return self
 
-    def text_encoder(self, vocabulary: Vocabulary, context: WordVocabulary | None = None) -> TextEncoder:
-        """How texts are read; `context` is an embedder's."""
+    def text_encoder(
+        self, vocabulary: Vocabulary, form: TextForm | None, context: WordVocabulary | None = None,
+        training: bool = False,
+    ) -> TextEncoder:  # fmt: skip
+        """How texts are read; `context` is an embedder's, `training` says that they are those to train on."""
         from ...data.text.encoder import TextEncoder
 
-        return TextEncoder(vocabulary, self.max_length, lower=self.lower, context=context)
+        return TextEncoder(vocabulary, self.max_length, lower=self.lower, context=context, form=form, training=training)
 
     def cut_notes(self, store: ExampleStore) -> list[str]:
         """A note to print before training if some texts were truncated."""

@@ -6,15 +6,20 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ...training.settings import Settings, key
+from ...training.settings import key
+from .held_out import HeldOutSettings, Sources, open_sources
 
 if TYPE_CHECKING:
     from ...data import TokenStore, Vocabulary
     from ...data.batches.base import Batches
-    from ...data.sources.lines import Source
+    from ...data.sources.lines import Lines, RunningText, Source
 
 
-class TextSettings(Settings):
+Tokenize = Literal["auto", "words", "none"]
+TOKENIZE = "raw text: auto (brought to the form of the training text), words (split from punctuation), none (as it is)"
+
+
+class TextSettings(HeldOutSettings):
     """Keys of the tasks that read plain text."""
 
     train: Path = key(..., "training text", "data")
@@ -25,6 +30,7 @@ class TextSettings(Settings):
         "data",
     )
     tokens: Literal["character", "word", "bpe"] = key("character", "tokenization", "data")
+    tokenize: Tokenize = key("auto", TOKENIZE, "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
@@ -47,28 +53,36 @@ class TextSettings(Settings):
     )
     cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
 
-    def source(self, path: Path) -> Source:
+    def source(self, path: str | Path | Lines | RunningText) -> Lines | RunningText:
         """The file `path` in this layout."""
         from ...data import Lines, RunningText
 
+        if not isinstance(path, str | Path):
+            return path
         if self.layout == "lines":
             return Lines(path)
         return RunningText(path, end_lines=self.layout == "sentences")
 
-    def make_vocabulary(self) -> Vocabulary:
+    def sources(self) -> Sources[Lines | RunningText]:
+        """The text to train on and that for validation: lines are chosen one by one, of running text the end."""
+        return open_sources(self, self.source, "lines", running=self.layout != "lines")
+
+    def make_vocabulary(self, source: Source) -> Vocabulary:
+        """The vocabulary of the training text, or the one that was given."""
         from ...data import Vocabulary
 
         if self.vocabulary is None:
-            source = self.source(self.train)
             return Vocabulary.train(source, self.tokens, size=self.vocabulary_size, min_frequency=self.min_frequency)
         if self.vocabulary.suffix == ".json":
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, self.tokens)
 
-    def store(self, path: Path, vocabulary: Vocabulary) -> TokenStore:
+    def store(self, source: Source | Path, vocabulary: Vocabulary) -> TokenStore:
         from ...data import tokenize
 
-        return tokenize(self.source(path), vocabulary, self.cache or default_cache())
+        return tokenize(
+            self.source(source) if isinstance(source, Path) else source, vocabulary, self.cache or default_cache()
+        )
 
     def training_batches(self, store: TokenStore) -> Batches:
         from ...data import LineBatches, StreamBatches

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from ...data.sources.conll import Conll
 from ...data.stores.examples import ExampleStore, build_store
+from ...data.text.form import TextForm
+from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
 from ..shared.context import ContextAssets
+from ..shared.held_out import Sources, open_sources
+from ..shared.reading import load_reading, save_reading
 from .check import TagCheck, check_tags
 from .examples import TagCounts, TaggedSentences, TagVocabulary, warnings
 from .settings import TagSettings
@@ -22,22 +26,33 @@ class TagAssets:
     """What a run keeps: words, characters and tags, and the words of an embedder."""
 
     vocabulary: TagVocabulary
+    form: TextForm | None = None
+    usual: Tally = field(default_factory=Tally)  # what validation sentences are like
     context: ContextAssets | None = None
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder)
+        save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
 
     @classmethod
     def load(cls, settings: TagSettings, folder: Path) -> Self:
         context = ContextAssets.load(settings, folder)
-        return cls(TagVocabulary.load(folder, None if context is None else context.words), context)
+        vocabulary = TagVocabulary.load(folder, None if context is None else context.words)
+        return cls(vocabulary, *load_reading(folder), context)
 
 
-def open_source(settings: TagSettings, path: str | Path, tagged: bool = True) -> Conll:
+def open_source(settings: TagSettings, path: str | Path | Conll, tagged: bool = True) -> Conll:
+    if isinstance(path, Conll):
+        return path
     return Conll(path, settings.column, word_column=settings.word_column, tagged=tagged)
+
+
+def open_data(settings: TagSettings) -> Sources[Conll]:
+    """The sentences to train on and for validation."""
+    return open_sources(settings, lambda path: open_source(settings, path), "sentences")
 
 
 def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: WordVocabulary | None = None) -> TagVocabulary:
@@ -58,13 +73,18 @@ def store_sentences(
 def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[TagAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    source, dev_source = open_source(s, s.train), None if s.dev is None else open_source(s, s.dev)  # checked first
+    sources = open_data(s)  # files are checked first
+    source, dev_source = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
         context = ContextAssets.find(s)
-        vocabulary = learn_vocabulary(s, TagCounts(source, s.scheme), None if context is None else context.words)
+        vocabulary = learn_vocabulary(
+            s, TagCounts(source, s.scheme, sources.whole), None if context is None else context.words
+        )
         vectors, more = s.read_vectors(vocabulary.words)
-        assets = TagAssets(vocabulary, context, vectors)
+        form = s.learn_form((" ".join(sentence.words) for sentence in source), tokenized=True)
+        sample = (sentence.words for sentence in dev_source or source)
+        assets = TagAssets(vocabulary, form, vocabulary.usual(sample), context, vectors)
     vocabulary = assets.vocabulary
     store = store_sentences(s, assets, source, s.max_length)
     info = {
@@ -80,9 +100,9 @@ def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[Tag
         held_out = store_sentences(s, assets, dev_source)
         dev = s.reading_batches(held_out)
         unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
-        info["dev sentences"] = f"{s.dev}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
+        info["dev sentences"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
         notes += warnings(dev_source.path, held_out.info, vocabulary.written)
-    return assets, Data(s.training_batches(store), dev, info, notes)
+    return assets, sources.describe(Data(s.training_batches(store), dev, info, notes))
 
 
 def check(settings: TagSettings) -> TagCheck:

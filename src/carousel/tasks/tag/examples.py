@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import chunks, read_lines
 from ...data.stores.examples import Column
 from ...data.text.tags import Recognition, Scheme, all_tags, convert, illegal, part
+from ...data.text.usual import Tally
 from ...data.text.vocabulary import Vocabulary
 from ...data.text.words import WordVocabulary, in_context
 from ...errors import DataError
@@ -28,8 +29,11 @@ from .settings import SchemeName
 class TagCounts:
     """What a file to train on holds: its words and tags, and the scheme of the tags."""
 
-    def __init__(self, source: Conll, scheme: SchemeName = "auto") -> None:
-        """`scheme` is that of the file's tags: `none` if they are not parts of spans, `auto` if it is to be found."""
+    def __init__(self, source: Conll, scheme: SchemeName = "auto", whole: Conll | None = None) -> None:
+        """`scheme` is that of the file's tags: `none` if they are not parts of spans, `auto` if it is to be found.
+
+        Where some of the file is held out, words are those of `source`, but tags those of the `whole` file.
+        """
         self.path = source.path
         self.words: Counter[str] = Counter()
         self.tags: Counter[str] = Counter()
@@ -39,6 +43,7 @@ class TagCounts:
         for sentence in source:
             self.sentences += 1
             self.words.update(sentence.words)
+        for sentence in whole or source:
             self.tags.update(sentence.tags)
             for tag in set(sentence.tags) - lines.keys():
                 lines[tag] = sentence.lines[sentence.tags.index(tag)]
@@ -104,6 +109,10 @@ class TagVocabulary:
         unseen = np.fromiter((word not in self.seen for word in every), np.uint8, len(every))
         columns["unseen"] = Column(unseen, columns["tokens"].lengths)
         return columns if self.context is None else columns | in_context(self.context.encode(sentences))
+
+    def usual(self, sentences: Iterable[Sequence[str]]) -> Tally:
+        """What some sentences are like."""
+        return self._book.usual(sentences)
 
     @cached_property
     def _book(self) -> WordVocabulary:
@@ -174,7 +183,7 @@ class TaggedSentences:
         return {
             "reader": "conll", "column": self.source.column, "word_column": self.source.word_column,
             "max_length": self.max_length, "with_characters": self.characters, "written": self.vocabulary.written,
-            **self.vocabulary.fingerprint,
+            **self.source.part_mark, **self.vocabulary.fingerprint,
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...data.sources.conll import Conll
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.tags import convert
 from ...data.text.vocabulary import texts_of
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
+from ..shared.reading import split_words
 from .data import TagAssets, open_source, store_sentences
 from .examples import TagVocabulary
 from .network import TaggerNetwork, TagMetric
@@ -50,24 +52,31 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return {"words": self.vocabulary.words, "tags": self.vocabulary.tags, "embedder": self.network.context or ""}
 
     @overload
-    def predict(self, sentences: str, n_best: int = 1) -> Tagged: ...  # type: ignore[overload-overlap]
+    def predict(self, sentences: str, n_best: int = 1, *, tokenized: bool | None = None) -> Tagged: ...  # type: ignore[overload-overlap]
     @overload
-    def predict(self, sentences: Iterable[str | Sequence[str]], n_best: int = 1) -> TaggedList: ...
-    def predict(self, sentences: str | Iterable[str | Sequence[str]], n_best: int = 1) -> Tagged | TaggedList:
-        """The tags of a sentence, or of each of several, given as text with spaces between words, or as lists of words.
+    def predict(
+        self, sentences: Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
+    ) -> TaggedList: ...
+    def predict(
+        self, sentences: str | Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
+    ) -> Tagged | TaggedList:
+        """The tags of a sentence, or of each of several, given as text or as lists of words.
 
-        `n_best` also gives the next best taggings of each.
+        Raw text is split into words as the training data is; `tokenized`: it has spaces between all words and marks.
+        None: if it looks so. `n_best` also gives the next best taggings of each.
         """
         if isinstance(sentences, str):
-            return next(self.predictions([sentences], n_best))
-        return TaggedList(self.predictions(sentences, n_best))
+            return next(self.predictions([sentences], n_best, tokenized=tokenized))
+        return TaggedList(self.predictions(sentences, n_best, tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
-    def predictions(self, sentences: Iterable[str | Sequence[str]], n_best: int = 1) -> Iterator[Tagged]:
+    def predictions(
+        self, sentences: Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
+    ) -> Iterator[Tagged]:
         """As `predict`, for a stream of sentences; an empty one has no tags."""
         waiting = iter(sentences)
-        while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, GROUP)]:
+        while group := split_words(self.assets.form, list(islice(waiting, GROUP)), tokenized):
             tagged: dict[int, Tagged] = {}
             for part in batches_by_length([len(words) for words in group]):
                 chosen = [group[k] for k in part]
@@ -78,6 +87,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         """The n best taggings of the sentences of one batch."""
         network, scheme = self.network, self.vocabulary.scheme
         batch = self.batch_of(sentences)
+        self.tally.add(batch.tokens[batch.mask], (" ".join(words) for words in sentences))
         if not len(batch.tokens):
             yield from (Tagged(words, [[]], [], [0.0], scheme) for words in sentences)
             return
@@ -102,11 +112,15 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         tags = [self.vocabulary.tags[k] for k in numbers]
         return tags if self.vocabulary.written is None else convert(tags, self.vocabulary.written)
 
-    def predict_lines(self, lines: Iterable[str], *, n_best: int = 1) -> Iterator[dict[str, Any]]:
-        return (tagged.as_dict() for tagged in self.predictions(lines, n_best))
+    def predict_lines(
+        self, lines: Iterable[str], *, n_best: int = 1, tokenized: bool | None = None
+    ) -> Iterator[dict[str, Any]]:
+        return (tagged.as_dict() for tagged in self.predictions(lines, n_best, tokenized=tokenized))
 
-    def predict_file(self, path: str | Path, *, n_best: int = 1, conll: bool = True) -> Iterator[dict[str, Any]]:
-        """As `predict_lines`, for a file in columns; its tags, if there are any, are not read."""
+    def predict_file(
+        self, path: str | Path, *, n_best: int = 1, conll: bool = True, tokenized: bool = True
+    ) -> Iterator[dict[str, Any]]:
+        """As `predict_lines`, for a file in columns, which is tokenized; its tags, if there are any, are not read."""
         words = (sentence.words for sentence in open_source(self.settings, path, tagged=False))
         return (tagged.as_dict() for tagged in self.predictions(words, n_best))
 
@@ -116,12 +130,12 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         columns = zip(result["words"], result["tags"], map(str, result["confidences"]), *others, strict=True)
         return "".join("\t".join(cells) + "\n" for cells in columns)
 
-    def batches(self, path: str | Path) -> ExampleBatches:
+    def batches(self, path: str | Path | Conll) -> ExampleBatches:
         store = store_sentences(self.settings, self.assets, open_source(self.settings, path))
         return self.settings.reading_batches(store)
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
-        sentences = [item.split() if isinstance(item, str) else item for item in items]
+        sentences = split_words(self.assets.form, items)
         return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
@@ -129,7 +143,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[TagMetric, ExampleStore]:
+    def measure(self, path: str | Path | Conll) -> tuple[TagMetric, ExampleStore]:
         """The metric of a file, and its examples."""
         batches, metric = self.batches(path), self.network.metric()
         unseen = batches.store["unseen"]
@@ -138,7 +152,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
             metric.add(batch, torch.from_numpy(np.concatenate(rows).astype(bool)))
         return metric, batches.store
 
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, path: str | Path | Conll) -> dict[str, Any]:
         """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; the
         confusion matrix, of types where tags are parts of spans."""
         metric, store = self.measure(path)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base import Option, PackagedTask
+from ..base import TOKENIZED, Option, PackagedTask
 from .settings import TagSettings
 
 
@@ -29,6 +29,7 @@ class Tag(PackagedTask):
     extensions = (".conll", ".conllu", ".bio", ".iob")
     predict_extensions = (".conll", ".conllu")
     predict_options = {
+        "tokenized": TOKENIZED,
         "n_best": Option(int, "Also the next best taggings.", "N", 1),
         "conll": Option(
             bool, "The file has one word on each line, as files named .conll and .conllu.", reads_file=True

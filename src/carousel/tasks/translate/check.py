@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,10 @@ class _Side:
         self.path = pairs.paths[side] if len(pairs.paths) == 2 else Path(f"{pairs.paths[0]}[{pairs.columns[side]}]")
 
     @property
+    def part_mark(self) -> dict[str, Any]:
+        return self.pairs.part_mark
+
+    @property
     def blank(self) -> int:
         return self.pairs.blank
 
@@ -73,7 +77,7 @@ class _Side:
 
 def check_pairs(
     train: Pairs, dev: Pairs | None, source: Vocabulary, target: Vocabulary, max_length: int,
-    change: Callable[[str], str] = str,
+    changes: Sequence[Callable[[str], str]] = (str, str),
 ) -> PairCheck:  # fmt: skip
     """Read `train` and `dev` (or None) and say what is in them, as the vocabularies see it.
 
@@ -90,12 +94,12 @@ def check_pairs(
     (1, 1, 2, 20)
     """
     checks = [
-        check_text(_Side(train, k, change), None if dev is None else _Side(dev, k, change), vocabulary)
+        check_text(_Side(train, k, changes[k]), None if dev is None else _Side(dev, k, changes[k]), vocabulary)
         for k, vocabulary in enumerate((source, target))
     ]
     long, unlike = 0, []
     for pairs in chunks(train, lambda pair: len(pair.source) + len(pair.target)):
-        a, b = (v.encode_many([change(pair.sides[k]) for pair in pairs])[1] for k, v in ((0, source), (1, target)))
+        a, b = (v.encode_many([changes[k](pair.sides[k]) for pair in pairs])[1] for k, v in ((0, source), (1, target)))
         longer, shorter = np.maximum(a, b), np.minimum(a, b)
         long += int(np.count_nonzero(longer > max_length))
         odd = np.flatnonzero((longer > 3 * shorter) & (longer > shorter + 10))

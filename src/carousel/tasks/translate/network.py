@@ -30,7 +30,7 @@ class TranslatorNetwork(Network):
     def __init__(self, settings: TranslateSettings, assets: TranslateAssets) -> None:
         super().__init__()
         self.settings = s = settings
-        self.target_vocabulary = assets.target
+        self.target_vocabulary, self.target_form = assets.target, assets.target_form
         self.source_embedder = Embedder(len(assets.source), s.embedding)
         self.own_target_embedder = None if s.tied == "all" else Embedder(len(assets.target), s.embedding)
         self.drop = SequenceDropout(s.dropout)
@@ -156,7 +156,9 @@ class DevBleu(Metric):
         stepper = network.stepper(batch.source[: int(lengths.max())], lengths)
         sources = [batch.source[:length, k].numpy() for k, length in enumerate(lengths.tolist())]
         results = search_batch([stepper], network.target_vocabulary, sources, self.config)
-        self.translations += [network.target_vocabulary.decode(best.tokens) for [best, *_] in results]
+        texts = [network.target_vocabulary.decode(best.tokens) for [best, *_] in results]
+        form = network.target_form
+        self.translations += texts if form is None or form.tokenized else map(form.restore, texts)
         self.references += batch.references
 
     def merge(self, other: Self) -> None:

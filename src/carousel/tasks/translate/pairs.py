@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import check_file, chunks, read_lines
+from ...data.sources.split import Splittable
 from ...data.stores.examples import Column, ExampleStore, rows_of
 from ...data.text.tokenizers import END, PAD, START, UNK
 from ...data.text.vocabulary import Vocabulary
@@ -40,7 +41,7 @@ class Pair(NamedTuple):
         return self.source, self.target
 
 
-class Pairs:
+class Pairs(Splittable):
     """The pairs of two line-aligned files, or of one TSV file, checked as they stream past.
 
     `columns` are those of a TSV file, source and target. `blank` counts the pairs left out of the latest reading.
@@ -65,6 +66,13 @@ class Pairs:
             raise DataError(paths[0], None, "is one side of the pairs only", remedy)
 
     def __iter__(self) -> Iterator[Pair]:
+        return self.selected(self._every(), lambda pair: pair.source)
+
+    def keys(self) -> Iterator[str]:
+        """What pairs are told apart by: the source, so that its translations stay together."""
+        return (pair.source for pair in self)
+
+    def _every(self) -> Iterator[Pair]:
         blank = count = 0
         for pair in self._table() if len(self.paths) == 1 else self._lines():
             source, target = pair.source.strip(), pair.target.strip()
@@ -134,10 +142,10 @@ class PairSource:
         source: Vocabulary,
         target: Vocabulary,
         max_length: int | None = None,
-        change: Callable[[str], str] = str,
+        change: Callable[[int, Sequence[str]], Sequence[str]] = lambda side, texts: texts,
         changed: str = "",
     ) -> None:
-        """`change` is done to every text first; `changed` says what it is, since the cache cannot see that."""
+        """`change` is done to the texts of a side first; `changed` says what it is, since the cache cannot see that."""
         self.pairs = pairs
         self.vocabularies = source, target
         self.max_length = max_length
@@ -155,6 +163,7 @@ class PairSource:
         return {
             "reader": "pairs", "vocabularies": [v.fingerprint for v in self.vocabularies],
             "columns": list(self.pairs.columns), "max_length": self.max_length, "changed": self.changed,
+            **self.pairs.part_mark,
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
@@ -162,7 +171,7 @@ class PairSource:
         first = None  # the first pair that is too long
         for pairs in chunks(self.pairs, lambda pair: len(pair.source) + len(pair.target)):
             sides = [
-                Column(*vocabulary.encode_many([self.change(pair.sides[k]) for pair in pairs]))
+                Column(*vocabulary.encode_many(self.change(k, [pair.sides[k] for pair in pairs])))
                 for k, vocabulary in enumerate(self.vocabularies)
             ]
             lines = np.array([pair.line for pair in pairs])

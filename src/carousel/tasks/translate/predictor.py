@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from ...data import UNK, Vocabulary
+from ...data.text.formed import restored
 from ...data.text.vocabulary import texts_of
 from ...decoding import BeamTree, GenerationConfig, OptionError, stream
 from ...errors import ArgumentError
@@ -53,8 +54,12 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
     def info(self) -> dict[str, Any]:
         return {"source": self.source_vocabulary, "target": self.target_vocabulary}
 
-    def encode_line(self, line: str) -> tuple[np.ndarray, str | None]:
+    def encode_line(self, line: str, tokenized: bool | None = None) -> tuple[np.ndarray, str | None]:
         """The ids of a line, truncated after `max_length`; and a note if something about it is unusual."""
+        return self._encode(self.assets.read(0, [line], tokenized).texts[0])
+
+    def _encode(self, line: str) -> tuple[np.ndarray, str | None]:
+        """As `encode_line`, for a line in the form of the model."""
         ids, most = self.source_vocabulary.encode(self.settings.read_text(line)), self.settings.max_length
         if not line.strip():
             return ids[:0], "the line is empty, and so is its translation"
@@ -122,10 +127,12 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
         self, *files: str | Path, worst: int = 5, config: GenerationConfig | None = None, **options: Any
     ) -> dict[str, Any]:
         """BLEU and chrF of the translations of a file's texts, those of each sentence, and the `worst` by chrF."""
-        s = self.settings
+        s, form = self.settings, self.assets.target_form
         pairs = list(open_pairs(s, files))
-        texts = [str(one) for one in self.translate([pair.source for pair in pairs], config, **options)]
-        references = [pair.target for pair in pairs]
+        chosen, readable = prepare(config, options, "translation"), form is not None and not form.tokenized
+        found = _translations([self], [pair.source for pair in pairs], chosen, WINDOW, readable)
+        texts = [str(one) for one in found]
+        references = self.assets.comparable([pair.target for pair in pairs])
         by_word = bleu(texts, references, tokenize=s.bleu_tokenize, lowercase=s.lower)
         by_character = chrf(texts, references, lowercase=s.lower)
         scores: list[dict[str, Any]] = [
@@ -158,13 +165,17 @@ def check_ensemble(models: Sequence[Translator]) -> None:
 
 
 def _translations(
-    models: Sequence[Translator], lines: Iterable[str], config: GenerationConfig, window: int
-) -> Iterator[Translation]:
-    """A translation of each line, in their order; `config` is from `prepare`. Several models are an ensemble."""
+    models: Sequence[Translator], lines: Iterable[str], config: GenerationConfig, window: int,
+    readable: bool | None = None,
+) -> Iterator[Translation]:  # fmt: skip
+    """A translation of each line, in their order; `config` is from `prepare`. Several models are an ensemble.
+
+    `readable`: whether translations are put back into readable text; None: unless the lines are tokenized.
+    """
     waiting, first = iter(lines), 0
     while group := list(islice(waiting, window)):
         with evaluating(*models):
-            translations = _translate(models, group, first, config)
+            translations = _translate(models, group, first, config, readable)
         yield from translations
         first += len(group)
     if not isinstance(config.prefix, str) and len(config.prefix) > first:
@@ -174,11 +185,14 @@ def _translations(
 
 
 def _translate(
-    models: Sequence[Translator], lines: list[str], first: int, config: GenerationConfig
+    models: Sequence[Translator], lines: list[str], first: int, config: GenerationConfig, readable: bool | None
 ) -> list[Translation]:
     """Translations of lines, which are numbered from `first`."""
     model, networks = models[0], [model.network for model in models]
-    encoded, notes = zip(*(model.encode_line(line) for line in lines), strict=True)
+    texts, raw = model.assets.read(0, lines, True if config.tokenized else None)
+    form = model.assets.target_form if (raw if readable is None else readable) else None
+    encoded, notes = zip(*(model._encode(text) for text in texts), strict=True)
+    model.tally.add(np.concatenate(encoded), texts)
     prefixes = [_prefix(model, config, first + k) for k in range(len(lines))]
     results: list[Translation | None] = [None] * len(lines)
     order = sorted((k for k, ids in enumerate(encoded) if len(ids)), key=lambda k: -len(encoded[k]))
@@ -192,7 +206,10 @@ def _translate(
         hypotheses = search_batch(
             steppers, model.target_vocabulary, sources, config, [prefixes[k] for k in chosen], numbers, record
         )
-        described = describe(networks, model.assets, [lines[k] for k in chosen], sources, hypotheses, config)
+        given = [lines[k] for k in chosen], [texts[k] for k in chosen]
+        described = describe(networks, model.assets, *given, sources, hypotheses, config)
+        if form is not None:
+            described = [[replace(one, text=form.restore(one.text)) for one in several] for several in described]
         for item, (k, [best, *others]) in enumerate(zip(chosen, described, strict=True)):
             tree = None if record is None else SearchTree(record, item, model.target_vocabulary, best.ids)
             results[k] = replace(best, others=tuple(others), note=notes[k], tree=tree)
@@ -209,17 +226,22 @@ def _stream(model: Translator, line: str, config: GenerationConfig) -> Iterator[
         raise OptionError("{num_return_sequences}: a stream is one text; call translate for several")
     if config.unknown == "replace":
         raise OptionError("{unknown}: replace needs the whole translation; call translate, or use allow")
-    ids, _ = model.encode_line(line)
+    (text,), raw = model.assets.read(0, [line], True if config.tokenized else None)
+    ids, _ = model._encode(text)
     if len(ids):
         arguments = search_arguments(model.target_vocabulary, [ids], config, [_prefix(model, config, 0)])
         stepper = model.network.stepper(*pad_sources([ids]))
         chosen = stream(stepper, 1, items=[0], **arguments)
-        yield from model.target_vocabulary.decode_stream(one.token for one in chosen)
+        pieces = model.target_vocabulary.decode_stream(one.token for one in chosen)
+        form = model.assets.target_form
+        yield from pieces if form is None or not raw else restored(form, pieces)
 
 
 def _prefix(model: Translator, config: GenerationConfig, number: int) -> list[int]:
     """The ids that the translation of line `number` begins with."""
     text = config.prefix if isinstance(config.prefix, str) else prefix_of(config.prefix, number)
+    if model.assets.target_form is not None:
+        text = model.assets.target_form.read([text], True if config.tokenized else None).texts[0]
     ids = encode_known(model.target_vocabulary, model.settings.read_text(text), config, "{prefix}")
     if config.max_length is not None and len(ids) >= config.max_length:
         room = f"{counted(len(ids), 'token')} leave no room below {{max_length}}, {config.max_length:,}"

@@ -13,7 +13,7 @@ from ...data import START
 from ...errors import ArgumentError
 from ...layers.trace import Trace
 from ...report import Page
-from .data import open_pairs
+from .data import open_data
 from .predictor import Translator
 from .translation import Translation
 
@@ -22,9 +22,10 @@ BEGIN = "▸"  # the step that reads [START]
 
 def report(model: Translator, page: Page) -> None:
     """Translations of some lines of the dev set."""
-    if model.settings.dev is None:
+    dev = open_data(model.settings).dev
+    if dev is None:
         return
-    pairs = list(open_pairs(model.settings, model.settings.dev))
+    pairs = list(dev)
     chosen = pairs[:: max(1, len(pairs) // 8)][:8]
     translations = model.translate([pair.source for pair in chosen], attention=True)
     show_translations(model, page, translations, [pair.target for pair in chosen])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
-from ...training.settings import Settings, key
+from ...training.settings import key
 from ..shared.cell import CellName
-from ..shared.text import default_cache
+from ..shared.held_out import HeldOutSettings
+from ..shared.text import TOKENIZE, Tokenize, default_cache
+
+if TYPE_CHECKING:
+    from ...data.text.form import TextForm
 
 
 def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -26,7 +31,7 @@ Files = Annotated[
 ]
 
 
-class TranslateSettings(Settings):
+class TranslateSettings(HeldOutSettings):
     """Keys of the translator."""
 
     task: Literal["translate"] = key("translate", "the task", "data")
@@ -36,6 +41,7 @@ class TranslateSettings(Settings):
     target_column: int = key(2, "column of the target text", "data", ge=1)
     lower: bool = key(False, "lower-case all text", "data")
     tokens: Literal["word", "bpe", "character"] = key("bpe", "tokenization", "data")
+    tokenize: Tokenize = key("auto", TOKENIZE, "data")
     shared: bool = key(False, "one vocabulary for both languages", "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
     vocabulary_size: int | None = key(None, "maximum vocabulary size; null: all words, or 8000 for bpe", "data", ge=5)
@@ -121,6 +127,14 @@ class TranslateSettings(Settings):
     def read_text(self, text: str) -> str:
         """`text` as the model sees it."""
         return text.lower() if self.lower else text
+
+    def readers(self, forms: Sequence[TextForm | None]) -> list[Callable[[str], str]]:
+        """What is done to the training texts of each side."""
+
+        def reader(form: TextForm | None) -> Callable[[str], str]:
+            return self.read_text if form is None else lambda text: self.read_text(form.of_training(text))
+
+        return [reader(form) for form in forms]
 
     @property
     def cache_folder(self) -> Path:

@@ -66,18 +66,20 @@ def describe(
     networks: Sequence[TranslatorNetwork],
     assets: TranslateAssets,
     lines: Sequence[str],
+    texts: Sequence[str],
     sources: Sequence[np.ndarray],
     results: Sequence[Sequence[Hypothesis]],
     config: GenerationConfig,
 ) -> list[list[Translation]]:
-    """Hypotheses for lines, which were encoded as `sources`, as translations. The attention is that of `networks`."""
+    """Hypotheses for lines, which in the model's form are `texts`, encoded as `sources`, as translations in the form of
+    the model. The attention is that of `networks`."""
     weights: Iterator[Tensor | None] = iter([None] * sum(map(len, results)))
     if config.attention or config.unknown == "replace":
         weights = iter(attention_of(networks, sources, results))
     read_text = networks[0].settings.read_text
     described = []
-    for line, ids, hypotheses in zip(lines, sources, results, strict=True):
-        source_tokens = _source_tokens(assets.source, read_text(line), ids)
+    for line, text, ids, hypotheses in zip(lines, texts, sources, results, strict=True):
+        source_tokens = _source_tokens(assets.source, read_text(text), ids)
         several = []
         for hypothesis in hypotheses:
             attention = next(weights)

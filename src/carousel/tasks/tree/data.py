@@ -14,6 +14,7 @@ from ...errors import SettingsError
 from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
+from ..shared.held_out import Sources, open_sources
 from .check import TreeCheck, check_trees
 from .examples import Classes, LabelledTrees, TreeBatches, TreeCounts
 from .settings import TreeSettings
@@ -48,6 +49,11 @@ def store_trees(settings: TreeSettings, assets: TreeAssets, source: Trees) -> Ex
     return build_store(examples, settings.cache_folder)
 
 
+def open_data(settings: TreeSettings) -> Sources[Trees]:
+    """The trees to train on and for validation."""
+    return open_sources(settings, Trees, "trees")
+
+
 def reading_batches(store: ExampleStore) -> TreeBatches:
     """All trees once, in an order that does not change."""
     return TreeBatches(store, trees=128, shuffle=False)
@@ -56,15 +62,16 @@ def reading_batches(store: ExampleStore) -> TreeBatches:
 def prepare(settings: TreeSettings, assets: TreeAssets | None = None) -> tuple[TreeAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    source, dev_source = Trees(s.train), None if s.dev is None else Trees(s.dev)  # files are checked first
+    sources = open_data(s)  # files are checked first
+    source, dev_source = sources.train, sources.dev
     more: dict[str, str] = {}
     if assets is None:
-        counts, classes, vocabulary = learn(s, source)
+        counts, classes, vocabulary = learn(s, source, sources.whole)
         vectors, more = s.read_vectors(vocabulary)
         children = s.children or max(1, counts.most_children)
         assets = TreeAssets(vocabulary, classes, sorted(counts.labels), children, vectors)
     else:
-        counts = TreeCounts(source)
+        counts = TreeCounts(source, sources.whole)
     store = store_trees(s, assets, source)
     total = sum(counts.words.values())
     info = {
@@ -77,13 +84,13 @@ def prepare(settings: TreeSettings, assets: TreeAssets | None = None) -> tuple[T
     if dev_source is not None:
         held_out = store_trees(s, assets, dev_source)
         dev = reading_batches(held_out)
-        info["dev trees"] = f"{s.dev}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
-    return assets, Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, info | more)
+        info["dev trees"] = f"{sources.name}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
+    return assets, sources.describe(Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, info | more))
 
 
-def learn(s: TreeSettings, source: Trees) -> tuple[TreeCounts, Classes, Vocabulary]:
+def learn(s: TreeSettings, source: Trees, whole: Trees | None = None) -> tuple[TreeCounts, Classes, Vocabulary]:
     """What the training file holds, the classes, and the vocabulary."""
-    counts = TreeCounts(source)
+    counts = TreeCounts(source, whole)
     if s.classes is None:
         classes = Classes({label: [label] for label in sorted(counts.labels)})
     else:

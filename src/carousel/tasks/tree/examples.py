@@ -57,7 +57,8 @@ class Classes:
 class TreeCounts:
     """What a file to train on holds: words, labels, how many children a node has."""
 
-    def __init__(self, source: Trees) -> None:
+    def __init__(self, source: Trees, whole: Trees | None = None) -> None:
+        """Where some of the file is held out, labels and children are those of the `whole` file."""
         self.words: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
         self.roots: Counter[str] = Counter()
@@ -66,6 +67,7 @@ class TreeCounts:
             self.trees += 1
             self.nodes += len(tree)
             self.words.update(tree.leaves)
+        for tree in whole or source:
             self.labels.update(label for label in tree.labels if label is not None)
             if tree.labels[-1] is not None:
                 self.roots[tree.labels[-1]] += 1
@@ -109,7 +111,7 @@ class LabelledTrees:
     def made_by(self) -> dict[str, Any]:
         return {
             "reader": "trees", "vocabulary": self.vocabulary.fingerprint, "classes": self.classes.labels,
-            "lower": self.lower, "known": sorted(self.known), "most": self.most,
+            "lower": self.lower, "known": sorted(self.known), "most": self.most, **self.source.part_mark,
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:

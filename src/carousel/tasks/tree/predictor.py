@@ -89,15 +89,19 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         }
 
     @in_eval_mode
-    def measure(self, path: str | Path) -> tuple[NodeAccuracy, ExampleStore]:
+    def measure(self, path: str | Path | Trees) -> tuple[NodeAccuracy, ExampleStore]:
         """The metric of a file, and its examples."""
-        metric, store = self.network.metric(), store_trees(self.settings, self.assets, Trees(path))
+        metric, store = self.network.metric(), store_trees(self.settings, self.assets, _open(path))
         for batch in reading_batches(store):
             metric.add(batch)
         return metric, store
 
     def batches(self, path: str | Path) -> TreeBatches:
-        return reading_batches(store_trees(self.settings, self.assets, Trees(path)))
+        return reading_batches(store_trees(self.settings, self.assets, _open(path)))
+
+
+def _open(path: str | Path | Trees) -> Trees:
+    return path if isinstance(path, Trees) else Trees(path)
 
 
 @dataclass(frozen=True)

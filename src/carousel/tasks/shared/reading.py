@@ -1,0 +1,41 @@
+"""What a run keeps of the form of its texts, and what it usually reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ...data.text.encoder import TextEncoder
+from ...data.text.form import TextForm
+from ...data.text.usual import FILE, Tally
+from ...training.run import read_json
+
+
+def save_reading(folder: Path, form: TextForm | None, usual: Tally) -> None:
+    """Write what `load_reading` reads."""
+    usual.save(folder)
+    if form is not None:
+        form.save(folder)
+
+
+def load_reading(folder: Path) -> tuple[TextForm | None, Tally]:
+    """The form of a run's texts, and what is usual in them."""
+    return TextForm.load(folder), load_usual(folder)
+
+
+def load_usual(folder: Path) -> Tally:
+    return read_json(folder / FILE, lambda kept: Tally(**kept))
+
+
+def split_words(
+    form: TextForm | None, sentences: Sequence[str | Sequence[str]], tokenized: bool | None = None
+) -> list[list[str]]:
+    """The words of sentences, each given as text or as a list of words; `tokenized` as in `TextForm.read`."""
+    texts = [sentence for sentence in sentences if isinstance(sentence, str)]
+    prepared = iter(texts if form is None else form.read(texts, tokenized).texts)
+    return [next(prepared).split() if isinstance(one, str) else list(one) for one in sentences]
+
+
+def usual_of(encoder: TextEncoder, texts: Iterable[str]) -> Tally:
+    """What is usual in `texts`, which are like those to come."""
+    return Tally().add_sample(lambda sample: encoder(sample)[0]["tokens"].values, texts)
