@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.text.tokenizers import PAD, UNK
-from ..data.text.vectors import Vectors
+from ..data.text.vectors import Vectors, WordVectors
 from ..ops.embedding import embedding
 from .encoder import SequenceDropout
 
@@ -55,9 +55,12 @@ class WordEmbedder(nn.Module):
         dropout: float = 0.0,
         variational: bool = True,
         frozen: bool = False,
+        beyond: WordVectors | None = None,
     ) -> None:
+        """`beyond` has the vectors of the ids from `words` on, which are fetched as they occur and not trained."""
         super().__init__()
         self.embedder = Embedder(words, size)
+        self.beyond = beyond
         self.embedder.weight.requires_grad_(not frozen)
         self.word_dropout = word_dropout
         self.drop = SequenceDropout(dropout, variational)
@@ -77,7 +80,15 @@ class WordEmbedder(nn.Module):
         if self.training and self.word_dropout:
             hidden = (torch.rand(words.shape, device=words.device) < self.word_dropout) & (words >= UNK)
             words = words.masked_fill(hidden, UNK)
-        return self.drop(self.embedder(words))
+        return self.drop(self._vectors(words))
+
+    def _vectors(self, words: Tensor) -> Tensor:
+        outside = None if self.beyond is None else words >= len(self.embedder.weight)
+        if self.beyond is None or outside is None or not outside.any():
+            return self.embedder(words)
+        vectors = self.embedder(words.masked_fill(outside, UNK))
+        rows = (words[outside] - len(self.embedder.weight)).cpu().numpy()
+        return vectors.masked_scatter(outside.unsqueeze(-1), torch.from_numpy(self.beyond.values[rows]).to(vectors))
 
     def extra_repr(self) -> str:
         return f"word_dropout={self.word_dropout}"

@@ -13,6 +13,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
+from ..data.stores import fingerprint
+
 WORDS = (1, 2)  # lengths of the n-grams of words
 CHARACTERS = (2, 3, 4, 5)  # and of characters, inside words and at their edges
 MOST = 1 << 20  # n-grams of each kind that are kept, the most frequent ones
@@ -28,7 +30,9 @@ class Rows(NamedTuple):
 
     def tensor(self, width: int, dtype: torch.dtype) -> Tensor:
         parts = (torch.from_numpy(self.starts), torch.from_numpy(self.columns), torch.from_numpy(self.values).to(dtype))
-        return torch.sparse_csr_tensor(*parts, (len(self.starts) - 1, width), check_invariants=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR")
+            return torch.sparse_csr_tensor(*parts, (len(self.starts) - 1, width), check_invariants=False)
 
 
 class NGramClassifier:
@@ -68,6 +72,11 @@ class NGramClassifier:
         """The log-probability of each class of each text, (texts, classes)."""
         x = self._rows([_grams(text) for text in texts]).tensor(len(self.names), torch.float32)
         return (x @ self.weight + self.bias).log_softmax(1)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of its weights."""
+        return fingerprint.of_array(self.weight.numpy().reshape(-1))
 
     def strongest(self, k: int) -> list[list[tuple[str, float]]]:
         """For each class, the `k` n-grams that speak most for it, with their weights times their rarity."""
@@ -149,7 +158,6 @@ def _regress(x: Rows, width: int, labels: Tensor, classes: int, weights: Tensor)
         weight.grad, bias.grad = columns @ error + penalty * weight, error.sum(0)
         return 0.5 * penalty * (weight**2).sum() - (shares * truth * scores).sum()
 
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR")
+    with torch.no_grad():
         solver.step(closure)
     return weight.float(), bias.float()

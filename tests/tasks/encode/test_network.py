@@ -41,4 +41,4 @@ def test_given_vectors(settings, tmp_path):
     weight = model.network.embedder.embedder.weight
     assert weight[model.vocabulary.id("cat")].tolist() == [4, 5, 6]
     assert not weight.requires_grad
-    assert data.info["word vectors"].endswith(f"2 of {len(model.vocabulary)} tokens have one")
+    assert f": 2 of {len(model.vocabulary)} tokens have one; " in data.info["word vectors"]

@@ -9,6 +9,7 @@ lines        the line of the file it begins on
 characters   the ids of the characters of all its words, end to end          (optional)
 spelling     how many characters each word has                               (with characters)
 context_…    the same columns once more, as an embedder reads the text       (optional)
+linear       what a linear model says of it: a log-probability of each class (optional)
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ class ExampleBatch:
     characters: Tensor | None = None  # (C, W) int64, [PAD] past the end of a word; W = lengths.sum()
     spelling: Tensor | None = None  # (W,) int64: how many characters each word has
     context: ExampleBatch | None = None  # the same text as an embedder reads it
+    linear: Tensor | None = None  # (B, classes) float32: what a linear model says of each example
 
     @property
     def mask(self) -> Tensor:
@@ -241,9 +243,11 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
         spelling = tensor(counts[by_step])
     others = {name.removeprefix(CONTEXT): column for name, column in columns.items() if name.startswith(CONTEXT)}
     context = collate(others, rows) if others else None
-    return ExampleBatch(
-        tensor(pad_rows(values, lengths, PAD)), tensor(lengths), found, tensor(rows), characters, spelling, context
-    )
+    linear = None
+    if "linear" in columns:
+        linear = torch.from_numpy(columns["linear"].values.astype(np.float32).reshape(len(lengths), -1))
+    padded = tensor(pad_rows(values, lengths, PAD))
+    return ExampleBatch(padded, tensor(lengths), found, tensor(rows), characters, spelling, context, linear)
 
 
 def rows_of(column: Ragged, chosen: np.ndarray) -> Column:

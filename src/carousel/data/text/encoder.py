@@ -41,11 +41,12 @@ class TextEncoder:
     def __call__(self, texts: Sequence[str], tokenized: bool | None = None) -> tuple[dict[str, Column], np.ndarray]:
         """The columns of some texts, and which of them were cut off, (texts,) bool."""
         texts = self.prepare(texts, tokenized)
-        if self.context is not None:  # one split for both, so that each word has its vector
+        if self.context is not None or self.vocabulary.beyond is not None:  # each word has its vector
             words = [text.split() for text in texts]
             short = [sentence[: self.max_length] for sentence in words]
             cut = np.array([len(sentence) > self.max_length for sentence in words], bool)
-            return self._book.encode(short) | in_context(self.context.encode(short)), cut
+            context = {} if self.context is None else in_context(self.context.encode(short))
+            return self._book.encode(short) | context, cut
         values, lengths = self.vocabulary.encode_many([text.lower() if self.lower else text for text in texts])
         tokens = cut_off(values, lengths, self.max_length)
         return {"tokens": tokens}, tokens.lengths < lengths

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from ...errors import DataError
 from ...wording import counted
 from ..sources.lines import check_file, read_lines
 from ..stores.cache import cached
-from ..stores.ragged import Ragged, RaggedWriter
+from ..stores.ragged import Ragged, RaggedWriter, read
 from .tokenizers import SPECIAL
 from .vocabulary import Vocabulary
 
 FORMAT = 1  # of the store; another number invalidates every one
 CHUNK = 4096  # words that are written at once
+FILE = "vectors.txt"  # in the folder of vectors that are known by name
 _FASTTEXT = 793712314  # the first number of fastText's own .bin models
 
 
@@ -38,8 +39,11 @@ class Vectors(NamedTuple):
 class WordVectors:
     """All words of a file with their vectors, memory-mapped. Made by `open_vectors`."""
 
-    def __init__(self, path: Path, columns: dict[str, Ragged], info: dict[str, Any]) -> None:
-        self.path = path
+    embedded = False  # whether a run directory keeps a copy
+
+    def __init__(self, path: Path, store: Path, columns: dict[str, Ragged], info: dict[str, Any]) -> None:
+        self.path = path  # where they came from
+        self.store = store
         self.size: int = info["size"]
         self.digest: str = info["digest"]  # of the words and their vectors, whatever the format they came in
         self.values = columns["vectors"].values.reshape(-1, self.size)  # (N, E) float32
@@ -51,12 +55,16 @@ class WordVectors:
     def rows(self, words: Sequence[str]) -> np.ndarray:
         """The row of each word in `values`, (words,) int64: that of its own spelling, else in lower case, else -1."""
         found = self._find(words)
-        absent = np.flatnonzero(found < 0)
+        absent = np.flatnonzero(found < 0).tolist()
         lowered = [words[i].lower() for i in absent]
         second = [i for i, low in enumerate(lowered) if low != words[absent[i]]]
         if second:
-            found[absent[second]] = self._find([lowered[i] for i in second])
+            found[[absent[i] for i in second]] = self._find([lowered[i] for i in second])
         return found
+
+    def word(self, row: int) -> str:
+        """The word of a row."""
+        return self._words[row].tobytes().decode()
 
     def of(self, vocabulary: Vocabulary) -> Vectors:
         """The vectors of the words of a vocabulary."""
@@ -76,10 +84,16 @@ class WordVectors:
         keys = np.array([_key(word.encode()) for word in words], np.uint64)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
         rows = np.where(self._keys[at] == keys, self._order[at], -1).astype(np.int64)
-        for i in np.flatnonzero(rows >= 0):  # two words may have the same key
+        for i in np.flatnonzero(rows >= 0).tolist():  # two words may have the same key
             if self._words[rows[i]].tobytes() != words[i].encode():
                 rows[i] = -1
         return rows
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # it cannot change
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return read_store, (self.store, self.path)  # another process maps the file again
 
     def __repr__(self) -> str:
         return f"WordVectors({self.path.name!r}, {len(self):,} words, {self.size} numbers each)"
@@ -103,9 +117,14 @@ def open_vectors(path: str | Path, cache: str | Path) -> WordVectors:
     path = check_file(path)
     stat = path.stat()  # its content is not hashed each time: it may be gigabytes, and a run names the digest it needs
     expected = {"format": FORMAT, "file": str(path.resolve()), "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
-    slot = ["vectors", expected["file"]]
+    slot = ["vectors", str(path.resolve())]
     kept = cached(cache, path.stem, slot, expected, lambda to: _build(path, to, expected), check=False)
-    return WordVectors(path, kept.columns, kept.info)
+    return WordVectors(path, kept.path, kept.columns, kept.info)
+
+
+def read_store(store: Path, path: Path | None = None) -> WordVectors:
+    """The vectors in a store that `open_vectors` made, or a copy of it; raises `Damaged` if it is not one."""
+    return WordVectors(path or store, store, *read(store, check=False))
 
 
 def width_of(path: Path) -> int | None:
@@ -260,3 +279,14 @@ def vectors_folder() -> Path:
     """Where `carousel data get` puts word vectors, which are then known by name."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "carousel" / "vectors"
+
+
+def find_vectors(given: str | Path) -> Path:
+    """The file that is meant: one of this path or, if there is none, the vectors that were fetched by this name."""
+    given = Path(given)
+    if given.exists() or len(given.parts) > 1 or given.suffix:
+        return given
+    kept = vectors_folder() / given / FILE
+    if not kept.exists():
+        raise DataError(given, None, "no such file, and no vectors of this name", f"carousel data get {given}")
+    return kept

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import Tokenizer, models
@@ -22,6 +22,9 @@ from ...errors import ArgumentError, DataError, check_count
 from ...files import write_text
 from ..sources.lines import chunks, read_lines
 from .tokenizers import ALIASES, SPECIAL, UNK, Kind, blank, kind_of, parts, train_bpe, train_words, unknown_kind
+
+if TYPE_CHECKING:
+    from .vectors import WordVectors
 
 BPE_SIZE = 8000  # if no size is asked for
 
@@ -38,6 +41,8 @@ class Vocabulary:
     >>> vocabulary.decode([1, 5, 4, 3, 2])
     'to be [UNK]'
     """
+
+    beyond: WordVectors | None = None  # words outside of the vocabulary that have a vector; their ids follow its own
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.kind = kind_of(tokenizer)
@@ -275,7 +280,31 @@ class Vocabulary:
         >>> Vocabulary.train(["abba"]).token(5)
         'b'
         """
+        if self.beyond is not None and id >= len(self):
+            return self.beyond.word(id - len(self))
         return self.tokenizer.id_to_token(self._checked(id)) or ""
+
+    def word_ids(self, words: Sequence[str], lower: bool = False) -> np.ndarray:
+        """The ids of whole words, (words,) int64; with `lower`, the vocabulary is of words in lower case.
+
+        A word outside of the vocabulary has the id of its vector `beyond` it, if there is one, else `[UNK]`.
+
+        >>> from carousel.data import Vocabulary
+        >>> Vocabulary.train(["to be"], "word").word_ids(["To", "be"], lower=True).tolist()
+        [5, 4]
+        """
+        known = self._word_table
+        ids = np.fromiter((known.get(w.lower() if lower else w, UNK) for w in words), np.int64, len(words))
+        if self.beyond is not None:
+            places = np.flatnonzero(ids == UNK).tolist()
+            others = sorted({words[i] for i in places})
+            rows = dict(zip(others, self.beyond.rows(others).tolist(), strict=True))
+            ids[places] = [UNK if rows[words[i]] < 0 else len(self) + rows[words[i]] for i in places]
+        return ids
+
+    @cached_property
+    def _word_table(self) -> dict[str, int]:
+        return {word: i for word, i in self.tokenizer.get_vocab().items() if i > UNK}
 
     @property
     def tokens(self) -> list[str]:
@@ -287,9 +316,13 @@ class Vocabulary:
         """
         return [self.token(i) for i in range(len(self))]
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """A hash of everything the ids depend on; equal vocabularies have equal ones."""
+        return self._digest if self.beyond is None else f"{self._digest} {self.beyond.digest}"
+
+    @cached_property
+    def _digest(self) -> str:
         return hashlib.blake2b(self.tokenizer.to_str().encode(), digest_size=16).hexdigest()
 
     @cached_property

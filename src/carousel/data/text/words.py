@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..stores.examples import CONTEXT, Column
-from .tokenizers import UNK
 from .usual import Tally
 from .vocabulary import Vocabulary
 
@@ -37,9 +35,7 @@ class WordVocabulary:
         """The columns of some sentences: tokens and, unless they are not wanted, the characters of words."""
         lengths = np.array([len(words) for words in sentences], np.int64)
         every = [word for words in sentences for word in words]
-        ids = self._ids
-        tokens = np.fromiter((ids.get(w.lower() if self.lower else w, UNK) for w in every), np.int64, len(every))
-        columns = {"tokens": Column(tokens, lengths)}
+        columns = {"tokens": Column(self.words.word_ids(every, self.lower), lengths)}
         if characters and self.characters is not None:
             half = LONGEST // 2
             short = [word if len(word) <= LONGEST else word[:half] + word[-half:] for word in every]
@@ -54,14 +50,11 @@ class WordVocabulary:
         texts = (" ".join(words) for words in sentences)
         return Tally().add_sample(lambda some: self.encode([t.split() for t in some], False)["tokens"].values, texts)
 
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {word: i for word, i in self.words.tokenizer.get_vocab().items() if i > UNK}
-
     @property
     def dtypes(self) -> dict[str, Any]:
         """The numpy types of its columns."""
-        tokens = {"tokens": np.uint16 if len(self.words) <= 1 << 16 else np.uint32}
+        small = len(self.words) <= 1 << 16 and self.words.beyond is None
+        tokens = {"tokens": np.uint16 if small else np.uint32}
         return tokens if self.characters is None else {**tokens, "characters": np.uint32, "spelling": np.uint8}
 
     @property

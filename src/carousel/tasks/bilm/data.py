@@ -82,7 +82,7 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
         form = learn_form(s, source)
         source = source.prepared(form, training=True)
         words = learn_words(s, source)
-        vectors, more = s.read_vectors(words.words)
+        vectors, more = s.read_vectors(words.words, beyond=False)
         sample = source if dev_source is None else dev_source.prepared(form)
         assets = BilmAssets(words, form, words.usual(one.words for one in sample.sentences()), vectors)
     source = source.prepared(assets.form, training=True)

@@ -14,21 +14,26 @@ from torch import Tensor
 from ...data import Vocabulary
 from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleStore, build_store
-from ...data.text.encoder import TextEncoder
 from ...data.text.form import TextForm
 from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
+from ...networks.ngrams import NGramClassifier
 from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
 from ..shared.context import ContextAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, save_reading, usual_of
+from ..shared.vectors import load_vectors, save_vectors
 from .check import TableCheck, check_tables
+from .encoder import ClassifyEncoder
 from .examples import LabelledTexts, count_labels
 from .settings import ClassifySettings
+
+LINEAR = "ngrams.safetensors"  # in the run directory
+MOST_TEXTS = 200_000  # that the linear model is fitted to
 
 
 @dataclass
@@ -42,24 +47,34 @@ class ClassifyAssets:
     context: ContextAssets | None = None
     weights: Tensor | None = None  # of the classes in the loss, (classes,); while training
     vectors: Vectors | None = None  # that the words of a new network begin with
+    linear: NGramClassifier | None = None  # trained apart, and mixed in
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
+        save_vectors(folder, self.vocabulary)
         write_json(folder / "labels.json", self.labels, indent=0)
         save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
+        if self.linear is not None:
+            self.linear.save(folder / LINEAR)
 
     @classmethod
     def load(cls, settings: ClassifySettings, folder: Path) -> Self:
         labels = read_json(folder / "labels.json", list[str])
         context = ContextAssets.load(settings, folder)
-        return cls(Vocabulary.load(folder / "tokenizer.json"), labels, *load_reading(folder), context)
+        vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
+        linear = NGramClassifier.load(folder / LINEAR) if settings.linear else None
+        return cls(vocabulary, labels, *load_reading(folder), context, linear=linear)
 
-    def encoder(self, settings: ClassifySettings, training: bool = False) -> TextEncoder:
-        """Texts to integers; `training` texts are those that the form was learned from."""
-        context = None if self.context is None else self.context.words
-        return settings.text_encoder(self.vocabulary, self.form, context, training)
+    def encoder(self, settings: ClassifySettings, training: bool = False) -> ClassifyEncoder:
+        """Texts to integers; `training` texts are those that the form and the linear model were learned from."""
+        s, context = settings, None if self.context is None else self.context.words
+        encoder = ClassifyEncoder(
+            self.vocabulary, s.max_length, lower=s.lower, context=context, form=self.form, training=training
+        )
+        encoder.linear = None if training else self.linear
+        return encoder
 
 
 def open_table(settings: ClassifySettings, path: str | Path | Table, labelled: bool = True) -> Table:
@@ -97,6 +112,16 @@ def learn_vocabulary(settings: ClassifySettings, tables: Sequence[Table]) -> tup
     return s.make_vocabulary(map(s.read_text, texts), s.tokens), form
 
 
+def fit_linear(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> NGramClassifier:
+    """The linear model of the texts to train on; of more than `MOST_TEXTS`, of as many at equal distances."""
+    rows = [(row.text, row.label) for table in tables for row in table]
+    rows = rows[:: max(1, -(-len(rows) // MOST_TEXTS))]
+    numbers = {label: k for k, label in enumerate(assets.labels)}
+    texts = assets.encoder(settings, training=True).prepare([text for text, _ in rows])
+    labels = torch.tensor([numbers[label] for _, label in rows])
+    return NGramClassifier.fit(texts, labels, len(assets.labels), assets.weights)
+
+
 def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
@@ -115,11 +140,14 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
     assets.weights = weights
     store = store_examples(s, assets, tables, training=True)
+    if s.linear and assets.linear is None:
+        assets.linear = fit_linear(s, assets, tables)
     unknown = f"{store.unknown / store.tokens:.2%} unknown"
     info = {
         "training texts": _describe(s.train, store),
         "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
         "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens; {unknown}",
+        **({} if assets.linear is None else {"linear model": f"{len(assets.linear.names):,} n-grams"}),
         **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
         **more,
     }

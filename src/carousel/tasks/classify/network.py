@@ -1,7 +1,8 @@
-"""The classifier's network: embedding → layers → pooling → classes."""
+"""The classifier's network: embedding → layers → pooling → classes, beside a linear model of n-grams."""
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import torch
@@ -36,6 +37,8 @@ class ClassifierNetwork(Network):
         self.output = nn.Linear(s.encoded, len(self.labels))
         self.weights: Tensor | None
         self.register_buffer("weights", assets.weights, persistent=False)
+        self.mixture: Tensor | None  # (2,): the share of the linear model, the temperature of this network
+        self.register_buffer("mixture", torch.tensor([0.5, 1.0]) if s.linear else None)
         if assets.vectors is not None:
             self.embedder.set_vectors(assets.vectors)
 
@@ -43,14 +46,21 @@ class ClassifierNetwork(Network):
         """What the layers read of a batch, (T, B, I)."""
         return read_words(self.embedder, self.context, batch)
 
-    def scores(self, batch: ExampleBatch) -> Tensor:
-        """Log-probabilities of the classes before they are normalised, (B, classes)."""
+    def own_scores(self, batch: ExampleBatch) -> Tensor:
+        """Log-probabilities of the classes before they are normalised, by this network alone, (B, classes)."""
         y, _ = self.layers(self.read(batch), lengths=batch.lengths)
         return self.output(self.pool(self.drop(y), batch.lengths))
 
+    def scores(self, batch: ExampleBatch) -> Tensor:
+        """The same of the mixture with the linear model, if there is one: then they are normalised."""
+        own = self.own_scores(batch)
+        if self.mixture is None or batch.linear is None:
+            return own
+        return mix(own, batch.linear, *self.mixture.tolist())
+
     def loss(self, batch: ExampleBatch) -> Loss:
-        """The mean cross-entropy of a text's label."""
-        scores = self.scores(batch)
+        """The mean cross-entropy of a text's label by this network alone: the linear model is trained apart."""
+        scores = self.own_scores(batch)
         assert batch.labels is not None
         smooth = self.settings.label_smoothing
         losses = F.cross_entropy(scores, batch.labels, reduction="none", label_smoothing=smooth)
@@ -59,7 +69,15 @@ class ClassifierNetwork(Network):
         return Loss(losses.mean(), len(losses))
 
     def metric(self) -> Accuracy:
-        return Accuracy(self)
+        return Accuracy(self) if self.mixture is None else MixtureAccuracy(self)
+
+
+def mix(own: Tensor, linear: Tensor, share: float, temperature: float) -> Tensor:
+    """Log-probabilities of a mixture, (B, classes): ln(share · e^linear + (1 - share) · softmax(own / temperature))."""
+    own = (own / temperature).log_softmax(1)
+    if share in (0, 1):
+        return linear if share else own
+    return torch.logaddexp(linear + math.log(share), own + math.log1p(-share))
 
 
 class Accuracy(Metric):
@@ -86,3 +104,36 @@ class Accuracy(Metric):
     def result(self) -> dict[str, float]:
         c = self.confusion
         return {"accuracy": c.accuracy, "macro_f1": c.macro_f1, "loss": self.total / max(1, c.total)}
+
+
+class MixtureAccuracy(Accuracy):
+    """The accuracy on the dev set with the best mixture, which the network then has: share and temperature are those
+    with the smallest loss there."""
+
+    SHARES = tuple(k / 20 for k in range(21))
+    TEMPERATURES = tuple(2 ** (k / 4) for k in range(-4, 9))  # 0.5 to 4
+
+    def __init__(self, network: ClassifierNetwork) -> None:
+        super().__init__(network)
+        self.seen: list[tuple[Tensor, Tensor, Tensor]] = []  # scores of both models (B, classes), labels (B,)
+
+    @torch.no_grad()
+    def add(self, batch: ExampleBatch) -> None:
+        assert batch.labels is not None and batch.linear is not None
+        self.seen.append((self.network.own_scores(batch), batch.linear, batch.labels))
+
+    def merge(self, other: Self) -> None:
+        self.seen += other.seen
+
+    def result(self) -> dict[str, float]:
+        if self.seen:
+            own, linear, labels = (torch.cat(parts) for parts in zip(*self.seen, strict=True))
+            both = [(share, t) for t in self.TEMPERATURES for share in self.SHARES]
+            losses = [float(F.nll_loss(mix(own, linear, *one), labels)) for one in both]
+            best = both[losses.index(min(losses))]
+            assert self.network.mixture is not None
+            self.network.mixture.copy_(torch.tensor(best))
+            self.confusion = Confusion(self.network.labels)
+            self.confusion.add(labels, mix(own, linear, *best).argmax(1))
+            self.total = min(losses) * len(labels)
+        return super().result()

@@ -102,7 +102,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
     @in_eval_mode
     def measure(self, path: str | Path | Table) -> tuple[Accuracy, ExampleStore]:
         """The metric of a file, and its examples."""
-        batches, metric = self.batches(path), self.network.metric()
+        batches, metric = self.batches(path), Accuracy(self.network)
         for batch in batches:
             metric.add(batch)
         return metric, batches.store

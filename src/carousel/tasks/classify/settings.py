@@ -17,5 +17,8 @@ class ClassifySettings(WordSettings):
     label_column: ColumnName | None = key(None, "column of labels, by name or by number from 1; null: detected", "data")
     extra: Path | None = key(None, "additional labelled training examples, such as phrases", "data")
     tokens: Literal["word", "character", "bpe"] = key("word", "tokenization", "data")
+    linear: bool = key(
+        True, "mix in a linear model of word and character n-grams, by a weight chosen on the dev set", "model"
+    )
     pooling: PoolingName = key("max", "pooling of the token vectors", "model")
     class_weights: str = key("none", "weights of the classes in the loss: none, balanced, or LABEL=WEIGHT,…", "model")

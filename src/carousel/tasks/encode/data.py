@@ -21,6 +21,7 @@ from ..classify.check import TableCheck, check_tables
 from ..shared.context import ContextAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, save_reading, usual_of
+from ..shared.vectors import load_vectors, save_vectors
 from .examples import JoinedPairs, LabelledPairs, PairBatches, Target
 from .settings import EncodeSettings
 
@@ -38,6 +39,7 @@ class EncodeAssets:
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
+        save_vectors(folder, self.vocabulary)
         write_json(folder / "labels.json", asdict(self.target))
         save_reading(folder, self.form, self.usual)
         if self.context is not None:
@@ -47,7 +49,8 @@ class EncodeAssets:
     def load(cls, settings: EncodeSettings, folder: Path) -> Self:
         target = read_json(folder / "labels.json", lambda kept: Target(**kept))
         context = ContextAssets.load(settings, folder)
-        return cls(Vocabulary.load(folder / "tokenizer.json"), target, *load_reading(folder), context)
+        vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
+        return cls(vocabulary, target, *load_reading(folder), context)
 
     def encoder(self, settings: EncodeSettings, training: bool = False) -> TextEncoder:
         """Texts to integers; `training` texts are those that the form was learned from."""

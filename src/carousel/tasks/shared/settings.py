@@ -39,7 +39,14 @@ class VectorSettings(HeldOutSettings):
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
-    vectors: Path | None = key(None, "pre-trained word vectors, in the text format of word2vec or GloVe", "data")
+    vectors: Path | None = key(
+        None, "pre-trained word vectors: a name (glove: see carousel data list) or a file: word2vec text or .bin, "
+        "GloVe, fastText .vec, safetensors", "data",
+    )  # fmt: skip
+    embed_vectors: Literal["none", "used", "all"] = key(
+        "none", "word vectors kept in the run: none (the run needs the file), those of the vocabulary alone (used; "
+        "other words are unknown), or all", "data", {"vectors": ...},
+    )  # fmt: skip
     batch_size: int = key(32, "examples in a batch", "data", ge=1)
     cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
 
@@ -75,26 +82,44 @@ class VectorSettings(HeldOutSettings):
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, kind)
 
-    def read_vectors(self, vocabulary: Vocabulary) -> tuple[Vectors | None, dict[str, str]]:
-        """The vectors that were given for the words of the vocabulary, and a line on them for the report."""
-        from ...data.text.vectors import open_vectors
+    @model_validator(mode="before")
+    @classmethod
+    def _size_of_vectors(cls, given: Any) -> Any:
+        """The embedding size follows the vectors unless it is given."""
+        if not isinstance(given, dict) or given.get("vectors") is None or given.get("embedding") is not None:
+            return given
+        from ...data.text.vectors import find_vectors, width_of
+
+        width = width_of(find_vectors(given["vectors"]))
+        return given if width is None else {**given, "embedding": width}
+
+    def read_vectors(self, vocabulary: Vocabulary, beyond: bool = True) -> tuple[Vectors | None, dict[str, str]]:
+        """The vectors that were given for the words of the vocabulary, and a line on them for the report.
+
+        With `beyond`, the vocabulary then knows all other words that have a vector, too.
+        """
+        from ...data.text.vectors import find_vectors, open_vectors
 
         if self.vectors is None:
             return None, {}
-        vectors = open_vectors(self.vectors, self.cache_folder).of(vocabulary)
-        width = vectors.values.shape[1]
-        if width != self.embedding:
-            problem = f"its vectors have {width} numbers, but embedding is {self.embedding}"
-            raise DataError(self.vectors, None, problem, f"set embedding to {width}")
+        found = open_vectors(find_vectors(self.vectors), self.cache_folder)
+        if found.size != self.embedding:
+            problem = f"its vectors have {counted(found.size, 'number')}, but embedding is {self.embedding}"
+            raise DataError(self.vectors, None, problem, f"set embedding to {found.size}, or leave it out")
+        vectors = found.of(vocabulary)
+        if beyond and self.embed_vectors != "used":
+            vocabulary.beyond = found
+            found.embedded = self.embed_vectors == "all"
         known = f"{int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        return vectors, {"word vectors": f"{self.vectors}: {known}"}
+        more = f"; other words are looked up in its {len(found):,}" if vocabulary.beyond is not None else ""
+        return vectors, {"word vectors": f"{self.vectors}: {known}{more}"}
 
     def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
         from ...networks.embedder import WordEmbedder
 
         return WordEmbedder(
             len(vocabulary), self.embedding, word_dropout=self.word_dropout, dropout=self.dropout,
-            variational=variational, frozen=self.freeze_vectors and self.vectors is not None,
+            variational=variational, frozen=self.freeze_vectors and self.vectors is not None, beyond=vocabulary.beyond,
         )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ...training import Data
 from ..shared.context import ContextAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, save_reading
+from ..shared.vectors import load_vectors, save_vectors
 from .check import TagCheck, check_tags
 from .examples import TagCounts, TaggedSentences, TagVocabulary, warnings
 from .settings import TagSettings
@@ -33,6 +34,7 @@ class TagAssets:
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder)
+        save_vectors(folder, self.vocabulary.words)
         save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
@@ -41,6 +43,7 @@ class TagAssets:
     def load(cls, settings: TagSettings, folder: Path) -> Self:
         context = ContextAssets.load(settings, folder)
         vocabulary = TagVocabulary.load(folder, None if context is None else context.words)
+        load_vectors(settings, folder, vocabulary.words)
         return cls(vocabulary, *load_reading(folder), context)
 
 

@@ -15,6 +15,7 @@ from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
 from ..shared.held_out import Sources, open_sources
+from ..shared.vectors import load_vectors, save_vectors
 from .check import TreeCheck, check_trees
 from .examples import Classes, LabelledTrees, TreeBatches, TreeCounts
 from .settings import TreeSettings
@@ -32,6 +33,7 @@ class TreeAssets:
 
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
+        save_vectors(folder, self.vocabulary)
         kept = {"classes": self.classes.labels, "labels": self.labels, "children": self.children}
         write_json(folder / "labels.json", kept)
 
@@ -40,7 +42,8 @@ class TreeAssets:
         kept = read_json(
             folder / "labels.json", lambda kept: (Classes(kept["classes"]), kept["labels"], kept["children"])
         )
-        return cls(Vocabulary.load(folder / "tokenizer.json"), *kept)
+        vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
+        return cls(vocabulary, *kept)
 
 
 def store_trees(settings: TreeSettings, assets: TreeAssets, source: Trees) -> ExampleStore:

@@ -16,7 +16,7 @@ from ...data.batches.bucketed import Bucketed
 from ...data.sources.brackets import Tree, Trees
 from ...data.sources.lines import chunks
 from ...data.stores.examples import NO_LABEL, Column, ExampleStore, rows_of
-from ...data.text.tokenizers import PAD, UNK
+from ...data.text.tokenizers import PAD
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
 from ...networks.trees import Forest
@@ -149,9 +149,7 @@ def encode_trees(trees: Sequence[Tree], vocabulary: Vocabulary, lower: bool) -> 
     words = [word for tree in trees for word in tree.words]
     tokens = np.full(len(words), PAD, np.int64)
     places = [k for k, word in enumerate(words) if word is not None]
-    ids = vocabulary.tokenizer.get_vocab()
-    said = [words[k] or "" for k in places]
-    tokens[places] = [ids.get(word.lower() if lower else word, UNK) for word in said]
+    tokens[places] = vocabulary.word_ids([words[k] or "" for k in places], lower)
     parents = np.array([parent for tree in trees for parent in tree.parents], np.int64)
     heights = heights_of(parents, lengths)
     return {

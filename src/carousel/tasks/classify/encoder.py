@@ -1,0 +1,36 @@
+"""Texts as the classifier reads them: tokens, and what the linear model says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...data.stores.examples import Column
+from ...data.text.encoder import TextEncoder
+from ...networks.ngrams import NGramClassifier
+
+
+class ClassifyEncoder(TextEncoder):
+    """A text encoder with a column `linear`: the log-probability of each class by a model of n-grams.
+
+    Texts that the linear model was trained on have none: the two models are trained apart.
+    """
+
+    linear: NGramClassifier | None = None
+
+    def __call__(self, texts: Sequence[str], tokenized: bool | None = None) -> tuple[dict[str, Column], np.ndarray]:
+        columns, cut = super().__call__(texts, tokenized)
+        if self.linear is not None:
+            scores = self.linear(self.prepare(texts, tokenized)).numpy()
+            columns["linear"] = Column(scores.reshape(-1), np.full(len(texts), scores.shape[1]))
+        return columns, cut
+
+    @property
+    def dtypes(self) -> dict[str, Any]:
+        return super().dtypes if self.linear is None else super().dtypes | {"linear": np.float32}
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return super().made_by if self.linear is None else {**super().made_by, "linear": self.linear.fingerprint}
