@@ -205,7 +205,7 @@ class Attention(nn.Module):
                 else type(ignore).__name__
             )
             raise ValueError(
-                f"key_padding_mask must be bool of shape ({sequences}, {steps}), true where a place is ignored; got {given}"
+                f"key_padding_mask must be bool of shape ({sequences}, {steps}), true at places to ignore; got {given}"
             )
         ignore = self.unreachable(steps, ignore.to(device))
         counts = steps - ignore.sum(1)
