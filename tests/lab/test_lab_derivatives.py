@@ -153,7 +153,7 @@ def test_labs_take_torchs_modules(name):
 
 def test_a_torch_module_alone_and_what_is_no_module():
     assert lab.vanishing(5, hidden=3, model=torch.nn.GRU(2, 3)).trained.label == "GRU of the model"
-    with pytest.raises(ValueError, match="model must be a model of a run or a torch module, got a str"):
+    with pytest.raises(ValueError, match="model must be a model of a run or a torch module, got str"):
         lab.vanishing(5, model="run")
 
 

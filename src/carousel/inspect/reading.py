@@ -83,7 +83,7 @@ def read_layers(model: Any, data: str | Path | Sequence[str | Path] | None = Non
 def _layers(model: nn.Module) -> tuple[str, Recurrent]:
     """The layers that read what the model reads: those a task calls `layers` or `encoder`, or the first there are."""
     if not isinstance(model, nn.Module):
-        raise ArgumentError(f"model must be a model of a run or a torch module, got {an(type(model).__name__)}")
+        raise ArgumentError(f"model must be a model of a run or a torch module, got {type(model).__name__}")
     found: dict[str, Any] = {n: m for n, m in model.named_modules() if isinstance(m, Recurrent | nn.RNNBase)}
     if not found:
         raise ArgumentError("the model has no recurrent layer, neither Carousel's nor torch's")

@@ -11,6 +11,7 @@ from typing import Any, overload
 import torch
 
 from ...data import Vocabulary
+from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
@@ -63,7 +64,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
     @torch.no_grad()
     def predictions(self, texts: Iterable[str], batch_size: int = 256) -> Iterator[Prediction]:
         """As `predict`, for a stream of texts, `batch_size` at a time. A blank text has no label."""
-        waiting = iter(texts)
+        waiting = read_texts(texts)
         while group := list(islice(waiting, batch_size)):
             columns, cut = self.encoder(group)
             batch = collate(columns)

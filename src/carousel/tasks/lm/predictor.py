@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...data import END, PAD, START, TextBatch, Vocabulary
 from ...data.batches.base import Batches
+from ...data.sources.memory import read_texts
 from ...data.text.vocabulary import texts_of
 from ...decoding import GenerationConfig
 from ...layers import RecurrentStepper
@@ -70,7 +71,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         self, prompts: Iterable[str], config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Generation]:
         """As `generate`, for several prompts, each result as soon as its batch is done."""
-        return generate(self, list(prompts), prepare(config, options, "text"))
+        return generate(self, list(read_texts(prompts, what="prompts")), prepare(config, options, "text"))
 
     def stream(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
@@ -80,7 +81,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
     @torch.no_grad()
     def score(self, lines: str | Iterable[str]) -> Iterator[Scored]:
         """Each line's tokens with their log-probabilities, `[END]` included unless the text is running."""
-        for line in [lines] if isinstance(lines, str) else lines:
+        for line in [lines] if isinstance(lines, str) else read_texts(lines, what="lines"):
             batch = self.batch_of([line])
             if not len(batch.targets):
                 yield Scored(line, [], [])

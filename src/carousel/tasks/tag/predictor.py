@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.tags import convert
 from ...data.text.vocabulary import texts_of
+from ...errors import ArgumentError
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
-from ..base import LayerInput, Model
+from ..base import NOTHING, LayerInput, Model
 from .data import TagAssets, open_source, store_sentences
 from .examples import TagVocabulary
 from .network import TaggerNetwork, TagMetric
@@ -66,7 +68,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
     @torch.no_grad()
     def predictions(self, sentences: Iterable[str | Sequence[str]], n_best: int = 1) -> Iterator[Tagged]:
         """As `predict`, for a stream of sentences; an empty one has no tags."""
-        waiting = iter(sentences)
+        waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
         while group := [s.split() if isinstance(s, str) else list(s) for s in islice(waiting, GROUP)]:
             tagged: dict[int, Tagged] = {}
             for part in batches_by_length([len(words) for words in group]):
@@ -125,6 +127,8 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        if not batch.lengths.sum():  # and no characters of words either
+            raise ArgumentError(NOTHING)
         tokens = texts_of(self.vocabulary.words, batch.tokens, batch.lengths)
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 
