@@ -204,6 +204,22 @@ def test_on_a_terminal_the_same_text_is_streamed(works, run, monkeypatch):
     assert works(*args) == whole
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_reading_a_terminal_is_announced(carousel, run, monkeypatch, terminal):
+    given = io.TextIOWrapper(io.BytesIO("明月\n".encode()))
+    monkeypatch.setattr(given, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("sys.stdin", given)
+    code, out, err = carousel("score", run)
+    assert code == 0 and len(out.splitlines()) == 2
+    assert err == ("reading standard input, one item per line; end it with Ctrl-D\n" if terminal else "")
+
+
+def test_help_of_score_names_every_column(works):
+    text = " ".join(works("score", "--help"))
+    for column in ("log-probability", "number of tokens", "perplexity", "the line itself"):
+        assert column in text
+
+
 def test_prompts(works, run, tmp_path):
     (tmp_path / "heads.txt").write_text("床前\n\n春眠\n", "utf-8")
     args = ["--prompts", tmp_path / "heads.txt", "--prompt", "黃河", "-n", 2, "--max-length", 9, "--seed", 1]

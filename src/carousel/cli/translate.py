@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -85,7 +87,8 @@ def translate(
     lines = sources(data, model.settings.source_column)
     window = 1 if data is None and sys.stdin.isatty() else 1024
     translations = model.translations(lines, resolved, ensemble=others, window=window)
-    output.write(_with_progress(with_seed(translations, resolved if quiet else config, resolved), data, quiet))
+    results = with_seed(translations, resolved if quiet else config, resolved)
+    output.write(_with_progress(results, data) if output.leaves_terminal and not quiet else results)
 
 
 @dataclass
@@ -121,6 +124,12 @@ class Output:
     @property
     def needs_attention(self) -> bool:
         return self.as_json or self.alignment is not None or self.attention is not None
+
+    @property
+    def leaves_terminal(self) -> bool:
+        """Whether translations go to a file, so that a progress bar on the terminal is in nobody's way. What a pipe
+        leads to may print on the same line."""
+        return self.out is not None or is_file(sys.stdout)
 
     def write(self, translations: Iterator[Any]) -> None:
         """Write translations as they come, and their figures at the end."""
@@ -165,9 +174,17 @@ def sources(data: Path | None, column: int) -> Iterator[str]:
         yield cells[column - 1]
 
 
-def _with_progress(translations: Iterator[Any], data: Path | None, quiet: bool) -> Iterator[Any]:
+def is_file(stream: Any) -> bool:
+    """Whether a stream goes to a regular file."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, AttributeError, ValueError):  # a stand-in without a descriptor
+        return False
+
+
+def _with_progress(translations: Iterator[Any], data: Path | None) -> Iterator[Any]:
     """`translations`, with a progress bar on standard error if that is a terminal and a file is translated."""
-    if quiet or data is None or not sys.stderr.isatty():
+    if data is None or not sys.stderr.isatty():
         yield from translations
         return
     from rich.console import Console

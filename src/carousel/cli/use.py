@@ -116,7 +116,10 @@ def score(
     task: TaskOption = None,
     cell: CellOption = None,
 ) -> None:
-    """Log-probability and perplexity of each line by a language model, separated by tabs.
+    """Score lines with a language model.
+
+    The columns, with tabs between: log-probability, number of tokens,
+    perplexity, and the line itself. The end of the line is a token too.
 
     \b
     carousel score run lines.txt > scores.tsv
@@ -195,6 +198,8 @@ def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
         return
     from carousel.data.sources.lines import decode
 
+    if sys.stdin.isatty():
+        typer.echo("reading standard input, one item per line; end it with Ctrl-D", err=True)
     for number, raw in enumerate(sys.stdin.buffer, 1):
         yield decode(raw.rstrip(b"\r\n"), Path("standard input"), number)
 

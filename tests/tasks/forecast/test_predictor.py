@@ -38,7 +38,7 @@ def test_a_table_has_times_of_its_own(trained, flights):
     times, values = [series.time(int(t)) for t in series.ticks], series.values[:, 0].tolist()
     assert repr(model.predict({"month": times, "x": values})) == expected
     assert repr(model.predict(iter(values), start="1990-01")) == expected
-    with pytest.raises(DataError, match="^data: 20 rows, but the model reads 36"):
+    with pytest.raises(DataError, match=r"^data: 20 rows, but the model reads 36"):
         model.predict({"month": times[:20], "x": values[:20]})
 
 

@@ -1,0 +1,5 @@
+"""`python -m carousel …`: the command line."""
+
+from .cli.main import main
+
+main()
