@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from .errors import option
+from .task_options import CellOption, TaskOption
 from .use import load
 
 app = typer.Typer(
@@ -151,7 +152,8 @@ def _read(run: Callable[..., Any]) -> dict[str, Part]:
     for name, parameter in inspect.signature(run).parameters.items():
         settings = next((kind for kind in typing.get_args(hints[name]) if dataclasses.is_dataclass(kind)), None)
         if name == "model":
-            options = [_parameter("run", RunOption, None), _parameter("data", DataOption, None)]
+            kinds = {"run": RunOption, "data": DataOption, "task": TaskOption, "cell": CellOption}
+            options = [_parameter(option, kind, None) for option, kind in kinds.items()]
             found |= {"model": Part(options, _model), "data": Part([], itemgetter("data"))}
         elif name == "bar":
             found["bar"] = Part([_parameter("quiet", QuietOption, False)], _bar)
@@ -206,9 +208,12 @@ def _check_arguments(run: Callable[..., Any], values: Mapping[str, Any]) -> None
 
 def _model(given: Mapping[str, Any]) -> Any:
     """The model to look at, if there is one."""
-    if given["run"] is None and given["data"]:
-        raise typer.BadParameter("there is no model to read it; give one with --run", param_hint="--data")
-    return None if given["run"] is None else load(given["run"])
+    if given["run"] is not None:
+        return load(given["run"], task=given["task"], cell=given["cell"])
+    for name in ("data", "task", "cell"):
+        if given[name]:
+            raise typer.BadParameter("it is about a trained model; give one with --run", param_hint=f"--{name}")
+    return None
 
 
 def _bar(given: Mapping[str, Any]) -> Any:
