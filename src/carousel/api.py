@@ -179,7 +179,7 @@ def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, *
     if task is None:
         files = list(data) if isinstance(data, list | tuple) else [data]
         if not all(isinstance(file, str | Path) for file in files):
-            raise ArgumentError("task: missing; data in memory does not tell which task it is for")
+            raise ArgumentError("task: missing; it cannot be inferred from data in memory")
         kind = find_for(files)
     else:
         kind = find(task)

@@ -111,7 +111,7 @@ def test_bleu_of_ones_own_sentence(carousel):
     assert "3-grams      1/1" in out
     assert "stand" not in out  # the claim is about another sentence
     _, out, _ = carousel("lab", "bleu")
-    assert "It does not stand as printed. BLEU clips" in out
+    assert "The claim does not hold as printed. BLEU clips" in out
     _, out, _ = carousel("lab", "bleu", "a b", "a c", "--json")
     assert json.loads(out)["orders"][0]["matched"] == 1
 

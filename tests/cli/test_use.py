@@ -122,7 +122,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_shown(capsys):
     show({"accuracy": 0.5, "confusion": table})
     head, *mistakes = capsys.readouterr().out.splitlines()[2:]
     assert head == "mistakes: the 10 most frequent of 12 kinds; all with --json"
-    assert mistakes[:2] == ["    4,000  d taken for a", "       11  l taken for k"]
+    assert mistakes[:2] == ["    4,000  d predicted as a", "       11  l predicted as k"]
     assert len(mistakes) == 10
     show(
         {"accuracy": 0.5, "confusion": {right: dict(list(row.items())[:10]) for right, row in list(table.items())[:10]}}

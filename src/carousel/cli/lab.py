@@ -23,34 +23,34 @@ from .use import load
 
 app = typer.Typer(
     invoke_without_command=True,
-    help="Run a claim of the textbook and see whether it stands.",
+    help="Test a claim of the textbook by running it.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="DIR", file_okay=False, help="Write the page (index.html), figures and numbers there."
+        "--out", metavar="DIR", file_okay=False, help="Directory for the page (index.html), figures and numbers."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of words.")]
-RunOption = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Look at this trained model too.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+RunOption = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Also examine this trained model.")]
 DataOption = Annotated[
     list[Path] | None,
-    typer.Option("--data", metavar="FILE", help="What it reads; without this, its own dev or training file."),
+    typer.Option("--data", metavar="FILE", help="Data for the model; default: its own dev or training file."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
 @app.callback()
 def group(context: typer.Context) -> None:
-    """Run a claim of the textbook and see whether it stands."""
+    """Test a claim of the textbook by running it."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command("list")
 def every() -> None:
-    """What labs there are."""
+    """List the labs."""
     from carousel.lab import LABS
 
     width = max(map(len, LABS))
@@ -60,9 +60,9 @@ def every() -> None:
 
 @app.command("all")
 def book(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the pages go.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Directory for the pages.")],
 ) -> None:
-    """Run every lab and write the whole book: a page for each, and index.html that leads to them.
+    """Run every lab and write a page for each, with an index.html that links to them.
 
     \b
     carousel lab all --out book

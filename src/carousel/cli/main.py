@@ -45,7 +45,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see its traceback.",
+    epilog="Errors are one line; set CAROUSEL_TRACEBACK=1 for a traceback.",
 )
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")

@@ -32,10 +32,10 @@ def translate(
     run: RunArgument,
     config: GenerationConfig,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Text, one item on each line; default: standard input.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Text, one item per line; default: standard input.")
     ] = None,
     prefixes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The forced beginning of each translation, one on each line.")
+        Path | None, typer.Option(metavar="FILE", help="File of forced prefixes, one per line.")
     ] = None,
     ensemble: Annotated[
         list[Path] | None,
@@ -43,13 +43,13 @@ def translate(
     ] = None,
     out: Annotated[Path | None, _file("Write here.")] = None,
     alignment: Annotated[
-        Path | None, _file("Pairs i-j of a token j and the source place i with most attention.")
+        Path | None, _file("Alignments i-j: token j and the source position i with most attention.")
     ] = None,
     attention: Annotated[Path | None, _file("The attention as a picture: .png, .svg, .pdf.")] = None,
     tree: Annotated[Path | None, _file("The search tree as a picture; - prints it as text.")] = None,
     task: TaskOption = None,
     cell: CellOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, notes or seed on standard error.")] = False,
 ) -> None:
     """Translate lines of text: by beam search, unless --temperature or another sampling option is given.
@@ -127,7 +127,7 @@ class Output:
 
     @property
     def leaves_terminal(self) -> bool:
-        """Whether translations go to a file, so that a progress bar on the terminal is in nobody's way. What a pipe
+        """Whether translations go to a file, so that a progress bar on the terminal does not disturb it. What a pipe
         leads to may print on the same line."""
         return self.out is not None or is_file(sys.stdout)
 
