@@ -155,10 +155,7 @@ def test_score_as_json(works, run, text):
 
 
 def test_score_by_token_from_a_pipe(works, run, monkeypatch):
-    class Stdin:
-        buffer = io.BytesIO("明月\r\n春\n".encode())
-
-    monkeypatch.setattr("sys.stdin", Stdin)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("明月\r\n春\n".encode())))
     rows = [line.split("\t") for line in works("score", run, "--tokens")]
     assert [row[:2] for row in rows] == [
         ["line", "token"], ["1", "明"], ["1", "月"], ["1", "[END]"], ["2", "春"], ["2", "[END]"],
@@ -167,10 +164,7 @@ def test_score_by_token_from_a_pipe(works, run, monkeypatch):
 
 
 def test_score_of_a_bad_pipe(carousel, run, monkeypatch):
-    class Stdin:
-        buffer = io.BytesIO("明月\n".encode() + b"\xff\n")
-
-    monkeypatch.setattr("sys.stdin", Stdin)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("明月\n".encode() + b"\xff\n")))
     code, _, err = carousel("score", run)
     assert code == 1
     assert err.startswith("error: standard input:2: byte 0xff at column 1 is not UTF-8")
