@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 import warnings
 
 import numpy as np
@@ -290,3 +291,40 @@ def test_the_names_are_discoverable():
     for name in ("train", "load", "evaluate", "check"):
         assert name in carousel.__all__ and name in dir(carousel)
         assert getattr(carousel, name).__doc__
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: carousel.train("lm", TEXTS, out="run", hidden=-1),
+            "hidden: should be greater than or equal to 1, got -1",
+        ),
+        (lambda: carousel.train("lm", TEXTS, out="run", optimizer="x"), "optimizer: should be 'sgd', .*, got 'x'"),
+        (lambda: carousel.train("bilm", TEXTS, out="run", hidden=4), "hidden: 4 units are fewer than embedding"),
+        (lambda: carousel.check(TEXTS, task="lm", hidden="a"), "hidden: should be a valid integer"),
+        (lambda: carousel.train(5, TEXTS, out="run"), "task: give a name, a class, or FILE.py:CLASS, got 5"),
+        (lambda: carousel.load(5), "run: give a run directory, got 5"),
+        (lambda: carousel.evaluate(5, TEXTS), "model: give a model or a run directory, got 5"),
+        (lambda: carousel.check(5), "task: missing"),
+        (lambda: carousel.GenerationConfig(top_k=-1), "top_k: must be a whole number of at least 1, got -1"),
+    ],
+)
+def test_an_error_is_ours_alone(call, message):
+    """One line, and no traceback of the library that found it before."""
+    with pytest.raises(CarouselError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
+    assert error.value.__cause__ is None and (error.value.__context__ is None or error.value.__suppress_context__)
+
+
+def test_a_config_that_cannot_be_is_ours_alone_too(place):
+    carousel.train("lm", TEXTS, out="run", **TINY)
+    config = place / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("hidden: 4", "hidden: -4"))
+    (place / "run" / "manifest.json").unlink(missing_ok=True)
+    with pytest.raises(CarouselError) as error:
+        carousel.load("run")
+    assert "pydantic" not in "".join(traceback.format_exception(error.value))
+    with pytest.raises(ArgumentError, match="beams: an lm model has no such option of evaluation"):
+        carousel.evaluate(carousel.train("lm", TEXTS, out="other", **TINY), TEXTS, beams=3)

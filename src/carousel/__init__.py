@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .acceleration import accelerate, accelerated, patch, restore
     from .api import check, evaluate, load, train
     from .cells import Cell
+    from .decoding.config import GenerationConfig
     from .errors import CarouselError
     from .layers import (
         GRU,
@@ -47,6 +48,7 @@ __all__ = [
     "CoupledLSTMCell",
     "ExecutionPath",
     "GRUCell",
+    "GenerationConfig",
     "LSTMCell",
     "LayerNormLSTM",
     "LayerNormLSTMCell",
@@ -80,6 +82,7 @@ __all__ = [
 _HOMES = {
     "CarouselError": "errors",
     "Cell": "cells",
+    "GenerationConfig": "decoding.config",
     "linear_cross_entropy": "ops.cross_entropy",
     "accelerate": "acceleration",
     "accelerated": "acceleration",

@@ -6,6 +6,7 @@ of the task. Data in memory is written into the run directory, so that the run c
 
 from __future__ import annotations
 
+import inspect
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .errors import ArgumentError, RunError
 from .tasks import find, find_for
+from .wording import an
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,6 +135,8 @@ def load(
         find(one)
     for cell in cells:
         find_cell(cell)
+    if not isinstance(run, str | Path):
+        raise ArgumentError(f"run: give a run directory, got {run!r}")
     wanted = None if task is None else find(task)
     kind = task_of(Run(run))
     if wanted is not None and kind is not wanted:
@@ -147,7 +151,14 @@ def evaluate(model: str | Path | Model[Any, Any], *data: Any, **options: Any) ->
     `data` is one file, several where the task has several, or data in memory; `options` are those of `carousel eval`.
     """
     model = load(model) if isinstance(model, str | Path) else model
-    task = model.task
+    task = getattr(model, "task", None)
+    if task is None:
+        raise ArgumentError(f"model: give a model or a run directory, got {model!r}")
+    takes = inspect.signature(model.evaluate).parameters
+    unknown = sorted(options.keys() - takes.keys())
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        known = ", ".join(task.evaluate_options) or "none"
+        raise ArgumentError(f"{unknown[0]}: {an(task.name)} model has no such option of evaluation; it has: {known}")
     if not data:
         raise ArgumentError("data: missing; give a file, or data in memory")
     given = data[0] if len(data) == 1 else data
@@ -166,9 +177,9 @@ def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, *
     Without `task`, files are recognised by their names. The result has `warnings` and `as_dict()`.
     """
     if task is None:
-        files = [data] if isinstance(data, str | Path) else list(data)
+        files = list(data) if isinstance(data, list | tuple) else [data]
         if not all(isinstance(file, str | Path) for file in files):
-            raise ArgumentError("task: missing; data in memory does not tell which task it is for")
+            raise ArgumentError("task: missing; it cannot be inferred from data in memory")
         kind = find_for(files)
     else:
         kind = find(task)

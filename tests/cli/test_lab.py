@@ -51,6 +51,11 @@ def test_the_list_names_every_command(carousel):
         assert carousel("lab", name, "--help")[0] == 0
 
 
+@pytest.mark.parametrize("args", [["lab", "--", "jacobian"], ["--", "lab", "jacobian"]])
+def test_two_dashes_before_a_name(carousel, args):
+    assert carousel(*args)[1] != ""
+
+
 def test_a_lab_is_one_file(carousel, monkeypatch, tmp_path):
     """The example of the documentation, as the only file that is added."""
     page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text("utf-8")
@@ -106,7 +111,7 @@ def test_bleu_of_ones_own_sentence(carousel):
     assert "3-grams      1/1" in out
     assert "stand" not in out  # the claim is about another sentence
     _, out, _ = carousel("lab", "bleu")
-    assert "It does not stand as printed. BLEU clips" in out
+    assert "The claim does not hold as printed. BLEU clips" in out
     _, out, _ = carousel("lab", "bleu", "a b", "a c", "--json")
     assert json.loads(out)["orders"][0]["matched"] == 1
 
@@ -182,6 +187,7 @@ def test_a_place_that_cannot_be_used_is_one_line_and_exit_2(carousel, tmp_path, 
         (["beam", "--models", "0"], "--models"),
         (["blue"], "blue"),
         (["jacobian", "--data", "dev.txt"], "--run"),
+        (["jacobian", "--cell", "mine.py:Cell"], "--run"),
         (["optimizers", "--seeds", "0"], "--seeds"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else part,

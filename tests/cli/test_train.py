@@ -77,6 +77,21 @@ def test_two_commands(carousel, place):
     assert out.endswith("\n")
 
 
+def test_null_on_the_command_line(carousel, place, monkeypatch):
+    """What help calls `null` can be given, and overrides a file."""
+    given = []
+    monkeypatch.setattr("carousel.training.trainer.train", lambda task, values, *_, **__: given.append(values))
+    (place / "base.yaml").write_text("threads: 3\ninput_dropout: 0.5\n")
+    args = ["train", "lm", "text.txt", "--out", "run", "--config", "base.yaml", "--quiet"]
+    carousel(*args, "--threads", "null", "--input-dropout", "null", "--forget-bias", "0.5")
+    carousel(*args, "--threads", "2")
+    first, second = given
+    assert (first["threads"], first["input_dropout"], first["forget_bias"]) == (None, None, 0.5)
+    assert (second["threads"], second["input_dropout"]) == (2, 0.5)
+    code, _, err = carousel(*args, "--threads", "two")
+    assert code == 2 and "'two' is not a valid integer" in err
+
+
 def test_quiet(carousel, place):
     assert carousel("train", "lm", "text.txt", "--out", "run", "--quiet", *SMALL) == (0, "run\n", "")
 

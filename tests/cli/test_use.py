@@ -122,7 +122,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_shown(capsys):
     show({"accuracy": 0.5, "confusion": table})
     head, *mistakes = capsys.readouterr().out.splitlines()[2:]
     assert head == "mistakes: the 10 most frequent of 12 kinds; all with --json"
-    assert mistakes[:2] == ["    4,000  d taken for a", "       11  l taken for k"]
+    assert mistakes[:2] == ["    4,000  d predicted as a", "       11  l predicted as k"]
     assert len(mistakes) == 10
     show(
         {"accuracy": 0.5, "confusion": {right: dict(list(row.items())[:10]) for right, row in list(table.items())[:10]}}
@@ -155,10 +155,7 @@ def test_score_as_json(works, run, text):
 
 
 def test_score_by_token_from_a_pipe(works, run, monkeypatch):
-    class Stdin:
-        buffer = io.BytesIO("明月\r\n春\n".encode())
-
-    monkeypatch.setattr("sys.stdin", Stdin)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("明月\r\n春\n".encode())))
     rows = [line.split("\t") for line in works("score", run, "--tokens")]
     assert [row[:2] for row in rows] == [
         ["line", "token"], ["1", "明"], ["1", "月"], ["1", "[END]"], ["2", "春"], ["2", "[END]"],
@@ -167,10 +164,7 @@ def test_score_by_token_from_a_pipe(works, run, monkeypatch):
 
 
 def test_score_of_a_bad_pipe(carousel, run, monkeypatch):
-    class Stdin:
-        buffer = io.BytesIO("明月\n".encode() + b"\xff\n")
-
-    monkeypatch.setattr("sys.stdin", Stdin)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("明月\n".encode() + b"\xff\n")))
     code, _, err = carousel("score", run)
     assert code == 1
     assert err.startswith("error: standard input:2: byte 0xff at column 1 is not UTF-8")
@@ -202,6 +196,22 @@ def test_on_a_terminal_the_same_text_is_streamed(works, run, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("carousel.tasks.lm.predictor.LanguageModel.generations", None)  # not called
     assert works(*args) == whole
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_reading_a_terminal_is_announced(carousel, run, monkeypatch, terminal):
+    given = io.TextIOWrapper(io.BytesIO("明月\n".encode()))
+    monkeypatch.setattr(given, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("sys.stdin", given)
+    code, out, err = carousel("score", run)
+    assert code == 0 and len(out.splitlines()) == 2
+    assert err == ("reading standard input, one item per line; end it with Ctrl-D\n" if terminal else "")
+
+
+def test_help_of_score_names_every_column(works):
+    text = " ".join(works("score", "--help"))
+    for column in ("log-probability", "number of tokens", "perplexity", "the line itself"):
+        assert column in text
 
 
 def test_prompts(works, run, tmp_path):

@@ -139,6 +139,24 @@ def test_the_layer_of_a_trained_model():
         lab.vanishing(5, model=torch.nn.Linear(2, 2))
 
 
+@pytest.mark.parametrize("name", ["vanishing", "jacobian", "forget_argmax"])
+def test_labs_take_torchs_modules(name):
+    """The same numbers as of our layer with the same weights."""
+    theirs = torch.nn.LSTM(2, 3, num_layers=2, bidirectional=True)
+    options = {"vanishing": {"steps": 10}, "jacobian": {"hidden": 4}, "forget_argmax": {"samples": 50}}[name]
+    found = []
+    for model in (theirs, carousel.LSTM.from_torch(theirs)):
+        torch.manual_seed(0)
+        found.append(getattr(lab, name)(**options, model=torch.nn.Sequential(model)).numbers() | {"seconds": 0})
+    assert found[0] == found[1]
+
+
+def test_a_torch_module_alone_and_what_is_no_module():
+    assert lab.vanishing(5, hidden=3, model=torch.nn.GRU(2, 3)).trained.label == "GRU of the model"
+    with pytest.raises(ValueError, match="model must be a model of a run or a torch module, got str"):
+        lab.vanishing(5, model="run")
+
+
 # ---------------------------------------------------------------- clipping
 
 

@@ -222,6 +222,12 @@ METHODS = {
         ["steps=(5, 9)", "0..4"],
     ),
     "clamp no units": (make(LSTM(I, H).intervene, X, Clamp("f", 0, units=4)), ValueError, ["units=4", "0..3"]),
+    "hx number": (make(LSTM(I, H), X, 5), TypeError, ["LSTM: hx must be a tuple of 2 Tensors (h, c), got int"]),
+    "hx number in a cell": (
+        make(carousel.LSTMCell(I, H), X[0], 5),
+        TypeError,
+        ["LSTMCell: hx must be a tuple of 2 Tensors (h, c), got int"],
+    ),
     "clamp no layer": (make(LSTM(I, H).intervene, X, Clamp("f", 0, layer=1)), ValueError, ["layer=1", "0..0"]),
     "clamp by name": (make(LSTM(I, H).intervene, X, "f"), TypeError, ["intervene", "carousel.Clamp", "str"]),
 }
@@ -268,3 +274,49 @@ def test_padding_reaches_neither_outputs_nor_gradients(kind, rubbish):
         found.append([output, *states_of(state), *torch.autograd.grad(loss, [x, *layer.parameters()])])
     torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
     assert (found[1][0].masked_select(padding) == 0).all()
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("shape", [(3, 3), (H, 4 * H), (4 * H, H + 1), ()])
+@pytest.mark.parametrize("call", ["plain", "lengths", "step", "cell"])
+def test_a_parameter_of_another_shape_is_an_error_not_other_memory(call, shape, gradients):
+    module = carousel.LSTMCell(I, H) if call == "cell" else LSTM(I, H)
+    name = "weight_hh" if call == "cell" else "weight_hh_l0"
+    x = torch.randn(5, 2, I)
+    run = {
+        "plain": lambda: module(x),
+        "lengths": lambda: module(x, lengths=[5, 3]),
+        "step": lambda: module.step(x[0]),
+        "cell": lambda: module(x[0], (torch.zeros(2, H), torch.zeros(2, H))),
+    }[call]
+    with torch.set_grad_enabled(gradients):
+        run()
+        for replace in (
+            lambda p: setattr(module, name, torch.nn.Parameter(p)),
+            lambda p: setattr(getattr(module, name), "data", p),
+        ):
+            replace(torch.zeros(shape))
+            with pytest.raises(RuntimeError, match=rf"{name} must have shape \({4 * H}, {H}\), got"):
+                run()
+            replace(torch.zeros(4 * H, H))
+            run()
+
+
+def test_a_norm_of_another_shape_is_an_error():
+    layer = LayerNormLSTM(I, H)
+    layer.norm_c_l0.weight = torch.nn.Parameter(torch.ones(H + 1))
+    with pytest.raises(RuntimeError, match=r"norm_c_l0\.weight must have shape"):
+        layer(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("bidirectional", True), ("merge", "sum"), ("learn_initial_state", True), ("num_layers", 2), ("hidden_size", 9)],
+)
+def test_what_the_parameters_were_made_for_is_fixed(name, value):
+    layer = LSTM(I, H)
+    before = layer(X)[0]
+    with pytest.raises(AttributeError, match=f"LSTM: {name} is .* cannot be changed"):
+        setattr(layer, name, value)
+    setattr(layer, name, getattr(layer, name))
+    assert torch.equal(layer(X)[0], before)

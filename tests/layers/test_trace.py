@@ -261,6 +261,65 @@ def test_a_value_tensor_has_the_callers_order_also_in_a_packed_batch():
     close(found, value.expand(4, B, H))
 
 
+def by_hand(layer, x, name, value, held):
+    """An LSTM stepped by hand, unit `u` of sequence `b` at `value` in step `t` wherever (t, b, u) is `held`."""
+    w, u = layer.weight_ih_l0, layer.weight_hh_l0
+    h = c = torch.zeros(x.shape[1], layer.hidden_size, dtype=x.dtype)
+    outputs = []
+    for t, step in enumerate(x):
+        i, f, g, o = (step @ w.T + layer.bias_ih_l0 + h @ u.T + layer.bias_hh_l0).chunk(4, 1)
+        own = {"i": i.sigmoid(), "f": f.sigmoid(), "g": g.tanh(), "o": o.sigmoid()}
+        for gate in own:
+            if gate == name:
+                own[gate] = torch.where(held[t], value, own[gate])
+        c = own["f"] * c + own["i"] * own["g"]
+        if name == "c":
+            c = torch.where(held[t], value, c)
+        h = own["o"] * c.tanh()
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize(
+    "units", [[2, 0], torch.tensor([2, 0]), torch.tensor([True, False, True, False]), range(0, 3, 2)]
+)
+@pytest.mark.parametrize(
+    "sequences, chosen",
+    [(1, [1]), ([2, 0], [0, 2]), (slice(1, None), [1, 2]), (torch.tensor([False, True, True]), [1, 2])],
+)
+@pytest.mark.parametrize("name", ["f", "c"])
+def test_chosen_units_of_chosen_sequences(name, units, sequences, chosen):
+    layer, x = build("lstm", I, H), draw(T, B, I)
+    held = torch.zeros(T, B, H, dtype=torch.bool)
+    for b in chosen:
+        held[1:4, b, [0, 2]] = True
+    trace = layer.intervene(x, Clamp(name, 0.7, steps=[1, 2, 3], units=units, sequences=sequences))
+    close(trace.output, by_hand(layer, x, name, torch.tensor(0.7, dtype=x.dtype), held))
+
+
+def test_a_value_tensor_follows_the_order_of_chosen_units_and_sequences():
+    value = draw(2, 3)
+    trace = build("lstm", I, H).intervene(draw(T, B, I), Clamp("f", value, units=[3, 0, 1], sequences=[2, 0]))
+    for k, b in enumerate([2, 0]):
+        close(trace.gates["f"][0, :, b][:, [3, 0, 1]], value[k].expand(T, 3))
+    assert not torch.isin(trace.gates["f"][0, :, 1], value).any()
+
+
+def test_chosen_sequences_are_the_callers_also_in_a_packed_batch():
+    layer, x, _ = call("packed")
+    found = layer.intervene(x, Clamp("f", 2.0, steps=0, sequences=[0, 2])).gates["f"][:, 0] == 2.0
+    assert found[:, [0, 2]].all() and not found[:, 1].any()
+
+
+def test_gradients_pass_around_a_clamp_of_chosen_units():
+    layer, x = build("lstm", I, H), draw(T, B, I)
+    trace = layer.intervene(
+        x, Clamp("c", 0.0, steps=2, units=[0, 3], sequences=[1]), gradients_of=lambda y: y[-1].sum()
+    )
+    f = trace.gradients["f"][0, 2]  # what a held value was made from has no effect
+    assert (f[1, [0, 3]] == 0).all() and (f[[0, 2]] != 0).all() and (f[1, [1, 2]] != 0).all()
+
+
 def test_of_two_clamps_on_one_value_the_last_stands():
     trace = build("lstm", I, H).intervene(draw(T, B, I), Clamp("f", 0.0), Clamp("f", 1.0, units=0))
     assert (trace.gates["f"][..., 0] == 1).all() and (trace.gates["f"][..., 1:] == 0).all()
@@ -290,6 +349,15 @@ def test_opening_every_forget_gate_makes_the_cell_a_sum():
         (Clamp("f", 0.0, layer=1), "layer=1"),
         (Clamp("f", 0.0, direction=1), "direction=1"),
         (Clamp("f", torch.zeros(7)), "value"),
+        (Clamp("f", 0.0, units=[0, 4]), r"units=\[0, 4\] chooses what is not among 0..3"),
+        (Clamp("f", 0.0, units=[1, 1]), "an index twice"),
+        (Clamp("f", 0.0, units=[]), "chooses nothing"),
+        (Clamp("f", 0.0, units=["a"]), "units must be an index"),
+        (Clamp("f", 0.0, units=torch.tensor([0.5])), "units must be an index"),
+        (Clamp("f", 0.0, units=(0, 1, 2)), "give indices as a list"),
+        (Clamp("f", 0.0, units=torch.tensor([True])), r"shape \(4,\), got \(1,\)"),
+        (Clamp("f", 0.0, sequences=B), "sequences=3"),
+        (Clamp("f", torch.zeros(B, 1), sequences=[0, 1]), r"\(steps, sequences, units\) \(5, 2, 4\), got \(3, 1\)"),
         ("f", "Clamp"),
     ],
 )

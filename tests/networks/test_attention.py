@@ -93,6 +93,104 @@ def test_padding_is_not_there(lengths, steps, kind):
         torch.testing.assert_close(weights[:, b : b + 1, :length], seen)
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("prepared", ["plain", "recorded"])
+def test_a_mask_leaves_out_any_places(kind, batch_first, prepared, monkeypatch):
+    """As by hand over the places that are left, wherever they are; `recorded` is the way of a traced program."""
+    if prepared == "recorded":
+        monkeypatch.setattr("carousel.networks.attention.has_values", lambda _: False)
+    attention = made(kind)
+    attention.batch_first = batch_first
+    query, memory = torch.randn(3, 4, SIZE).double(), torch.randn(7, 4, SIZE).double()
+    ignore = torch.tensor([[0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 0, 0], [1] * 7, [0, 0, 0, 1, 1, 1, 1]]).bool()
+    spoilt = memory.masked_fill(ignore.T.unsqueeze(2), math.nan)
+    given = [x.transpose(0, 1) if batch_first else x for x in (query, spoilt)]
+    context, weights = attention(*given, key_padding_mask=ignore)
+    assert context.shape == given[0].shape and weights.shape[:2] == given[0].shape[:2]
+    if batch_first:
+        context, weights = context.transpose(0, 1), weights.transpose(0, 1)
+    assert not weights.isnan().any() and not context.isnan().any()
+    for t in range(3):
+        for b in range(4):
+            scored = BY_HAND[kind](attention, query[t, b], memory[:, b])  # location scores its first places alone
+            left = [place for place in range(len(scored)) if not ignore[b, place]]
+            expected = torch.zeros(7).double()
+            if left:
+                expected[left] = torch.stack([scored[place] for place in left]).softmax(0)
+            torch.testing.assert_close(weights[t, b], expected)
+            torch.testing.assert_close(context[t, b], expected @ memory[:, b])
+
+
+def test_a_mask_of_padding_is_lengths(kind):
+    attention, lengths = made(kind), [5, 0, 2]
+    query, memory = torch.randn(2, 3, SIZE).double(), torch.randn(5, 3, SIZE).double()
+    past = torch.arange(5) >= torch.tensor(lengths).unsqueeze(1)
+    for a, b in zip(attention(query, memory, lengths), attention(query, memory, key_padding_mask=past), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_mask_is_that_of_multihead_attention():
+    """ScaledDot is torch's attention with one head and identity projections: the same mask, the same layout."""
+    torch.manual_seed(0)
+    query, memory, ignore = torch.randn(2, 3, SIZE), torch.randn(2, 5, SIZE), torch.rand(2, 5) < 0.5
+    ignore[:, 0] = False
+    theirs = torch.nn.MultiheadAttention(SIZE, 1, bias=False, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.eye(SIZE).repeat(3, 1))
+        theirs.out_proj.weight.copy_(torch.eye(SIZE))
+    ours = ScaledDot(SIZE, batch_first=True)(query, memory, key_padding_mask=ignore)
+    for a, b in zip(ours, theirs(query, memory, memory, key_padding_mask=ignore), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_masked_places_serve_any_rows_and_ragged_queries(kind):
+    attention = made(kind)
+    query, memory = torch.randn(3, 2, SIZE).double(), torch.randn(5, 2, SIZE).double()
+    ignore = torch.tensor([[1, 0, 1, 0, 0], [0, 0, 1, 1, 0]]).bool()
+    prepared = attention.prepare(memory, key_padding_mask=ignore)
+    context, weights = attention.attend(query, prepared)
+    flipped = attention.attend(query.flip(1), prepared.select(torch.tensor([1, 0])))
+    real = Unpadded(torch.tensor([1, 3]), 3)
+    ragged = attention.attend(real.take(query), prepared, real.lengths)
+    for a, b, c in zip((context, weights), flipped, ragged, strict=True):
+        torch.testing.assert_close(a, b.flip(1))
+        torch.testing.assert_close(real.take(a), c)
+
+
+def test_masks_run_in_the_native_call(monkeypatch):
+    from carousel.ops import attention as ops
+
+    calls = []
+    run = ops._run
+    monkeypatch.setattr(ops, "_run", lambda *a, **k: (calls.append(1), run(*a, **k)))
+    for name, make in MAKE.items():
+        attention = make()
+        ignore = torch.tensor([[1, 0, 1, 0, 0], [0, 0, 0, 1, 1]]).bool()
+        attention(torch.randn(3, 2, SIZE), torch.randn(5, 2, SIZE), key_padding_mask=ignore)
+        assert calls.pop() == 1 and not calls, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lengths": [1, 2], "key_padding_mask": torch.zeros(2, 5).bool()}, "give one of them"),
+        ({"key_padding_mask": torch.zeros(5, 2).bool()}, r"key_padding_mask must be bool of shape \(2, 5\), .* got"),
+        ({"key_padding_mask": torch.zeros(2, 5)}, "key_padding_mask must be bool .* got torch.float32 of shape"),
+    ],
+)
+def test_masks_that_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Dot(4)(torch.zeros(3, 2, 4), torch.zeros(5, 2, 4), **arguments)
+
+
+def test_gradients_through_a_mask_are_finite_differences(kind):
+    attention = made(kind)
+    query = torch.randn(2, 2, SIZE, dtype=torch.float64, requires_grad=True)
+    memory = torch.randn(4, 2, SIZE, dtype=torch.float64, requires_grad=True)
+    ignore = torch.tensor([[1, 0, 1, 0], [0, 0, 1, 1]]).bool()
+    assert torch.autograd.gradcheck(lambda *t: attention(*t, key_padding_mask=ignore), (query, memory))
+
+
 def test_gradients_are_finite_differences(kind):
     attention = made(kind)
     query = torch.randn(2, 2, SIZE, dtype=torch.float64, requires_grad=True)
@@ -167,7 +265,7 @@ def test_sizes_that_cannot_be_compared(kind):
     [
         ((2, 3, 4), (5, 3, 9), None, r"memory must be \(S, B, 4\), got \(5, 3, 9\)"),
         ((2, 2, 4), (5, 3, 4), None, r"query must be \(T, 3, 4\), got \(2, 2, 4\)"),
-        ((2, 3, 4), (5, 3, 4), [1, 2], r"lengths must have shape \(3,\), one a sequence, got \(2,\)"),
+        ((2, 3, 4), (5, 3, 4), [1, 2], r"lengths must have shape \(3,\), one per sequence, got \(2,\)"),
         ((2, 3, 4), (5, 3, 4), [1, 6, 2], r"lengths\[1\] is 6, but must lie between 0 and the 5 steps of the memory"),
         ((2, 3, 4), (5, 3, 4), [1, 2, -1], r"lengths\[2\] is -1, but must lie between 0 and the 5 steps of the memory"),
     ],

@@ -111,6 +111,43 @@ def test_score_of_every_tagging(**case):
             assert found.item() == pytest.approx(score)
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("given_as", ["list", "tensor", "mask", "uint8"])
+@pytest.mark.parametrize("lengths", [[4, 0, 2], [3, 3], [1]])
+def test_lengths_masks_and_layouts(batch_first, given_as, lengths):
+    """Every result against the enumeration of all taggings, however ends and layout are given."""
+    crf, emissions, sizes, rows = example(3, lengths, 0.3, 1.0, 7)
+    real = torch.arange(max(lengths)).unsqueeze(1) < sizes
+    tags = torch.full(real.shape, -100)
+    for b, row in enumerate(rows):
+        tags[: lengths[b], b] = torch.tensor(row[-1][1], dtype=torch.int64)  # of the least likely
+    crf.batch_first = batch_first
+    lay = (lambda x: x.transpose(0, 1)) if batch_first else (lambda x: x)
+    ends = {
+        "list": {"lengths": lengths},
+        "tensor": {"lengths": sizes},
+        "mask": {"mask": lay(real)},
+        "uint8": {"mask": lay(real.byte())},
+    }[given_as]
+    totals = [torch.logsumexp(torch.tensor([s for s, _ in row], dtype=DOUBLE), 0).item() for row in rows]
+    assert crf.log_partition(lay(emissions), **ends).tolist() == pytest.approx(totals)
+    scores = [row[-1][0] for row in rows]
+    assert crf.score(lay(emissions), lay(tags), **ends).tolist() == pytest.approx(scores)
+    expected = [z - s for z, s in zip(totals, scores, strict=True)]
+    assert crf.loss(lay(emissions), lay(tags), **ends).tolist() == pytest.approx(expected)
+    best, several = crf.best(lay(emissions), **ends), crf.n_best(lay(emissions), 2, **ends)
+    marginals = lay(crf.marginals(lay(emissions), **ends))
+    for b, row in enumerate(rows):
+        assert lay(best.tags)[: lengths[b], b].tolist() == list(row[0][1])
+        assert torch.equal(several.tags[0], best.tags)
+        shares = torch.tensor([s for s, _ in row], dtype=DOUBLE).softmax(0)
+        for t in range(lengths[b]):
+            found = torch.zeros(3, dtype=DOUBLE)
+            for share, (_, tagging) in zip(shares, row, strict=True):
+                found[tagging[t]] += share
+            torch.testing.assert_close(marginals[t, b], found)
+
+
 def test_loss_of_all_taggings_adds_up_to_certainty():
     crf = make(3, forbid=0.3, seed=4)
     emissions = torch.randn(4, 1, 3, dtype=DOUBLE)
@@ -236,7 +273,25 @@ def test_forbidden_taggings_are_refused_by_name():
     [
         (lambda: CRF(3, torch.ones(2, 2, dtype=torch.bool)), "allowed must be bool of shape"),
         (lambda: CRF(3).best(torch.zeros(4, 3)), r"emissions must be \(T, B, 3\)"),
-        (lambda: CRF(3).best(torch.zeros(4, 1, 3), torch.tensor([5])), "lengths must be 1 numbers from 0 to 4"),
+        (
+            lambda: CRF(3).best(torch.zeros(4, 1, 3), torch.tensor([5])),
+            r"lengths\[0\] is 5, but must lie between 0",
+        ),
+        (
+            lambda: CRF(3).best(torch.zeros(4, 1, 3), [4], torch.ones(4, 1).bool()),
+            "give one of them",
+        ),
+        (
+            lambda: CRF(3).best(torch.zeros(4, 1, 3), mask=torch.ones(1, 4).bool()),
+            r"must be bool of shape \(4, 1\)",
+        ),
+        (lambda: CRF(3).best(torch.zeros(4, 1, 3), mask=torch.ones(4, 1)), "mask must be bool .* got torch.float32"),
+        (lambda: CRF(3).best(torch.zeros(3, 1, 3), mask=torch.tensor([[1], [0], [1]]).bool()), "in sequence 0 of"),
+        (
+            lambda: CRF(3).loss(torch.zeros(4, 2, 3), torch.zeros(2, 4).long()),
+            r"must be integers of shape \(4, 2\)",
+        ),
+        (lambda: CRF(3).loss(torch.zeros(1, 1, 3), torch.tensor([[3]])), "tags must lie between 0 and 2, got 3"),
         (lambda: CRF(3).n_best(torch.zeros(4, 1, 3), 0), "n must be 1 or more"),
     ],
 )

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import carousel
 from carousel.cli import main as cli
 from carousel.tasks.forecast.settings import ForecastSettings
 from carousel.training import trainer
@@ -25,6 +26,32 @@ def command(capsys, monkeypatch):
         return stop.value.code or 0, *capsys.readouterr()
 
     return run
+
+
+TEXTS = ["a fine film", "dull", "what a day"]
+SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "embedding": 4}
+CASES = {
+    "lm": (TEXTS, {**SMALL, "tokens": "word"}, "a fine day", ["[START]", "a", "fine", "day"]),
+    "bilm": (TEXTS, {**SMALL, "min_frequency": 1}, "a fine day", ["[START]", "a", "fine", "day"]),
+    "classify": ([(text, str(len(text) % 2)) for text in TEXTS], SMALL, "a fine day", ["a", "fine", "day"]),
+    "tag": (
+        [[(word, "ND"[len(word) > 2]) for word in text.split()] for text in TEXTS],
+        {**SMALL, "min_frequency": 1}, "a fine day", ["a", "fine", "day"],
+    ),
+    "encode": (
+        [(text, text[::-1], float(k)) for k, text in enumerate(TEXTS)], SMALL, "a fine day", ["a", "fine", "day"],
+    ),
+    "translate": ([(text, text[::-1]) for text in TEXTS], {**SMALL, "tokens": "character"}, "a d", ["a", "▁", "d"]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session", params=CASES)
+def small_model(request, tmp_path_factory):
+    """A model of each task that reads text, one text, and the tokens that its layers read of it."""
+    folder = tmp_path_factory.mktemp("trace")
+    data, settings, item, tokens = CASES[request.param]
+    model = carousel.train(request.param, data, out=folder / "run", cache=folder / "cache", **settings)
+    return model, item, tokens
 
 
 class Killed(BaseException):

@@ -88,6 +88,8 @@ def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
     assert done.returncode == 0, done.stderr
     told = command(tmp_path, "eval", "run", "text.txt", "--cell", "mycell.py:MGU")
     assert told.returncode == 0 and "perplexity" in told.stdout, told.stderr
+    told = command(tmp_path, "lab", "vanishing", "--steps", 5, "--run", "run", "--cell", "mycell.py:MGU")
+    assert told.returncode == 0 and "layers of the model" in told.stdout, told.stderr
     (tmp_path / "executed").unlink()
     told = command(tmp_path, "eval", "run", "text.txt")
     assert told.returncode == 1 and len(told.stderr.splitlines()) == 1

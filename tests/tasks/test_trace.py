@@ -1,46 +1,21 @@
 """Trained models show their inside: gates and states while the layers read an item, and interventions in them."""
 
-import pytest
 import torch
 
 import carousel
 from carousel import Clamp
 
-TEXTS = ["a fine film", "dull", "what a day"]
-SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "embedding": 4}
-CASES = {
-    "lm": (TEXTS, {**SMALL, "tokens": "word"}, "a fine day", ["[START]", "a", "fine", "day"]),
-    "bilm": (TEXTS, {**SMALL, "min_frequency": 1}, "a fine day", ["[START]", "a", "fine", "day"]),
-    "classify": ([(text, str(len(text) % 2)) for text in TEXTS], SMALL, "a fine day", ["a", "fine", "day"]),
-    "tag": (
-        [[(word, "ND"[len(word) > 2]) for word in text.split()] for text in TEXTS],
-        {**SMALL, "min_frequency": 1}, "a fine day", ["a", "fine", "day"],
-    ),
-    "encode": (
-        [(text, text[::-1], float(k)) for k, text in enumerate(TEXTS)], SMALL, "a fine day", ["a", "fine", "day"],
-    ),
-    "translate": ([(text, text[::-1]) for text in TEXTS], {**SMALL, "tokens": "character"}, "a d", ["a", "▁", "d"]),
-}  # fmt: skip
 
-
-@pytest.fixture(scope="module", params=CASES)
-def case(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trace")
-    data, settings, item, tokens = CASES[request.param]
-    model = carousel.train(request.param, data, out=folder / "run", cache=folder / "cache", **settings)
-    return model, item, tokens
-
-
-def test_a_trace_has_the_tokens_of_the_item(case):
-    model, item, tokens = case
+def test_a_trace_has_the_tokens_of_the_item(small_model):
+    model, item, tokens = small_model
     trace = model.trace(item)
     assert len(trace.tokens) == 1 and [token.strip() or "▁" for token in trace.tokens[0]] == tokens
     assert set(trace.gates) >= {"f", "i", "o"}
     assert trace.c.shape[1:] == (len(tokens), 1, 4)
 
 
-def test_several_items_are_as_each_alone(case):
-    model, item, _ = case
+def test_several_items_are_as_each_alone(small_model):
+    model, item, _ = small_model
     both = model.trace([item, "dull"])
     alone = model.trace(item)
     steps = len(alone.tokens[0])
@@ -48,8 +23,8 @@ def test_several_items_are_as_each_alone(case):
     assert len(both.tokens) == 2
 
 
-def test_the_mode_is_as_before_and_dropout_is_off(case):
-    model, item, _ = case
+def test_the_mode_is_as_before_and_dropout_is_off(small_model):
+    model, item, _ = small_model
     quiet = model.trace(item)
     model.network.train()
     torch.testing.assert_close(model.trace(item).c, quiet.c)
@@ -57,8 +32,8 @@ def test_the_mode_is_as_before_and_dropout_is_off(case):
     model.network.eval()
 
 
-def test_an_intervention_changes_what_follows(case):
-    model, item, _ = case
+def test_an_intervention_changes_what_follows(small_model):
+    model, item, _ = small_model
     plain = model.trace(item)
     changed = model.intervene(item, Clamp("f", 0.0), Clamp("i", 0.0))
     assert (changed.gates["f"] == 0).all() and (changed.c == 0).all()

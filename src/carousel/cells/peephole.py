@@ -45,6 +45,7 @@ class Peephole(Cell, name="peephole", layer="PeepholeLSTM", year=2000):
     states = ("h", "c")
     forget_bias = 1.0
     projects = True
+    extends = "lstm"
 
     def __init__(self, peephole: str = "diagonal"):
         if peephole not in ("diagonal", "full"):

@@ -193,6 +193,7 @@ class Cell:
     blocks: int = 1  # of the gates whose recurrence is "blocks"
     forget_bias: ClassVar[float | None] = None  # the bias of the gate that keeps, at initialisation; None: as any other
     projects: ClassVar[bool] = False  # whether `step` calls w.project, so that `proj_size` has a meaning
+    extends: ClassVar[str | None] = None  # the cell of torch that it is where parameters of its own are 0
     name: ClassVar[str | None] = None  # in the registry
     layer_name: ClassVar[str | None] = None  # of the class that `carousel.layers` makes of it
     label: str = ""  # the cell's name in figures and tables; empty: that of its layer

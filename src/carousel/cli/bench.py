@@ -11,14 +11,14 @@ from .errors import option
 
 app = typer.Typer(
     invoke_without_command=True,
-    help="Measure speed, side by side with the alternative, as ratios.",
+    help="Measure speed against the alternatives, as ratios.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback()
 def group(context: typer.Context) -> None:
-    """Measure speed, side by side with the alternative, as ratios."""
+    """Measure speed against the alternatives, as ratios."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -26,21 +26,21 @@ def group(context: typer.Context) -> None:
 @app.command()
 def layers(
     out: Annotated[
-        Path, typer.Option(metavar="DIR", file_okay=False, help="Where layers.json and layers.html go.")
+        Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for layers.json and layers.html.")
     ] = Path("bench-layers"),
-    quick: Annotated[bool, typer.Option("--quick", help="Three shapes and short turns: half a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Three shapes and short measurements: half a minute.")] = False,
     seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns; longer is steadier.")
+        float | None, typer.Option(metavar="S", min=0.01, help="Seconds per pair; longer gives steadier results.")
     ] = None,
 ) -> None:
-    """The recurrent layers against torch.nn's, in one process, taking turns, best of several.
+    """The recurrent layers against torch.nn's, alternating in one process, best of several.
 
     Every figure is a ratio, theirs / ours. The claims that the project makes
     are listed with what was found; those that do not hold are red.
 
     \b
     carousel bench layers                # all shapes, some minutes
-    carousel bench layers --quick        # a first impression
+    carousel bench layers --quick        # a quick estimate
     carousel bench layers --seconds 3    # on a busy machine
     """
     from carousel.bench import layers
@@ -51,10 +51,10 @@ def layers(
 
 @app.command()
 def overhead(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where overhead.json goes.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for overhead.json.")] = Path(
         "bench-overhead"
     ),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each case is measured.")] = 1.0,
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per case.")] = 1.0,
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of threads.")] = 2,
 ) -> None:
     """Where the time of a small call goes: native code, allocation, checks, autograd, Python.
@@ -75,8 +75,10 @@ def overhead(
 
 @app.command()
 def lm(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where lm.json goes.")] = Path("bench-lm"),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns.")] = 5.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for lm.json.")] = Path(
+        "bench-lm"
+    ),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per pair.")] = 5.0,
 ) -> None:
     """Training and generation of language models against plain PyTorch, and the engine against a bare loop.
 
@@ -92,22 +94,22 @@ def lm(
 
 @app.command()
 def output(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where output.json goes.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for output.json.")] = Path(
         "bench-output"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Two shapes and short turns: some seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two shapes and short measurements: some seconds.")] = False,
     seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0.01, help="How long each shape takes turns; longer is steadier.")
+        float | None, typer.Option(metavar="S", min=0.01, help="Seconds per shape; longer gives steadier results.")
     ] = None,
 ) -> None:
     """The output layer (linear, softmax, cross-entropy) against the best that torch offers.
 
-    Forward and backward in one process, taking turns, best of several. Every
+    Forward and backward alternating in one process, best of several. Every
     ratio is theirs / ours; claims that do not hold are red.
 
     \b
     carousel bench output                # all shapes, a minute
-    carousel bench output --quick        # a first impression
+    carousel bench output --quick        # a quick estimate
     carousel bench output --seconds 15   # on a busy machine
     """
     from carousel.bench import output
@@ -118,8 +120,10 @@ def output(
 
 @app.command()
 def tag(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where tag.json goes.")] = Path("bench-tag"),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each setup takes turns.")] = 5.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for tag.json.")] = Path(
+        "bench-tag"
+    ),
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per setup.")] = 5.0,
 ) -> None:
     """Training of taggers, softmax and CRF, with characters, against the same networks in plain PyTorch.
 
@@ -135,10 +139,10 @@ def tag(
 
 @app.command()
 def tree(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where tree.json goes.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for tree.json.")] = Path(
         "bench-tree"
     ),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long both sides take turns.")] = 5.0,
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds in total.")] = 5.0,
 ) -> None:
     """Training on trees by levels against the same network node by node in plain PyTorch.
 
@@ -154,13 +158,14 @@ def tree(
 
 @app.command()
 def translate(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where translate.json goes.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for translate.json.")] = Path(
         "bench-translate"
     ),
     run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Race on this run's texts, with its weights.", show_default=False)
+        Path | None,
+        typer.Option(metavar="RUN", help="Compare on this run's texts, with its weights.", show_default=False),
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="How long each pair takes turns.")] = 5.0,
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per pair.")] = 5.0,
 ) -> None:
     """Training and beam search of a translator against Joey NMT, which must be installed.
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     invoke_without_command=True,
-    help="Corpora that package registries carry, ready to train on.",
+    help="Corpora from package registries, ready to train on.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback()
 def group(context: typer.Context) -> None:
-    """Corpora that package registries carry, ready to train on."""
+    """Corpora from package registries, ready to train on."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -35,7 +35,7 @@ def group(context: typer.Context) -> None:
 def list_corpora(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
 ) -> None:
-    """Which corpora there are, where each comes from and under which licence.
+    """List the corpora, with sources and licences.
 
     \b
     carousel data list                   # a table
@@ -64,10 +64,10 @@ def list_corpora(
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which corpus; carousel data list shows them.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The corpus; see carousel data list.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", file_okay=False, help="Where its files go.", show_default="data/NAME"),
+        typer.Option(metavar="DIR", file_okay=False, help="Directory for its files.", show_default="data/NAME"),
     ] = None,
     pair: Annotated[
         str | None,
@@ -77,7 +77,9 @@ def get(
         str | None, typer.Option(metavar="V", help="A version of the package.", show_default="the newest")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the corpus that is already there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what SOURCE.json says, and the directory.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the contents of SOURCE.json, and the directory.")
+    ] = False,
 ) -> None:
     """Fetch a corpus with your own pip or npm and write it as files to train on.
 

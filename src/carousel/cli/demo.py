@@ -13,14 +13,14 @@ from .errors import fail
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where data, run and report go.")] = Path(
-        "demo-dates"
-    ),
-    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same numbers.")] = 0,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for data, run and report.")
+    ] = Path("demo-dates"),
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")] = 0,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU threads; default: all.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show progress.")] = False,
 ) -> None:
-    """Train a translator of dates as people write them, in two minutes, and try it.
+    """Train a translator of written dates in two minutes, and try it.
 
     "the third of March, 1998", "3.3.98", "le trois mars 1998", 一九九八年三月三日
     become 1998-03-03. The data is made here. Dates to test on are held out: the

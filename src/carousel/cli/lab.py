@@ -18,38 +18,39 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from .errors import option
+from .task_options import CellOption, TaskOption
 from .use import load
 
 app = typer.Typer(
     invoke_without_command=True,
-    help="Run a claim of the textbook and see whether it stands.",
+    help="Test a claim of the textbook by running it.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="DIR", file_okay=False, help="Write the page (index.html), figures and numbers there."
+        "--out", metavar="DIR", file_okay=False, help="Directory for the page (index.html), figures and numbers."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of words.")]
-RunOption = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Look at this trained model too.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+RunOption = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Also examine this trained model.")]
 DataOption = Annotated[
     list[Path] | None,
-    typer.Option("--data", metavar="FILE", help="What it reads; without this, its own dev or training file."),
+    typer.Option("--data", metavar="FILE", help="Data for the model; default: its own dev or training file."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
 @app.callback()
 def group(context: typer.Context) -> None:
-    """Run a claim of the textbook and see whether it stands."""
+    """Test a claim of the textbook by running it."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command("list")
 def every() -> None:
-    """What labs there are."""
+    """List the labs."""
     from carousel.lab import LABS
 
     width = max(map(len, LABS))
@@ -59,9 +60,9 @@ def every() -> None:
 
 @app.command("all")
 def book(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the pages go.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Directory for the pages.")],
 ) -> None:
-    """Run every lab and write the whole book: a page for each, and index.html that leads to them.
+    """Run every lab and write a page for each, with an index.html that links to them.
 
     \b
     carousel lab all --out book
@@ -151,7 +152,8 @@ def _read(run: Callable[..., Any]) -> dict[str, Part]:
     for name, parameter in inspect.signature(run).parameters.items():
         settings = next((kind for kind in typing.get_args(hints[name]) if dataclasses.is_dataclass(kind)), None)
         if name == "model":
-            options = [_parameter("run", RunOption, None), _parameter("data", DataOption, None)]
+            kinds = {"run": RunOption, "data": DataOption, "task": TaskOption, "cell": CellOption}
+            options = [_parameter(option, kind, None) for option, kind in kinds.items()]
             found |= {"model": Part(options, _model), "data": Part([], itemgetter("data"))}
         elif name == "bar":
             found["bar"] = Part([_parameter("quiet", QuietOption, False)], _bar)
@@ -206,9 +208,12 @@ def _check_arguments(run: Callable[..., Any], values: Mapping[str, Any]) -> None
 
 def _model(given: Mapping[str, Any]) -> Any:
     """The model to look at, if there is one."""
-    if given["run"] is None and given["data"]:
-        raise typer.BadParameter("there is no model to read it; give one with --run", param_hint="--data")
-    return None if given["run"] is None else load(given["run"])
+    if given["run"] is not None:
+        return load(given["run"], task=given["task"], cell=given["cell"])
+    for name in ("data", "task", "cell"):
+        if given[name]:
+            raise typer.BadParameter("it is about a trained model; give one with --run", param_hint=f"--{name}")
+    return None
 
 
 def _bar(given: Mapping[str, Any]) -> Any:

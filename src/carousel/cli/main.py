@@ -45,7 +45,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="An error is one line. Set CAROUSEL_TRACEBACK=1 to see its traceback.",
+    epilog="Errors are one line; set CAROUSEL_TRACEBACK=1 for a traceback.",
 )
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
@@ -62,8 +62,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; `args` stands in for `sys.argv[1:]`. Nothing asked is help asked."""
     args = sys.argv[1:] if args is None else args
     try:
-        if args and args[0] in BY_ARGUMENTS:
-            BY_ARGUMENTS[args[0]](app, args[1:])
+        words = [arg for arg in args if arg != "--"]
+        if words and words[0] in BY_ARGUMENTS:
+            BY_ARGUMENTS[words[0]](app, words[1:])
         code = app(list(args) or ["--help"], prog_name="carousel", standalone_mode=False)
     except typer.TyperException as error:
         fail(usage(error), error.exit_code)

@@ -1,4 +1,4 @@
-"""What a run says of new text: `carousel predict`; and what is in data before there is a run: `carousel check`."""
+"""Predictions for new text, `carousel predict`, and a look at data before training, `carousel check`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def predict(
     run: RunArgument,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Text, one item on each line, or a table; default: standard input."),
+        typer.Argument(metavar="[FILE]", help="Text, one item per line, or a table; default: standard input."),
     ] = None,
     task: TaskOption = None,
     cell: CellOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write here; a name that ends in .jsonl gets JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Output file; a name that ends in .jsonl gets JSON.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each item.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
     **options: Any,
 ) -> None:
-    """What a trained model predicts for raw text: labels or tags, with the model's confidence in them.
+    """Predict labels or tags for raw text, with the model's confidence.
 
     A task may have options of its own: carousel predict RUN --help shows those
     of the run.
@@ -56,7 +56,7 @@ def predict(
     model = load(run, task=task, cell=cell)
     forced = [dashed(name) for name in options if model.task.predict_options[name].reads_file]
     if forced and data is None:
-        raise typer.BadParameter("it is about a file; give one", param_hint=forced[0])
+        raise typer.BadParameter("it applies to a file; give one", param_hint=forced[0])
     own = bool(forced) or (data is not None and data.suffix.lower() in model.task.predict_extensions)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
@@ -86,16 +86,19 @@ def _located(items: Iterator[dict[str, Any]], data: Path | None) -> Iterator[dic
 
 def check(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Training data; for a translator two files.")],
-    dev: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Validation data; likewise.")] = None,
+    dev: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Validation data; for a translator two files.")
+    ] = None,
     task: Annotated[
-        str | None, typer.Option(metavar="TASK", help="The task that the data is for; default: by the file name.")
+        str | None,
+        typer.Option(metavar="TASK", help="The task that the data is for; default: inferred from the file name."),
     ] = None,
     set: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at data before training on it: counts, lengths, labels, unknown tokens, duplicates.
+    """Check data before training on it: counts, lengths, labels, unknown tokens, duplicates.
 
     \b
     carousel check reviews.tsv --dev dev.tsv

@@ -15,6 +15,7 @@ import typer
 
 from .pairs import PairCommand
 
+NULL = object()  # what the word null on the command line gives
 METAVARS = {bool: " ", int: "N", float: "X", Path: "FILE"}  # what help shows for a value of each type
 
 app = typer.Typer(
@@ -52,7 +53,8 @@ def command(task: Any, name: str) -> Any:
         panel = f"Settings: {group_of(field)}"
         known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
         metavar = None if known is None else "|".join([*known.names(), known.other])
-        parameters.append(_option(key, field.annotation, f"{field.description}{default}", panel, metavar=metavar))
+        text = f"{field.description}{default}"
+        parameters.append(_option(key, field.annotation, text, panel, metavar=metavar, nullable=field.default is None))
 
     def run(**given: Any) -> None:
         given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
@@ -78,6 +80,7 @@ def _train(
     if resume and force:
         raise typer.BadParameter("choose one of --resume and --force")
     values, places = gather(config, set or [], given)
+    values = {key: None if value is NULL else value for key, value in values.items()}
     run = Run(out)
     before = run.result if resume else None
     try:
@@ -100,20 +103,37 @@ def _argument(name: str, annotation: Any) -> inspect.Parameter:
 
 def _option(
     name: str, kind: Any, help: str, panel: str | None, *, metavar: str | None = None, required: bool = False,
-    flag: bool = False,
+    flag: bool = False, nullable: bool = False,
 ) -> inspect.Parameter:  # fmt: skip
-    """An option --name. Where nothing is given its value is None, so that a settings file can say something else."""
+    """An option --name. Where nothing is given its value is None, so that a settings file can say something else; where
+    `null` is, and that is a value of the setting, NULL."""
     dashed = "--" + name.replace("_", "-")
     kind, choices = _plain(kind)
     if choices:
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
     metavar = metavar or METAVARS.get(kind, "TEXT")
-    option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
+    parser = _or_null(kind) if nullable and kind in (int, float, str, Path) else None
+    option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False, parser=parser)
     if not flag and not required:
         kind = kind | None
     default: Any = inspect.Parameter.empty if required else False if flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _or_null(kind: Any) -> Any:
+    """How the text of an option becomes a value of `kind`, or NULL."""
+
+    def parse(text: Any) -> Any:
+        if text == "null":
+            return NULL
+        try:
+            return kind(text)
+        except ValueError:
+            word = "integer" if kind is int else "number"
+            raise typer.BadParameter(f"{text!r} is not a valid {word}; null is the default") from None
+
+    return parse
 
 
 def _plain(kind: Any) -> tuple[Any, list[str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,10 +32,10 @@ def translate(
     run: RunArgument,
     config: GenerationConfig,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Text, one item on each line; default: standard input.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Text, one item per line; default: standard input.")
     ] = None,
     prefixes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The forced beginning of each translation, one on each line.")
+        Path | None, typer.Option(metavar="FILE", help="File of forced prefixes, one per line.")
     ] = None,
     ensemble: Annotated[
         list[Path] | None,
@@ -41,13 +43,13 @@ def translate(
     ] = None,
     out: Annotated[Path | None, _file("Write here.")] = None,
     alignment: Annotated[
-        Path | None, _file("Pairs i-j of a token j and the source place i with most attention.")
+        Path | None, _file("Alignments i-j: token j and the source position i with most attention.")
     ] = None,
     attention: Annotated[Path | None, _file("The attention as a picture: .png, .svg, .pdf.")] = None,
     tree: Annotated[Path | None, _file("The search tree as a picture; - prints it as text.")] = None,
     task: TaskOption = None,
     cell: CellOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, notes or seed on standard error.")] = False,
 ) -> None:
     """Translate lines of text: by beam search, unless --temperature or another sampling option is given.
@@ -85,7 +87,8 @@ def translate(
     lines = sources(data, model.settings.source_column)
     window = 1 if data is None and sys.stdin.isatty() else 1024
     translations = model.translations(lines, resolved, ensemble=others, window=window)
-    output.write(_with_progress(with_seed(translations, resolved if quiet else config, resolved), data, quiet))
+    results = with_seed(translations, resolved if quiet else config, resolved)
+    output.write(_with_progress(results, data) if output.leaves_terminal and not quiet else results)
     if not quiet:
         warn_unlike(model, data)
 
@@ -123,6 +126,12 @@ class Output:
     @property
     def needs_attention(self) -> bool:
         return self.as_json or self.alignment is not None or self.attention is not None
+
+    @property
+    def leaves_terminal(self) -> bool:
+        """Whether translations go to a file, so that a progress bar on the terminal does not disturb it. What a pipe
+        leads to may print on the same line."""
+        return self.out is not None or is_file(sys.stdout)
 
     def write(self, translations: Iterator[Any]) -> None:
         """Write translations as they come, and their figures at the end."""
@@ -167,9 +176,17 @@ def sources(data: Path | None, column: int) -> Iterator[str]:
         yield cells[column - 1]
 
 
-def _with_progress(translations: Iterator[Any], data: Path | None, quiet: bool) -> Iterator[Any]:
+def is_file(stream: Any) -> bool:
+    """Whether a stream goes to a regular file."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, AttributeError, ValueError):  # a stand-in without a descriptor
+        return False
+
+
+def _with_progress(translations: Iterator[Any], data: Path | None) -> Iterator[Any]:
     """`translations`, with a progress bar on standard error if that is a terminal and a file is translated."""
-    if quiet or data is None or not sys.stderr.isatty():
+    if data is None or not sys.stderr.isatty():
         yield from translations
         return
     from rich.console import Console

@@ -20,7 +20,7 @@ from .task_options import CellOption, TaskOption, for_task, refuse_command, refu
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
 MOST = 10  # classes in a confusion matrix; with more classes, errors in a list
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def load(folder: Path, command: str | None = None, task: str | None = None, cell: str | None = None) -> Any:
@@ -47,7 +47,7 @@ def evaluate(
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Measure a trained model on a file.
+    """Evaluate a trained model on a file.
 
     Perplexity of a language model; accuracy, F1 and confusions of a classifier
     or tagger; BLEU and chrF of a translator, with the worst sentences, and in
@@ -100,7 +100,7 @@ def _show_mistakes(confusion: dict[str, dict[str, int]]) -> None:
     many = f"the {MOST} most frequent of {len(errors):,} kinds; all with --json" if len(errors) > MOST else "all kinds"
     typer.echo(f"\nmistakes: {many}")
     for n, gold, got in errors[:MOST]:
-        typer.echo(f"  {n:>7,}  {gold} taken for {got}")
+        typer.echo(f"  {n:>7,}  {gold} predicted as {got}")
 
 
 def _number(value: float) -> str:
@@ -112,15 +112,20 @@ def score(
     data: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Lines to score; default: standard input.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line, with every token.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, with every token.")] = False,
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="The text is tokenized already: it is split at spaces only.")
     ] = False,
-    tokens: Annotated[bool, typer.Option("--tokens", help="One token on each line, with its log-probability.")] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Print one token per line, with its log-probability.")
+    ] = False,
     task: TaskOption = None,
     cell: CellOption = None,
 ) -> None:
-    """Log-probability and perplexity of each line by a language model, separated by tabs.
+    """Score lines with a language model.
+
+    The columns, separated by tabs: log-probability, number of tokens,
+    perplexity, and the line itself. The end token is counted.
 
     \b
     carousel score run lines.txt > scores.tsv
@@ -153,12 +158,12 @@ def generate(
     run: RunArgument,
     config: GenerationConfig,
     prompt: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="The beginning of the text; may be repeated.")
+        list[str] | None, typer.Option(metavar="TEXT", help="Prompt: the beginning of the text; may be repeated.")
     ] = None,
-    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with one prompt on each line.")] = None,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="File of prompts, one per line.")] = None,
     task: TaskOption = None,
     cell: CellOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per text.")] = False,
 ) -> None:
     """Generate text with a language model: sampled, unless --num-beams asks for a search.
 
@@ -200,6 +205,8 @@ def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
         return
     from carousel.data.sources.lines import decode
 
+    if sys.stdin.isatty():
+        typer.echo("reading standard input, one item per line; end it with Ctrl-D", err=True)
     for number, raw in enumerate(sys.stdin.buffer, 1):
         yield decode(raw.rstrip(b"\r\n"), Path("standard input"), number)
 

@@ -22,7 +22,7 @@ def embed(
         Path | None, typer.Argument(metavar="[FILE]", help="Texts, one per line; default: standard input.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet with the texts or words beside.")
+        Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet to include the texts or words.")
     ] = ...,  # type: ignore[assignment]
     task: TaskOption = None,
     cell: CellOption = None,
@@ -68,10 +68,10 @@ def similar(
         Path | None, typer.Argument(metavar="[FILE]", help="Texts, one per line; default: standard input.")
     ] = None,
     to: Annotated[str, typer.Option(metavar="TEXT", help="The text to compare with.")] = ...,  # type: ignore[assignment]
-    n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="How many to show.")] = 10,
+    n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="Number of texts to show.")] = 10,
     task: TaskOption = None,
     cell: CellOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per text.")] = False,
 ) -> None:
     """Rank lines by how near their vectors are to that of a text (cosine), the nearest first.
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, DataError
-from ..layers import Recurrent
+from ..layers import Recurrent, from_torch
 from ..masks import length_mask
 from ..wording import an
 
@@ -82,8 +82,11 @@ def read_layers(model: Any, data: str | Path | Sequence[str | Path] | None = Non
 
 def _layers(model: nn.Module) -> tuple[str, Recurrent]:
     """The layers that read what the model reads: those a task calls `layers` or `encoder`, or the first there are."""
-    found = {name: module for name, module in model.named_modules() if isinstance(module, Recurrent)}
+    if not isinstance(model, nn.Module):
+        raise ArgumentError(f"model must be a model of a run or a torch module, got {type(model).__name__}")
+    found: dict[str, Any] = {n: m for n, m in model.named_modules() if isinstance(m, Recurrent | nn.RNNBase)}
     if not found:
-        raise ArgumentError("the model has no recurrent layer")
+        raise ArgumentError("the model has no recurrent layer, neither Carousel's nor torch's")
     name = next((name for name in ("layers", "encoder") if name in found), next(iter(found)))
-    return name, found[name]
+    layer = found[name]
+    return name or type(layer).__name__, layer if isinstance(layer, Recurrent) else from_torch(layer)

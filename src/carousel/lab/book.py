@@ -13,7 +13,7 @@ from ..wording import counted
 from . import LABS, module_of
 from .finding import Finding
 
-STANDS = {True: "stands", False: "does not stand as printed", None: "undecided"}
+STANDS = {True: "holds", False: "does not hold as printed", None: "undecided"}
 
 
 def write_book(
@@ -48,7 +48,7 @@ def contents(found: Sequence[Finding]) -> Page:
     """The page that leads to all: what became of each claim, at a glance and in words."""
     verdicts = [one.verdict() for one in found]
     counts = [sum(verdict.stands is it for verdict in verdicts) for it in STANDS]
-    stand, fall = counted(counts[0], "stands", "stand"), counted(counts[1], "does not stand", "do not stand")
+    stand, fall = counted(counts[0], "holds", "hold"), counted(counts[1], "does not hold", "do not hold")
     undecided = counted(counts[2], "is", "are")
     page = Page(
         "The lab",

@@ -43,9 +43,11 @@ class Verdict:
     says: str
 
     def __str__(self) -> str:
-        return {True: "It stands.", False: "It does not stand as printed.", None: "This run does not decide it."}[
-            self.stands
-        ] + f" {self.says}"
+        return {
+            True: "The claim holds.",
+            False: "The claim does not hold as printed.",
+            None: "This run does not settle the claim.",
+        }[self.stands] + f" {self.says}"
 
 
 class Finding(ABC):

@@ -18,5 +18,5 @@ class Option(NamedTuple):
     argument: bool = False  # given by its place rather than by --name
 
 
-Seed = Annotated[int, Option("Same seed, same numbers.", "N", minimum=0, maximum=2**32 - 1)]
+Seed = Annotated[int, Option("Random seed.", "N", minimum=0, maximum=2**32 - 1)]
 Hidden = Annotated[int, Option("Units of a layer.", "H", minimum=1)]

@@ -10,7 +10,7 @@ from .generate import RecurrentStepper
 from .packed import BeamState, PackedStepper
 from .paths import ExecutionPath
 from .recurrent import Recurrent
-from .standard import GRU, LSTM, RNN, named
+from .standard import GRU, LSTM, RNN, from_torch, named
 from .stepwise import StepwiseLayer
 from .trace import Clamp, Trace
 
@@ -47,6 +47,7 @@ __all__ = [
     "PackedStepper",
     "Trace",
     "StepwiseLayer",
+    "from_torch",
     "named",
     "named_cell",
     *(name for name in (*NAMES, *CELL_NAMES) if name.removesuffix("Cell") not in ("GRU", "LSTM", "RNN")),

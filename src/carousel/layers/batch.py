@@ -184,13 +184,13 @@ def read_lengths(
         try:
             lengths = torch.as_tensor(lengths)
         except (TypeError, ValueError, RuntimeError):
-            raise TypeError(f"lengths must be integers, one a sequence, got {lengths!r}") from None
+            raise TypeError(f"lengths must be integers, one per sequence, got {lengths!r}") from None
     if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
         raise TypeError(f"lengths must be integers, got a tensor of {lengths.dtype}")
     if not batched and lengths.dim() == 0:
         lengths = lengths.unsqueeze(0)
     if lengths.shape != (size,):
-        raise ValueError(f"lengths must have shape ({size},), one a sequence, got {tuple(lengths.shape)}")
+        raise ValueError(f"lengths must have shape ({size},), one per sequence, got {tuple(lengths.shape)}")
     if type(lengths).__module__.startswith("torch.distributed"):
         raise TypeError(f"lengths must be a plain tensor or a list, got {type(lengths).__name__}")
     if not has_values(lengths):

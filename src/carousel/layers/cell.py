@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,8 @@ from ..cells.spec import ParameterSpec, Sizes, State, Weights
 from ..ops import backend
 from . import arguments, native
 from .batch import Batch, check_input, known_side, read_side
-from .module import CellModule, share_parameters
-from .standard import NONLINEARITY, class_of, find_cell, signature, take_nonlinearity, with_weights_of
+from .module import CellModule, share_parameters, with_weights_of
+from .standard import NONLINEARITY, class_of, find_cell, signature, take_nonlinearity
 from .unroll import Run, unroll
 
 TORCH_OPERATORS: dict[str, Any] = {
@@ -162,7 +162,12 @@ class RecurrentCell(CellModule):
             return None
         given = (hx,) if len(self.cell.states) == 1 else hx
         expected = (input.shape[0], self.hidden_size)
-        if len(given) != len(self.cell.states) or input.shape[1] != self.input_size or not input.shape[0]:
+        if (
+            not isinstance(given, (tuple, list))
+            or len(given) != len(self.cell.states)
+            or input.shape[1] != self.input_size
+            or not input.shape[0]
+        ):
             return None
         if any(not isinstance(s, Tensor) or s.shape != expected for s in given):
             return None
@@ -171,6 +176,8 @@ class RecurrentCell(CellModule):
             return None
         biases = own.get("bias_ih"), own.get("bias_hh")
         if self.bias and any(bias is None for bias in biases):
+            return None
+        if any(p is not None and p.shape != self._shapes[name] for name, p in own.items()):
             return None
         if backend.unsupported_reason("step", input, *given, weight, recurrent, *biases) is not None:
             return None
@@ -264,18 +271,6 @@ class TorchCell(RecurrentCell):
     twin: ClassVar[type[RNNCellBase]]
     options: ClassVar[tuple[str, ...]] = ("input_size", "hidden_size", "bias")
 
-    @classmethod
-    def from_torch(cls, module: RNNCellBase) -> Self:
-        """This cell with the arguments, weights, dtype, device and mode of a torch one.
-
-        >>> cell = carousel.GRUCell.from_torch(torch.nn.GRUCell(10, 20))
-        """
-        if not isinstance(module, cls.twin) or issubclass(type(module), RecurrentCell):
-            raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
-        options = {name: getattr(module, name) for name in cls.options}
-        weight = module.weight_ih
-        return with_weights_of(module, cls(**options, init="torch", device=weight.device, dtype=weight.dtype))
-
     def to_torch(self) -> RNNCellBase:
         """The torch cell with these weights."""
         if self.cell.torch_mode() is None:
@@ -348,7 +343,8 @@ def named_cell(name: str) -> Callable[..., RecurrentCell]:
     """
     cell = find_cell(name)
     if cell not in _classes:
-        _classes[cell] = class_of(cell, RecurrentCell, _name_of(cell), __name__)
+        twin = next((made for made in (RNNCell, LSTMCell, GRUCell) if made.cell_class.name == cell.extends), None)
+        _classes[cell] = class_of(cell, RecurrentCell, _name_of(cell), __name__, twin)
     return _classes[cell]
 
 

@@ -40,7 +40,7 @@ class RecurrentStepper:
         projection_bias: Tensor | None = None,
     ):
         if layer.bidirectional:
-            raise ValueError("layer: a bidirectional layer needs the whole sequence; generation goes one way")
+            raise ValueError("layer: a bidirectional layer needs the whole sequence; generation runs in one direction")
         _check("embedding", embedding, (None, layer.input_size))
         size = layer.output_size
         if projection is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,11 @@ from torch import Tensor, nn
 from ..cells.spec import Cell, ParameterSpec, Sizes
 
 INITS = ("carousel", "torch")
+M = TypeVar("M", bound=nn.Module)
+# what the parameters were made for
+FIXED = frozenset(
+    ("input_size", "hidden_size", "num_layers", "bias", "bidirectional", "proj_size", "merge", "learn_initial_state")
+)
 
 
 class CellModule(nn.Module):
@@ -19,6 +24,8 @@ class CellModule(nn.Module):
 
     cell_class: ClassVar[type[Cell] | None] = None  # of a module by name
     first_suffix: ClassVar[str]  # of the parameters that read the module's input
+    twin: ClassVar[type[nn.Module] | None] = None  # torch's module, which this is if parameters of its own are zero
+    options: ClassVar[tuple[str, ...]] = ()  # the constructor's arguments that torch's module has as attributes
 
     cell: Cell
     input_size: int
@@ -28,6 +35,36 @@ class CellModule(nn.Module):
     _names: tuple[str, ...]  # of one set of parameters, without suffix
     _complex: tuple[str, ...]  # those of them that are complex
     _buffer_names: tuple[str, ...]
+    _shapes: dict[str, tuple[int, ...]]  # of the parameters as they are stored, by name
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and vars(self).get(name, value) != value:
+            raise AttributeError(
+                f"{type(self).__name__}: {name} is {vars(self)[name]!r} and cannot be changed, because the parameters "
+                "were made for it; construct another layer"
+            )
+        super().__setattr__(name, value)
+
+    @classmethod
+    def from_torch(cls, module: nn.Module, **own: Any) -> Self:
+        """The same network as one of torch's: its arguments, weights, dtype, device and mode.
+
+        Parameters that torch's has not, such as peepholes, start at zero, so that outputs are equal. `own` are options
+        of the cell.
+
+        >>> layer = carousel.GRU.from_torch(torch.nn.GRU(10, 20, bidirectional=True))
+        """
+        name, given = cls.__name__, type(module).__name__
+        if cls.twin is None:
+            raise TypeError(f"{name}.from_torch: no module of torch.nn computes the same as {name}, got {given}")
+        if not isinstance(module, cls.twin) or isinstance(module, CellModule):
+            whose = "Carousel's " if isinstance(module, CellModule) else ""
+            raise TypeError(f"{name}.from_torch takes a torch.nn.{cls.twin.__name__}, got {whose}{given}")
+        weight = getattr(module, "weight_ih" + cls.first_suffix)
+        options = {name: getattr(module, name) for name in cls.options} | own
+        with torch.random.fork_rng(devices=[]):  # its initial weights are not used
+            layer = cls(**options, init="torch", device=weight.device, dtype=weight.dtype)
+        return with_weights_of(module, layer)
 
     def _look_like_torch(self) -> None:
         """`torch.fx` keeps modules whose `__module__` is in torch.nn as one node, and asks the instance."""
@@ -47,8 +84,10 @@ class CellModule(nn.Module):
 
     def _register_set(self, at: str, specs: dict[str, ParameterSpec], sizes: Sizes, device: Any, dtype: Any) -> None:
         """Add parameters by `specs` and the cell's buffers, all with the suffix `at`."""
-        for name, spec in specs.items():
-            self._register(name, at, torch.empty(stored(spec), device=device, dtype=dtype))
+        shapes = {name: stored(spec) for name, spec in specs.items()}
+        self._shapes = vars(self).get("_shapes", {}) | {name + at: shape for name, shape in shapes.items()}
+        for name, shape in shapes.items():
+            self._register(name, at, torch.empty(shape, device=device, dtype=dtype))
         for name, value in self.cell.buffers(sizes).items():
             self.register_buffer(name + at, value.to(device, dtype if value.is_floating_point() else None))
 
@@ -63,11 +102,18 @@ class CellModule(nn.Module):
         getattr(self, group + at).register_parameter(member, nn.Parameter(value))
 
     def _parameters_at(self, at: str) -> dict[str, Tensor]:
-        """The parameters with the suffix `at` as they are stored, by name without it."""
+        """The parameters with the suffix `at` as they are stored, by name without it. Kernels read memory as these
+        shapes say, so one that was replaced by another of another shape is an error."""
         found = {}
         for name in self._names:
             group, dot, member = name.partition(".")
-            found[name] = getattr(getattr(self, group + at), member) if dot else getattr(self, name + at)
+            value = getattr(getattr(self, group + at), member) if dot else getattr(self, name + at)
+            if value.shape != self._shapes[name + at]:
+                raise RuntimeError(
+                    f"{type(self).__name__}: {group}{at}{dot}{member} must have shape {self._shapes[name + at]}, "
+                    f"got {tuple(value.shape)}"
+                )
+            found[name] = value
         return found
 
     def _values_at(self, at: str) -> dict[str, Tensor]:
@@ -133,6 +179,16 @@ def share_parameters(source: nn.Module, target: nn.Module) -> nn.Module:
     for name, parameter in source._parameters.items():
         setattr(target, name, parameter)
     return target
+
+
+def with_weights_of(source: nn.Module, target: M) -> M:
+    """`target` with the weights, requires_grad and mode of `source`; what `source` has not is zero."""
+    for name, parameter in target.named_parameters():
+        value = getattr(source, name, None)  # not from state_dict: a parametrized or pruned weight is not in it
+        with torch.no_grad():
+            parameter.zero_() if value is None else parameter.copy_(value)
+        parameter.requires_grad_(value is None or value.requires_grad)
+    return target.train(source.training)
 
 
 class Group(nn.Module):

@@ -140,9 +140,9 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     given = () if hx is None else (hx,) if len(plan.sizes) == 1 else hx
     if type(given) is not tuple or _unsupported_reason("layer", x, *parameters, *given) is not None:
         return None
-    dtype = x.dtype
-    for p in parameters:
-        if p is None or p.dtype is not dtype or not p.is_contiguous():
+    dtype, shapes = x.dtype, layer._shapes
+    for name, p in own.items():
+        if p is None or p.dtype is not dtype or not p.is_contiguous() or p.shape != shapes[name]:
             return None
     batch_first = layer.batch_first
     if batch_first:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
@@ -15,7 +15,7 @@ from torch.nn.modules.rnn import RNN as TorchRNN
 
 from .. import cells
 from ..errors import ArgumentError, did_you_mean
-from .module import CellModule, share_parameters
+from .module import CellModule, share_parameters, with_weights_of
 from .recurrent import Recurrent, suffix
 
 
@@ -39,6 +39,9 @@ def take_nonlinearity(args: tuple[Any, ...], options: dict[str, Any], *, name: s
     return args[:3] + args[4:]
 
 
+OPTIONS = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
+
+
 class TorchTwin(Recurrent):
     """A layer that torch has too: the same parameters, so that weights go both ways, and the methods of `nn.RNNBase`.
 
@@ -46,32 +49,12 @@ class TorchTwin(Recurrent):
     """
 
     twin: ClassVar[type[nn.RNNBase]]
-    options: ClassVar[tuple[str, ...]] = (  # the constructor's arguments that torch's layer has as attributes
-        "input_size",
-        "hidden_size",
-        "num_layers",
-        "bias",
-        "batch_first",
-        "dropout",
-        "bidirectional",
-    )
+    options: ClassVar[tuple[str, ...]] = OPTIONS
 
     @property
     def mode(self) -> str:
         """torch's word for the cell: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU"."""
         return self.cell.torch_mode() or f"RNN_{self.cell.nonlinearity.upper()}"  # type: ignore[attr-defined]
-
-    @classmethod
-    def from_torch(cls, module: nn.RNNBase) -> Self:
-        """This layer with the arguments, weights, dtype, device and mode of a torch one.
-
-        >>> layer = carousel.GRU.from_torch(torch.nn.GRU(10, 20, bidirectional=True))
-        """
-        if not isinstance(module, cls.twin) or issubclass(type(module), Recurrent):
-            raise TypeError(f"{cls.__name__}.from_torch takes a torch.nn.{cls.twin.__name__}, got {module!r}")
-        options = {name: getattr(module, name) for name in cls.options}
-        weight = module.weight_ih_l0
-        return with_weights_of(module, cls(**options, init="torch", device=weight.device, dtype=weight.dtype))
 
     def to_torch(self) -> nn.RNNBase:
         """The torch layer with these weights; refused if an option in use has no counterpart there."""
@@ -131,17 +114,6 @@ class TorchTwin(Recurrent):
     permute_hidden: Any = nn.RNNBase.permute_hidden
 
 
-M = TypeVar("M", bound=nn.Module)
-
-
-def with_weights_of(source: nn.Module, target: M) -> M:
-    """`target` with the weights, requires_grad and mode of `source`."""
-    target.load_state_dict(source.state_dict())
-    for name, parameter in target.named_parameters():
-        parameter.requires_grad_(source.get_parameter(name).requires_grad)
-    return target.train(source.training)
-
-
 class RNN(TorchTwin):
     """Elman layer, `h = φ(W x + U h₋ + b)` with φ = `nonlinearity`: "tanh", "relu" or "sigmoid".
 
@@ -193,6 +165,14 @@ class GRU(TorchTwin):
         Recurrent.__init__(self, cells.GRU(), *args, **options)
 
 
+def from_torch(module: nn.RNNBase) -> Recurrent:
+    """The layer of ours that is the same network as a `torch.nn.RNN`, `LSTM` or `GRU`."""
+    for layer in (RNN, LSTM, GRU):
+        if isinstance(module, layer.twin):
+            return layer.from_torch(module)
+    raise TypeError(f"from_torch takes a torch.nn.RNN, LSTM or GRU, got {type(module).__name__}")
+
+
 # ---- every other registered cell ----
 
 
@@ -212,7 +192,8 @@ def named(name: str) -> Callable[..., Recurrent]:
     """
     cell = find_cell(name)
     if cell not in _classes:
-        _classes[cell] = class_of(cell, Recurrent, cell.layer_name or cell.__name__, __name__)
+        twin = next((made for made in (RNN, LSTM, GRU) if made.cell_class.name == cell.extends), None)
+        _classes[cell] = class_of(cell, Recurrent, cell.layer_name or cell.__name__, __name__, twin)
     return _classes[cell]
 
 
@@ -220,8 +201,8 @@ _classes: dict[type[cells.Cell], type[Recurrent]] = {layer.cell_class: layer for
 C = TypeVar("C", bound=CellModule)
 
 
-def class_of(cell: type[cells.Cell], base: type[C], name: str, module: str) -> type[C]:
-    """A class `name` that is `base` with `cell`, whose options it takes as keywords."""
+def class_of(cell: type[cells.Cell], base: type[C], name: str, module: str, twin: type[C] | None) -> type[C]:
+    """A class `name` that is `base` with `cell`, whose options it takes as keywords, and `from_torch` of `twin`."""
     given = list(inspect.signature(cell).parameters.values())
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=inspect.Parameter.empty) for p in given]
 
@@ -232,6 +213,8 @@ def class_of(cell: type[cells.Cell], base: type[C], name: str, module: str) -> t
     doc = f"{inspect.getdoc(cell)}\n\nArguments and shapes as :class:`{base.__name__}`"
     doc += f", and {', '.join(f'`{p.name}`' for p in own)}." if own else "."
     body: dict[str, Any] = {"__init__": __init__, "__signature__": signature(base, *own), "__doc__": doc}
+    if twin is not None:
+        body |= {"twin": twin.twin, "options": twin.options}
     return type(name, (base,), body | {"__module__": module, "cell_class": cell})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,22 +51,28 @@ class Trace:
         return f"Trace({'; '.join(names)}; {shape}: layer·direction, step, sequence, unit)"
 
 
+Choice = int | tuple[int, int] | slice | Sequence[int] | Tensor | None
+
+
 @dataclass(frozen=True)
 class Clamp:
-    """Hold a gate or state at `value` for some units over a span of steps.
+    """Hold a gate or state at `value` for some units of some sequences over some steps.
 
-    `steps` and `units` are an index, a (start, stop) pair, a slice, or None for all; `layer` and `direction`
+    `steps`, `units` and `sequences` (positions in the batch) are an index, a (start, stop) tuple, a slice, a list or
+    tensor of indices, a bool tensor that is true at those that are held, or None for all; `layer` and `direction`
     (0 forward, 1 reverse) are an index or None for all. `value` is a number, or a tensor that broadcasts to
-    (steps, batch, units), such as a piece of another trace.
+    (steps, sequences, units) as they are chosen, such as a piece of another trace.
 
     >>> Clamp("f", 1.0, steps=(10, 20))            # forget nothing from step 10 to 19
-    Clamp(name='f', value=1.0, steps=(10, 20), units=None, layer=None, direction=None)
+    Clamp(name='f', value=1.0, steps=(10, 20), units=None, sequences=None, layer=None, direction=None)
+    >>> clamp = Clamp("c", 0.0, units=[3, 17, 40], sequences=1)     # three units, in the second sequence alone
     """
 
     name: str
     value: float | Tensor
-    steps: int | tuple[int, int] | slice | None = None
-    units: int | tuple[int, int] | slice | None = None
+    steps: Choice = None
+    units: Choice = None
+    sequences: Choice = None
     layer: int | None = None
     direction: int | None = None
 
@@ -75,60 +82,94 @@ class Clamp:
         if self.name not in names:
             raise ValueError(f"Clamp: {type(layer).__name__} has no gate or state {self.name!r}; it has {names}")
         shape = layer.state_shape(self.name) if self.name in layer.cell.states else (layer.hidden_size,)
-        units = shape[-1]
-        for what, chosen, available in (
-            ("steps", self.steps, steps),
-            ("units", self.units, units),
-            ("layer", self.layer, layer.num_layers),
-            ("direction", self.direction, layer.num_directions),
-        ):
-            if not isinstance(chosen, int | tuple | slice | None) or isinstance(chosen, bool):
-                raise TypeError(f"Clamp: {what} must be an index, a (start, stop) pair or a slice, got {chosen!r}")
-            if isinstance(chosen, tuple) and any(edge is not None and abs(edge) > available for edge in chosen):
-                raise ValueError(f"Clamp: {what}={chosen!r} reaches past 0..{available - 1}")
-            if len(_span(chosen, available)) == 0:
-                raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+        for what, chosen, available in (("layer", self.layer, layer.num_layers),
+                                        ("direction", self.direction, layer.num_directions)):  # fmt: skip
+            if not isinstance(chosen, int | None) or isinstance(chosen, bool):
+                raise TypeError(f"Clamp: {what} must be an index or None, got {chosen!r}")
+            _indices(what, chosen, available)
+        room = (
+            len(_indices("steps", self.steps, steps)),
+            len(_indices("sequences", self.sequences, size)),
+            *shape[:-1],
+            len(_indices("units", self.units, shape[-1])),
+        )
         if not isinstance(self.value, int | float | Tensor):
             raise TypeError(f"Clamp: value must be a number or a Tensor, got {self.value!r}")
         if isinstance(self.value, Tensor):
-            room = (len(_span(self.steps, steps)), size, *shape[:-1], len(_span(self.units, units)))
             try:
                 self.value.expand(room)
             except RuntimeError:
-                shape = tuple(self.value.shape)
-                raise ValueError(f"Clamp: value must broadcast to (steps, batch, units) {room}, got {shape}") from None
+                given = tuple(self.value.shape)
+                raise ValueError(
+                    f"Clamp: value must broadcast to (steps, sequences, units) {room}, got {given}"
+                ) from None
 
     def sorted(self, batch: Batch) -> Clamp:
-        """This clamp with the sequences of a tensor `value` in the order of `batch`."""
-        if not isinstance(self.value, Tensor) or self.value.dim() < 2 or self.value.shape[-2] == 1:
+        """This clamp with its sequences counted in the order of `batch`."""
+        order = None if batch.packed is None else batch.packed.unsorted_indices
+        if order is None:
             return self
-        return replace(self, value=batch.sort(self.value, -2))
+        return replace(self, sequences=order[list(_indices("sequences", self.sequences, batch.size))].tolist())
 
     def applies(self, owner: Any, layer: int, direction: int) -> bool:
         """Whether this clamp concerns `layer` and `direction` of `owner`."""
-        return layer in _span(self.layer, owner.num_layers) and direction in _span(self.direction, owner.num_directions)
+        return layer in _indices("layer", self.layer, owner.num_layers) and direction in _indices(
+            "direction", self.direction, owner.num_directions
+        )
 
     def apply(self, t: int, steps: int, value: Tensor) -> Tensor:
-        """`value` (B, S) at step `t`, with this clamp's units replaced if `t` is in its span."""
-        span = _span(self.steps, steps)
+        """`value` (B, S) at step `t`, with this clamp's units replaced if `t` is one of its steps."""
+        span = _indices("steps", self.steps, steps)
         if t not in span:
             return value
-        units = _span(self.units, value.shape[-1])
+        rows, units = (
+            torch.tensor(_indices(what, chosen, value.shape[dim]), device=value.device)
+            for what, chosen, dim in (("sequences", self.sequences, 0), ("units", self.units, -1))
+        )
         held = torch.as_tensor(self.value, dtype=value.dtype, device=value.device)
-        held = held.expand(len(span), *value.shape[:-1], len(units))[span.index(t)]
-        out = value.clone()
-        out[..., units.start : units.stop : units.step] = held
-        return out
+        held = held.expand(len(span), len(rows), *value.shape[1:-1], len(units))[span.index(t)]
+        return value.index_copy(0, rows, value.index_select(0, rows).index_copy(-1, units, held))
 
 
-def _span(chosen: int | tuple[int, int] | slice | None, available: int) -> range:
-    """The indices below `available` that a span chooses."""
-    if isinstance(chosen, int):
-        at = chosen + available if chosen < 0 else chosen
-        return range(at, at + 1) if 0 <= at < available else range(0)
+def _indices(what: str, chosen: Choice, available: int) -> Sequence[int]:
+    """The indices below `available` that are chosen; an error if there are none, or one does not exist."""
+    if chosen is None:
+        return range(available)
+    if isinstance(chosen, slice):
+        span = range(*chosen.indices(available))
+        if not span:
+            raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+        return span
     if isinstance(chosen, tuple):
-        chosen = slice(*chosen)
-    return range(*(chosen or slice(None)).indices(available))
+        if len(chosen) != 2:
+            raise TypeError(f"Clamp: {what}={chosen!r}: a tuple is (start, stop); give indices as a list")
+        if any(edge is not None and abs(edge) > available for edge in chosen):
+            raise ValueError(f"Clamp: {what}={chosen!r} reaches past 0..{available - 1}")
+        return _indices(what, slice(*chosen), available)
+    numbers: Any = chosen
+    if isinstance(chosen, Tensor) and chosen.dtype == torch.bool:
+        if chosen.shape != (available,):
+            raise ValueError(
+                f"Clamp: {what} as a bool tensor must be of shape ({available},), got {tuple(chosen.shape)}"
+            )
+        numbers = chosen.nonzero().flatten()
+    try:
+        given = [operator.index(n) for n in ([numbers] if isinstance(numbers, int) else numbers)]
+    except TypeError:
+        given = [True]
+    if isinstance(chosen, bool) or any(isinstance(n, bool) for n in given):
+        raise TypeError(
+            f"Clamp: {what} must be an index, a (start, stop) pair, a slice, or a list or tensor of indices, "
+            f"got {chosen!r}"
+        )
+    at = [n + available if n < 0 else n for n in given]
+    if not at or not all(0 <= n < available for n in at):
+        raise ValueError(
+            f"Clamp: {what}={chosen!r} chooses {'what is not' if at else 'nothing'} among 0..{available - 1}"
+        )
+    if len(set(at)) < len(at):
+        raise ValueError(f"Clamp: {what}={chosen!r} has an index twice")
+    return at
 
 
 class Watch:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Confusion:
-    """Counts what is taken for what; `counts[g, p]` examples of class g were said to be of class p.
+    """A confusion matrix: `counts[g, p]` examples of class g were predicted as class p.
 
     >>> found = Confusion(["cat", "dog"])
     >>> found.add(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1]))

@@ -3,8 +3,12 @@
     context, weights = attention(query, memory, lengths)
 
 query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S). All T queries are answered at
-once. The weights of a query are at least 0, sum to 1 over the places that its sequence has, and are exactly 0 past its
-end; whatever stands there, NaN included, reaches nothing. A memory of length 0 gives weights and context 0.
+once. With `batch_first` the batch is first in every argument and result: (B, T, D), (B, S, E) → (B, T, E), (B, T, S).
+The weights of a query are at least 0, sum to 1 over the places that its sequence has, and are exactly 0 past its end;
+whatever stands there, NaN included, reaches nothing. A memory of length 0 gives weights and context 0.
+
+In the place of `lengths`, `key_padding_mask` may say which places a sequence has, anywhere in it: bool (B, S) whatever
+`batch_first` says, true where a place is ignored (the convention of `nn.MultiheadAttention`).
 
 Six kinds, by how query q and place m are scored before the softmax:
 
@@ -26,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from ..layers.batch import read_lengths
-from ..masks import flat_positions
+from ..masks import flat_positions, length_mask
 from ..ops.attention import Sequences, attend
 from ..ops.backend import empty_from_pool, has_values, unsupported_reason
 
@@ -110,6 +114,7 @@ class Memory(NamedTuple):
     starts: Tensor  # (B,): where each sequence begins
     counts: Tensor  # (B,): how many places it has
     most: int  # S: how many it might have
+    order: Tensor | None = None  # (B, S): which of S each place is, those that are left out last; None: as they stand
 
     def sequences(self, num_queries: Tensor) -> Sequences:
         """With `num_queries` (B,) queries of each sequence."""
@@ -117,7 +122,15 @@ class Memory(NamedTuple):
 
     def select(self, rows: Tensor) -> Memory:
         """The memory whose sequence j is sequence `rows[j]` of this one."""
-        return self._replace(starts=self.starts.index_select(0, rows), counts=self.counts.index_select(0, rows))
+        starts, counts = self.starts.index_select(0, rows), self.counts.index_select(0, rows)
+        order = None if self.order is None else self.order.index_select(0, rows)
+        return self._replace(starts=starts, counts=counts, order=order)
+
+    def spread(self, weights: Tensor, num_queries: Tensor) -> Tensor:
+        """Weights (N, S) of the places that a mask left, one after the other, at where they stand."""
+        if self.order is None:
+            return weights
+        return torch.zeros_like(weights).scatter(1, self.order.repeat_interleave(num_queries, 0), weights)
 
 
 class Attention(nn.Module):
@@ -126,10 +139,11 @@ class Attention(nn.Module):
     names: ClassVar[tuple[str, ...]] = get_args(AttentionName)
     v: nn.Parameter | None  # (K,), of additive attention
 
-    def __init__(self, query_size: int, memory_size: int) -> None:
+    def __init__(self, query_size: int, memory_size: int, *, batch_first: bool = False) -> None:
         super().__init__()
         self.query_size = query_size
         self.memory_size = memory_size
+        self.batch_first = batch_first
         self.register_parameter("v", None)
 
     def ask(self, query: Tensor) -> Tensor:
@@ -146,16 +160,27 @@ class Attention(nn.Module):
         lengths: Tensor | Sequence[int] | None = None,
         value: Callable[[Tensor], Tensor] | None = None,
         drop: Callable[[Tensor], Tensor] | None = None,
+        key_padding_mask: Tensor | None = None,
     ) -> Memory:
-        """memory (S, B, E), lengths (B,) → what `attend` takes, for many calls with one memory.
+        """memory (S, B, E), lengths (B,) or a mask (B, S) → what `attend` takes, for many calls with one memory.
 
         A context is a mean of the memory's places; with `value`, (..., E) → (..., O), of what that makes of them.
         `drop`, (..., E) → (..., E), is for the places before anything else.
         """
         if memory.dim() != 3 or memory.shape[2] != self.memory_size:
-            raise ValueError(f"memory must be (S, B, {self.memory_size}), got {tuple(memory.shape)}")
+            layout = "B, S" if self.batch_first else "S, B"
+            raise ValueError(f"memory must be ({layout}, {self.memory_size}), got {tuple(memory.shape)}")
+        memory = memory.transpose(0, 1) if self.batch_first else memory
         steps, sequences = memory.shape[:2]
-        counts = None if lengths is None else read_lengths(lengths, steps, sequences, memory.device, of="memory")
+        counts, order = None, None
+        if lengths is not None:
+            counts = read_lengths(lengths, steps, sequences, memory.device, of="memory")
+        if key_padding_mask is not None:
+            if lengths is not None:
+                raise ValueError("lengths and key_padding_mask both say which places a memory has; give one of them")
+            counts, order = self._read_mask(key_padding_mask, steps, sequences, memory.device)
+        if order is not None:
+            memory = memory.gather(0, order.T.unsqueeze(2).expand_as(memory))
         if counts is None:
             counts = torch.full((sequences,), steps, device=memory.device)
             starts, places = counts.cumsum(0) - counts, memory.transpose(0, 1).flatten(0, 1)
@@ -167,7 +192,34 @@ class Attention(nn.Module):
             starts = torch.arange(sequences, device=memory.device) * steps
         places = places if drop is None else drop(places)
         values, keys = places if value is None else value(places), self.make_keys(places)
-        return Memory(values, keys, starts, counts, steps)
+        return Memory(values, keys, starts, counts, steps, order)
+
+    def _read_mask(
+        self, ignore: Tensor, steps: int, sequences: int, device: torch.device
+    ) -> tuple[Tensor, Tensor | None]:
+        """A mask (B, S) as how many places each sequence has, (B,), and as `Memory.order`, None if they come first."""
+        if not isinstance(ignore, Tensor) or ignore.dtype != torch.bool or ignore.shape != (sequences, steps):
+            given = (
+                f"{ignore.dtype} of shape {tuple(ignore.shape)}"
+                if isinstance(ignore, Tensor)
+                else type(ignore).__name__
+            )
+            raise ValueError(
+                f"key_padding_mask must be bool of shape ({sequences}, {steps}), true at places to ignore; got {given}"
+            )
+        ignore = self.unreachable(steps, ignore.to(device))
+        counts = steps - ignore.sum(1)
+        if has_values(ignore) and torch.equal(ignore, ~length_mask(counts, steps, batch_first=True)):
+            return counts, None
+        return counts, ignore.int().argsort(dim=1, stable=True)
+
+    def unreachable(self, steps: int, ignore: Tensor) -> Tensor:
+        """`ignore` (B, S), also true at places that no query can reach."""
+        return ignore
+
+    def reorder(self, asked: Tensor, order: Tensor) -> Tensor:
+        """What `ask` made of queries (N, K), for places that stand in another order, (N, S)."""
+        return asked
 
     def attend(
         self, query: Tensor, memory: Memory, num_queries: Tensor | None = None, base: Tensor | None = None
@@ -178,30 +230,48 @@ class Attention(nn.Module):
         query (N, D) → context (N, E), weights (N, S). With `base`, like the context, the first result is
         tanh(base + context).
         """
-        steps, sequences = query.shape[0], memory.counts.shape[0]
-        wanted = (sequences, self.query_size) if num_queries is None else (self.query_size,)
-        if query.dim() != len(wanted) + 1 or query.shape[1:] != wanted:
-            sizes = ", ".join(map(str, wanted))
-            raise ValueError(
-                f"query must be ({'T' if num_queries is None else 'N'}, {sizes}), got {tuple(query.shape)}"
-            )
+        sequences, ragged = memory.counts.shape[0], num_queries is not None
+        self._check_query(query, sequences, ragged)
         if num_queries is not None:
-            return attend(self.ask(query), memory.keys, memory.values, memory.sequences(num_queries), self.v, base)
-        rows, bases = (None if x is None else x.transpose(0, 1).flatten(0, 1) for x in (query, base))
-        assert rows is not None
-        of = memory.sequences(torch.full_like(memory.counts, steps))._replace(queries_each=steps)
-        made = attend(self.ask(rows), memory.keys, memory.values, of, self.v, bases)
-        context, weights = (x.unflatten(0, (sequences, steps)).transpose(0, 1) for x in made)
-        return context, weights
+            of = memory.sequences(num_queries)
+        else:
+            query, base = self._batch_first(query), None if base is None else self._batch_first(base).flatten(0, 1)
+            steps, query = query.shape[1], query.flatten(0, 1)
+            num_queries = torch.full_like(memory.counts, steps)
+            of = memory.sequences(num_queries)._replace(queries_each=steps)
+        asked = self.ask(query)
+        if memory.order is not None:
+            asked = self.reorder(asked, memory.order.repeat_interleave(num_queries, 0))
+        context, weights = attend(asked, memory.keys, memory.values, of, self.v, base)
+        weights = memory.spread(weights, num_queries)
+        if ragged:
+            return context, weights
+        context, weights = (x.unflatten(0, (sequences, steps)) for x in (context, weights))
+        return self._batch_first(context), self._batch_first(weights)
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        """x (T, B, ·) → (B, T, ·) or back; as it is if that is the caller's layout."""
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def _check_query(self, query: Tensor, sequences: int, ragged: bool) -> None:
+        wanted = ("N",) if ragged else (sequences, "T") if self.batch_first else ("T", sequences)
+        wanted = (*wanted, self.query_size)
+        shape = tuple(query.shape)
+        if len(shape) != len(wanted) or any(isinstance(w, int) and w != s for w, s in zip(wanted, shape, strict=True)):
+            raise ValueError(f"query must be ({', '.join(map(str, wanted))}), got {shape}")
 
     def forward(
-        self, query: Tensor, memory: Tensor, lengths: Tensor | Sequence[int] | None = None
+        self,
+        query: Tensor,
+        memory: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        key_padding_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """query (T, B, D), memory (S, B, E), lengths (B,) → context (T, B, E), weights (T, B, S)."""
-        return self.attend(query, self.prepare(memory, lengths))
+        return self.attend(query, self.prepare(memory, lengths, key_padding_mask=key_padding_mask))
 
     def extra_repr(self) -> str:
-        return f"{self.query_size}, {self.memory_size}"
+        return f"{self.query_size}, {self.memory_size}{', batch_first=True' if self.batch_first else ''}"
 
     def _need_equal_sizes(self) -> None:
         if self.query_size != self.memory_size:
@@ -222,8 +292,10 @@ class Additive(Attention):
 
     v: nn.Parameter
 
-    def __init__(self, query_size: int, memory_size: int, size: int | None = None) -> None:
-        super().__init__(query_size, memory_size)
+    def __init__(
+        self, query_size: int, memory_size: int, size: int | None = None, *, batch_first: bool = False
+    ) -> None:
+        super().__init__(query_size, memory_size, batch_first=batch_first)
         self.size = query_size if size is None else size
         self.query = nn.Linear(query_size, self.size, bias=False)
         self.key = nn.Linear(memory_size, self.size)
@@ -247,8 +319,8 @@ class Dot(Attention):
     [0.5, 0.5]
     """
 
-    def __init__(self, query_size: int, memory_size: int | None = None) -> None:
-        super().__init__(query_size, query_size if memory_size is None else memory_size)
+    def __init__(self, query_size: int, memory_size: int | None = None, *, batch_first: bool = False) -> None:
+        super().__init__(query_size, query_size if memory_size is None else memory_size, batch_first=batch_first)
         self._need_equal_sizes()
 
 
@@ -272,8 +344,8 @@ class General(Attention):
     torch.Size([2, 1, 5])
     """
 
-    def __init__(self, query_size: int, memory_size: int) -> None:
-        super().__init__(query_size, memory_size)
+    def __init__(self, query_size: int, memory_size: int, *, batch_first: bool = False) -> None:
+        super().__init__(query_size, memory_size, batch_first=batch_first)
         self.key = nn.Linear(memory_size, query_size, bias=False)
 
     def make_keys(self, values: Tensor) -> Tensor:
@@ -290,8 +362,8 @@ class Content(Attention):
     [0.2689414322376251, 0.7310585975646973]
     """
 
-    def __init__(self, query_size: int, memory_size: int | None = None) -> None:
-        super().__init__(query_size, query_size if memory_size is None else memory_size)
+    def __init__(self, query_size: int, memory_size: int | None = None, *, batch_first: bool = False) -> None:
+        super().__init__(query_size, query_size if memory_size is None else memory_size, batch_first=batch_first)
         self._need_equal_sizes()
         self.log_sharpness = nn.Parameter(torch.zeros(()))
 
@@ -310,8 +382,8 @@ class Location(Attention):
     [0.0, 0.0]
     """
 
-    def __init__(self, query_size: int, memory_size: int, places: int) -> None:
-        super().__init__(query_size, memory_size)
+    def __init__(self, query_size: int, memory_size: int, places: int, *, batch_first: bool = False) -> None:
+        super().__init__(query_size, memory_size, batch_first=batch_first)
         self.places = places
         self.place = nn.Linear(query_size, places, bias=False)
 
@@ -321,12 +393,18 @@ class Location(Attention):
     def make_keys(self, values: Tensor) -> None:
         return None
 
+    def unreachable(self, steps: int, ignore: Tensor) -> Tensor:
+        return ignore | (torch.arange(steps, device=ignore.device) >= self.places)
+
+    def reorder(self, asked: Tensor, order: Tensor) -> Tensor:
+        return asked.gather(1, order.clamp(max=self.places - 1))  # places past the last are left out anyway
+
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, places={self.places}"
 
 
 def make_attention(name: AttentionName, query_size: int, memory_size: int, **options: Any) -> Attention:
-    """The attention `name`; `options` are its own: `size` of additive, `places` of location.
+    """The attention `name`; `options` are `batch_first` and its own: `size` of additive, `places` of location.
 
     >>> make_attention("general", 8, 6)
     General(

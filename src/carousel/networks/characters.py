@@ -1,6 +1,6 @@
 """What a word looks like, from its characters: the ends of a bidirectional layer, or the best match of filters.
 
-Each distinct word of a batch is read once, however often it stands there.
+Each distinct word of a batch is read once, however often it occurs.
 """
 
 from __future__ import annotations

@@ -6,12 +6,17 @@
 A transition that is not allowed has the score −∞: no probability in training, never taken in decoding. Sums over
 taggings are matrix products of exponentials relative to the largest; where scores lie so far apart that one of them
 could underflow, they are taken in log space instead. Whatever the numbers given, sums run in float64: a probability is
-the small difference of scores that grow with the sequence. Shapes: T steps, B sequences, K tags; time comes first. What
-stands past a sequence's end has no effect; a sequence of length 0 has one, empty, tagging, with score and log Z 0.
+the small difference of scores that grow with the sequence. Shapes: T steps, B sequences, K tags; time comes first
+unless `batch_first`. What stands past a sequence's end has no effect; a sequence of length 0 has one, empty, tagging,
+with score and log Z 0.
+
+Where the sequences end is given in one of two ways: `lengths`, B integers as a list or tensor, or `mask`, bool or uint8
+in the layout of the tags, true at real steps and false in the padding after them (pytorch-crf's convention).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,9 +24,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import ArgumentError
+from ..layers.batch import read_lengths
 from ..masks import length_mask
 
 CHUNK = 1 << 20  # numbers that are held at once when transitions are counted in log space
+Lengths = Tensor | Sequence[int] | None  # (B,)
 SAFE = 1e150  # products of exponentials are trusted between 1/SAFE and SAFE: float64 has twice that range
 
 
@@ -37,7 +44,7 @@ class CRF(nn.Module):
     """Transition scores between `tags` tags, and what is computed with them.
 
     `allowed` (K, K), `starts` and `ends` (K,) are masks of what may follow what, come first and come last; without
-    them everything may.
+    them everything may. With `batch_first`, emissions are (B, T, K), tags and masks (B, T), and so are results.
 
     >>> crf = CRF(3, starts=torch.tensor([True, True, False]))
     >>> emissions, lengths = torch.randn(5, 2, 3), torch.tensor([5, 3])
@@ -52,10 +59,17 @@ class CRF(nn.Module):
     ends: Tensor
 
     def __init__(
-        self, tags: int, allowed: Tensor | None = None, starts: Tensor | None = None, ends: Tensor | None = None
+        self,
+        tags: int,
+        allowed: Tensor | None = None,
+        starts: Tensor | None = None,
+        ends: Tensor | None = None,
+        *,
+        batch_first: bool = False,
     ) -> None:
         super().__init__()
         self.tags = tags
+        self.batch_first = batch_first
         self.transitions = nn.Parameter(torch.empty(tags, tags).uniform_(-0.1, 0.1))
         self.start = nn.Parameter(torch.zeros(tags))
         self.end = nn.Parameter(torch.zeros(tags))
@@ -80,63 +94,69 @@ class CRF(nn.Module):
 
     # ---------------------------------------------------------------- the distribution
 
-    def log_partition(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def log_partition(self, emissions: Tensor, lengths: Lengths = None, mask: Tensor | None = None) -> Tensor:
         """log Z of each sequence, (B,), for emissions (T, B, K)."""
         dtype = emissions.dtype
-        emissions, lengths = self._read(emissions, lengths)
+        return self._log_partition(*self._read(emissions, lengths, mask)).to(dtype)
+
+    def _log_partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         found: Tensor = LogPartition.apply(emissions, lengths, *self.scores())
         if torch.isneginf(found).any():
             row = int(torch.isneginf(found).nonzero()[0])
             raise ArgumentError(f"no tagging of {int(lengths[row])} steps is allowed (sequence {row} of the batch)")
-        return found.to(dtype)
+        return found
 
-    def score(self, emissions: Tensor, tags: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def score(self, emissions: Tensor, tags: Tensor, lengths: Lengths = None, mask: Tensor | None = None) -> Tensor:
         """The score of a tagging of each sequence, (B,), for tags (T, B); −∞ if it is not allowed."""
         dtype = emissions.dtype
-        emissions, lengths = self._read(emissions, lengths)
+        emissions, lengths = self._read(emissions, lengths, mask)
+        return self._score(emissions, self._read_tags(tags, emissions, lengths), lengths).to(dtype)
+
+    def _score(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         if not len(emissions):
-            return emissions.new_zeros(emissions.shape[1], dtype=dtype)
+            return emissions.new_zeros(emissions.shape[1])
         real = length_mask(lengths, len(emissions))
-        tags = torch.where(real, tags, 0)
         transitions, start, end = self.scores()
         own = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)
         between = torch.where(real[1:], transitions[tags[:-1], tags[1:]], 0)
         last = tags.gather(0, (lengths - 1).clamp(min=0).unsqueeze(0)).squeeze(0)
         ends = torch.where(lengths > 0, start[tags[0]] + end[last], 0)
-        return ((own * real).sum(0) + between.sum(0) + ends).to(dtype)
+        return (own * real).sum(0) + between.sum(0) + ends
 
-    def loss(self, emissions: Tensor, tags: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def loss(self, emissions: Tensor, tags: Tensor, lengths: Lengths = None, mask: Tensor | None = None) -> Tensor:
         """−log p of a tagging of each sequence, (B,), for emissions (T, B, K) and tags (T, B).
 
         >>> crf = CRF(2)
         >>> crf.loss(torch.zeros(1, 1, 2), torch.tensor([[1]])).exp()
         tensor([2.], grad_fn=<ExpBackward0>)
         """
-        dtype, emissions = emissions.dtype, emissions.double()  # the difference of two large numbers
-        score = self.score(emissions, tags, lengths)
+        dtype = emissions.dtype
+        emissions, lengths = self._read(emissions, lengths, mask)
+        score = self._score(emissions, self._read_tags(tags, emissions, lengths), lengths)
         if torch.isneginf(score).any():
             row = int(torch.isneginf(score).nonzero()[0])
             raise ArgumentError(f"the tags of sequence {row} of the batch are not allowed; correct them first")
-        return (self.log_partition(emissions, lengths) - score).to(dtype)
+        return (self._log_partition(emissions, lengths) - score).to(dtype)  # in float64: both are large numbers
 
     @torch.no_grad()
-    def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def marginals(self, emissions: Tensor, lengths: Lengths = None, mask: Tensor | None = None) -> Tensor:
         """The probability of each tag at each step, (T, B, K); 0 past a sequence's end."""
         dtype = emissions.dtype
-        emissions, lengths = self._read(emissions, lengths)
+        emissions, lengths = self._read(emissions, lengths, mask)
         scores = self.scores()
         before, after = _messages(emissions, lengths, scores, both=True)
-        return _marginals(emissions, before, after, _total(before, lengths, scores.end), lengths).to(dtype)
+        total = _total(before, lengths, scores.end)
+        return self._give(_marginals(emissions, before, after, total, lengths), 0).to(dtype)
 
     # ---------------------------------------------------------------- the best taggings
 
-    def best(self, emissions: Tensor, lengths: Tensor | None = None) -> Best:
+    def best(self, emissions: Tensor, lengths: Lengths = None, mask: Tensor | None = None) -> Best:
         """The best tagging of each sequence (Viterbi): tags (T, B), 0 past its end, and scores (B,)."""
-        tags, scores = self.n_best(emissions, 1, lengths)
+        tags, scores = self.n_best(emissions, 1, lengths, mask)
         return Best(tags[0], scores[0])
 
     @torch.no_grad()
-    def n_best(self, emissions: Tensor, n: int, lengths: Tensor | None = None) -> Best:
+    def n_best(self, emissions: Tensor, n: int, lengths: Lengths = None, mask: Tensor | None = None) -> Best:
         """The n best taggings of each sequence: tags (n, T, B), and scores (n, B), the best first.
 
         Where a sequence has fewer, the scores of those that do not exist are −∞.
@@ -149,7 +169,7 @@ class CRF(nn.Module):
         if n < 1:
             raise ValueError(f"n must be 1 or more, got {n}")
         dtype = emissions.dtype
-        emissions, lengths = self._read(emissions, lengths)
+        emissions, lengths = self._read(emissions, lengths, mask)
         steps, size, K = emissions.shape
         transitions, start, end = self.scores()
         # Of each tag at a step, the n best ways to it: their scores (B, K, n), and which way at the step before each
@@ -182,22 +202,66 @@ class CRF(nn.Module):
                 at = torch.where((lengths == t + 1).unsqueeze(1), chosen, at)
             tags[t] = at
         tags = torch.where(length_mask(lengths, steps).unsqueeze(2), tags // n, 0)
-        return Best(tags.permute(2, 0, 1), final.T.to(dtype))
+        return Best(self._give(tags.permute(2, 0, 1), 1), final.T.to(dtype))
 
-    def _read(self, emissions: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    # ---------------------------------------------------------------- the caller's layout
+
+    def _read(self, emissions: Tensor, lengths: Lengths, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Emissions (T, B, K) in float64, with zeros past each sequence's end, and the lengths (B,)."""
         if emissions.dim() != 3 or emissions.shape[2] != self.tags:
-            raise ValueError(f"emissions must be (T, B, {self.tags}), got {tuple(emissions.shape)}")
+            layout = "B, T" if self.batch_first else "T, B"
+            raise ValueError(f"emissions must be ({layout}, {self.tags}), got {tuple(emissions.shape)}")
+        if self.batch_first:
+            emissions = emissions.transpose(0, 1)
         emissions = emissions.double()
         steps, size, _ = emissions.shape
-        if lengths is None:
+        if mask is not None:
+            if lengths is not None:
+                raise ValueError("lengths and mask both say where sequences end; give one of them")
+            counts: Tensor | None = self._read_mask(mask, steps, size).to(emissions.device)
+        else:
+            counts = None if lengths is None else read_lengths(lengths, steps, size, emissions.device, of="emissions")
+        if counts is None:
             return emissions, torch.full((size,), steps, device=emissions.device)
-        if lengths.shape != (size,) or (size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= steps):
-            raise ValueError(f"lengths must be {size} numbers from 0 to {steps}, got {lengths.tolist()}")
-        return torch.where(length_mask(lengths, steps).unsqueeze(2), emissions, 0), lengths.to(emissions.device)
+        return torch.where(length_mask(counts, steps).unsqueeze(2), emissions, 0), counts
+
+    def _read_mask(self, mask: Tensor, steps: int, size: int) -> Tensor:
+        """The lengths (B,) of a mask in the caller's layout."""
+        shape = (size, steps) if self.batch_first else (steps, size)
+        if not isinstance(mask, Tensor) or mask.dtype not in (torch.bool, torch.uint8) or mask.shape != shape:
+            given = f"{mask.dtype} of shape {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+            raise ValueError(f"mask must be bool of shape {shape}, true at real steps; got {given}")
+        real = mask.bool().T if self.batch_first else mask.bool()
+        lengths = real.sum(0)
+        if not torch.equal(real, length_mask(lengths, steps)):
+            row = int((real != length_mask(lengths, steps)).any(0).nonzero()[0])
+            raise ValueError(
+                f"mask must be true at the first steps of a sequence and false after them; in sequence {row} of the "
+                "batch a real step follows padding"
+            )
+        return lengths
+
+    def _read_tags(self, tags: Tensor, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """Tags (T, B), 0 past each sequence's end, for emissions (T, B, K)."""
+        steps, size, _ = emissions.shape
+        shape = (size, steps) if self.batch_first else (steps, size)
+        if not isinstance(tags, Tensor) or tags.dtype.is_floating_point or tags.shape != shape:
+            given = f"{tags.dtype} of shape {tuple(tags.shape)}" if isinstance(tags, Tensor) else type(tags).__name__
+            raise ValueError(f"tags must be integers of shape {shape}, got {given}")
+        tags = (tags.T if self.batch_first else tags).to(emissions.device, torch.int64)
+        tags = torch.where(length_mask(lengths, steps), tags, 0)
+        if tags.numel() and not 0 <= int(tags.min()) <= int(tags.max()) < self.tags:
+            wrong = int(tags[(tags < 0) | (tags >= self.tags)][0])
+            raise ValueError(f"tags must lie between 0 and {self.tags - 1}, got {wrong}")
+        return tags
+
+    def _give(self, value: Tensor, time: int) -> Tensor:
+        """A result whose dimensions `time` and `time` + 1 are T and B, in the caller's layout."""
+        return value.transpose(time, time + 1) if self.batch_first else value
 
     def extra_repr(self) -> str:
-        return f"{self.tags} tags, {int(self.allowed.sum())} transitions allowed"
+        layout = ", batch_first=True" if self.batch_first else ""
+        return f"{self.tags} tags, {int(self.allowed.sum())} transitions allowed{layout}"
 
 
 class Best(NamedTuple):

@@ -116,6 +116,8 @@ class Decoder(nn.Module):
         self.size = recurrent.output_size
         self.join = None
         if attention is not None:
+            if attention.batch_first:
+                raise ValueError("a Decoder is time-major; its attention must not be batch_first")
             self.join = nn.Linear(attention.memory_size + self.size, self.size)
 
     def prepare(self, encoded: Tensor, lengths: Tensor, drop: Callable[[Tensor], Tensor]) -> AttentionMemory | None:

@@ -164,6 +164,9 @@ class PackagedTask(Task):
         return cls.part("data", "check")(settings)
 
 
+NOTHING = "there is nothing to read: the item has no tokens; give a text"
+
+
 class Model(ABC, Generic[N, A]):
     """A network for use: it predicts, evaluates, shows its inside. `carousel.load` and `carousel.train` return one."""
 
@@ -230,6 +233,8 @@ class Model(ABC, Generic[N, A]):
 
         with torch.no_grad(), evaluating(self):
             read = self.layer_input(self.batch_of(self._items(item)))
+            if not read.lengths.sum():
+                raise ArgumentError(NOTHING)
             layer: Any = read.layer
             trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths)
         trace.tokens = read.tokens

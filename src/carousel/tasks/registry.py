@@ -51,6 +51,8 @@ def find(task: str | type[Any]) -> type[Any]:
     """The class of a task, given by name, as FILE.py:CLASS, or as the class itself."""
     if isinstance(task, type):
         return _checked(task)
+    if not isinstance(task, str):
+        raise ArgumentError(f"task: give a name, a class, or FILE.py:CLASS, got {task!r}")
     if is_place(task):
         return _checked(load_place(task, "a task"), task)
     if task not in _registered:

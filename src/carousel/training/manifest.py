@@ -38,7 +38,7 @@ def check_manifest(folder: Path) -> None:
     for name, digest in files.items():
         path = folder / name
         if path.is_file() and _digest(path.read_bytes()) != digest:
-            raise RunError(f"{path}: damaged or changed; copy it again from where the run is whole, or train again")
+            raise RunError(f"{path}: damaged or changed; copy it again from an intact copy of the run, or train again")
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:

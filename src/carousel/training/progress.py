@@ -1,8 +1,9 @@
-"""What a run says while it trains: a bar on a terminal, and one line for each epoch anywhere."""
+"""What a run prints while it trains: a line for each epoch; between them a bar on a terminal, else a line a minute."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
@@ -10,12 +11,15 @@ from lightning.pytorch.callbacks import ProgressBar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+MINUTE = 60.0  # seconds between lines where there is no terminal
+
 
 class Bar(ProgressBar):
-    """Epoch, loss, tokens a second and the time left to the end of the run."""
+    """Epoch, loss, tokens per second and the time left to the end of the run; `clock` gives seconds."""
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__()
+        self.clock = clock
         self.console = Console(stderr=True, highlight=False, quiet=quiet)
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -43,30 +47,44 @@ class Bar(ProgressBar):
         done = trainer.current_epoch * int(trainer.num_training_batches) + trainer.fit_loop.epoch_loop.batch_idx + 1
         self.task = self.bar.add_task("", total=total, completed=done, says="")
         self.bar.start()
-        self.since, self.count = time.perf_counter(), 0
+        self.total, self.first = total, done  # batches of the whole run, and those before this process
+        self.begun = self.since = self.shown = self.clock()
+        self.count = 0
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, index: int) -> None:
         self.count += module.last.weight
-        now = time.perf_counter()
-        if self.bar.disable or now - self.shown < 0.1:
+        now = self.clock()
+        if self.console.quiet or now - self.shown < (MINUTE if self.bar.disable else 0.1):
             return
         self.shown = now
-        rate = self.count / (now - self.since)
-        self.bar.update(
-            self.task,
-            description=f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}",
-            completed=trainer.current_epoch * int(trainer.num_training_batches) + index + 1,
-            says=f"{module.network.describe_loss()(module.recent)}  {rate:,.0f} {module.network.unit}/s",
-        )
+        rate = self.count / max(1e-9, now - self.since)
+        epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+        done = trainer.current_epoch * int(trainer.num_training_batches) + index + 1
+        says = f"{module.network.describe_loss()(module.recent)}  {rate:,.0f} {module.network.unit}/s"
+        if not self.bar.disable:
+            self.bar.update(self.task, description=epoch, completed=done, says=says)
+            return
+        left = (now - self.begun) / max(1, done - self.first) * (self.total - done)
+        self.say(f"{epoch}  step {done:,}/{self.total:,}  {says}  {_duration(left)} left")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.rate = self.count / max(1e-9, time.perf_counter() - self.since)
+        self.rate = self.count / max(1e-9, self.clock() - self.since)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self.since, self.count = time.perf_counter(), 0  # the rate is training's, so reading the dev set is left out
+        self.since, self.count = self.clock(), 0  # the rate is training's, so reading the dev set is left out
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         self.bar.stop()
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.bar.stop()
+
+
+def _duration(seconds: float) -> str:
+    """A time in hours and minutes.
+
+    >>> _duration(20), _duration(300), _duration(7 * 3600 + 125)
+    ('1 min', '5 min', '7 h 02 min')
+    """
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

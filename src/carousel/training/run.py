@@ -45,7 +45,7 @@ def read_json(path: Path, make: Callable[[Any], T]) -> T:
     try:
         return make(json.loads(path.read_text("utf-8")))
     except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path}: damaged ({error}); train again, or copy it from where the run is whole") from error
+        raise RunError(f"{path}: damaged ({error}); train again, or copy it from an intact copy of the run") from error
 
 
 class Run:
@@ -167,14 +167,14 @@ class Run:
     def read_weights(self) -> dict[str, Tensor]:
         """The weights of the best epoch."""
         if not self.weights.exists():
-            raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
+            raise RunError(f"{self.folder}: no weights yet; wait until the run has finished its first epoch")
         try:
             weights = load_file(self.weights)
             digest = self._metadata().get("digest")
         except (SafetensorError, ValueError) as error:
             raise RunError(f"{self.weights}: damaged ({error}); copy it again, or train again") from error
         if weights_digest(weights) != digest:
-            raise RunError(f"{self.weights}: damaged; copy it again from where the run is whole, or train again")
+            raise RunError(f"{self.weights}: damaged; copy it again from an intact copy of the run, or train again")
         return weights
 
     def load_weights(self, network: Network) -> None:

@@ -166,7 +166,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise SettingsError(explain(cls, error.errors()[0], places)) from error
+            raise SettingsError(explain(cls, error.errors()[0], places)) from None
 
     @property
     def unused(self) -> list[str]:

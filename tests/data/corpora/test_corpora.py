@@ -553,7 +553,7 @@ def test_get_says_what_was_written_under_which_licence_and_what_to_try(registry,
     said = out.splitlines()
     files = json.loads(Path("my texts/SOURCE.json").read_text("utf-8"))["files"]
     assert all(any(line.split() == [name, str(n), "pairs"] for line in said) for name, n in files.items())
-    assert "left out: pairs that are there twice (1)" in said
+    assert "left out: duplicate pairs (1)" in said
     assert "source: npm quran-json 3.1.2" in said
     assert any(line.startswith("licence: CC BY 4.0") for line in said)
     assert said[-1].startswith("next: carousel train translate 'my texts'/train.tr 'my texts'/train.en --dev ")

@@ -32,6 +32,16 @@ def test_numbers_instead_of_a_file(trained, flights):
         model.predict([1.0, 2.0, 3.0], start="1990-01")
 
 
+def test_a_table_has_times_of_its_own(trained, flights):
+    model = carousel.load(trained)
+    expected, series = repr(model.predict(flights / "one.csv")), read_series(flights / "one.csv")
+    times, values = [series.time(int(t)) for t in series.ticks], series.values[:, 0].tolist()
+    assert repr(model.predict({"month": times, "x": values})) == expected
+    assert repr(model.predict(iter(values), start="1990-01")) == expected
+    with pytest.raises(DataError, match=r"^data: 20 rows, but the model reads 36"):
+        model.predict({"month": times[:20], "x": values[:20]})
+
+
 def test_other_series(trained, tmp_path, flights):
     model = carousel.load(trained)
     path = tmp_path / "days.csv"

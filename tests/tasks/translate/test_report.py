@@ -1,6 +1,7 @@
 """What can be seen of a translation: its attention, the search, the decoder's gates; and the command that draws it."""
 
 import io
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -141,3 +142,18 @@ def test_pictures_that_cannot_be(command, tmp_path):
     assert code == 1
     assert err == "error: --attention is for at most 50 lines at a time; give fewer\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("to", "bar"), [("pipe", False), ("file", True), ("--out", True)])
+def test_a_progress_bar_never_shares_a_line_with_output(command, tmp_path, monkeypatch, to, bar):
+    """On a terminal's stderr it is shown only while translations go to a file."""
+    shown = []
+    monkeypatch.setattr("rich.progress.track", lambda items, *_, **__: (shown.append(1), items)[1])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    (tmp_path / "in.txt").write_text("abc\n")
+    with (tmp_path / "stdout").open("w") as file:
+        descriptor = {"file": file.fileno(), "pipe": os.pipe()[1]}.get(to, os.pipe()[1])
+        monkeypatch.setattr("sys.stdout.fileno", lambda: descriptor, raising=False)
+        options = ["--out", tmp_path / "out.txt"] if to == "--out" else []
+        code, out, _ = command("", tmp_path / "in.txt", *options)
+    assert code == 0 and bool(shown) is bar and (to == "--out") is (out == "")

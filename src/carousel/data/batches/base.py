@@ -1,4 +1,4 @@
-"""What every kind of batches has in common: epochs, a place in them, and going on from that place."""
+"""What every kind of batches has in common: epochs, a position in them, and resuming from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TextBatch:
     lengths: Tensor  # (B,) int64: how many steps are real
     rows: Tensor  # (B,) int64: which line of the store, or which stream, this is
     tokens: int  # targets that are not [PAD]: lengths.sum()
-    reset: bool = True  # whether the state begins anew, or is carried on from the batch before
+    reset: bool = True  # whether the state is reset, or carried over from the batch before
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TextBatch:
         """This batch on another device."""
@@ -49,7 +49,7 @@ class TextBatch:
 
 
 class Store(Protocol):
-    """What batches are made from, as far as going on from a place in them is concerned."""
+    """What batches are made from, as far as resuming from a position in them is concerned."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -129,7 +129,7 @@ class Batches(ABC):
             if name not in ("epoch", "batch") and state.get(name) != mine[name]:
                 was = "" if name == "data" else f" ({state.get(name)!r} then, {mine[name]!r} now)"
                 raise DataError(
-                    None, None, f"cannot go on in the middle of an epoch: {name} has changed{was}", "restore it"
+                    None, None, f"cannot resume in the middle of an epoch: {name} has changed{was}", "restore it"
                 )
         self._epoch, self._next, self._placed = state["epoch"], state["batch"], True
 

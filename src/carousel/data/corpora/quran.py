@@ -44,7 +44,7 @@ def convert(package: Package, source: str, target: str) -> Made:
     return Made(
         files,
         licence=texts["LICENSE.txt"],
-        left_out={"pairs that are there twice": len(pairs) - len(once)},
+        left_out={"duplicate pairs": len(pairs) - len(once)},
         changed={"verses joined to the one before, with which they share a translation": joined},
     )
 

@@ -37,7 +37,7 @@ def convert(package: Package) -> Made:
         left_out={
             "poems of another form": other,
             "poems with characters that are lost or in no standard": illegible,
-            "poems that are there twice": twice,
+            "duplicate poems": twice,
         },
         changed={"poems with other punctuation than ， and 。 in turn": regularised},
     )
@@ -53,7 +53,7 @@ TANG = Corpus(
     licence="MIT",
     unit="poems",
     done="Kept the poems of eight lines of five characters (tones and rhyme were not looked at), without title and "
-    "author, one a line, each couplet written as 五字，五字。 Of ten poems, eight are in train, one in dev, one in "
+    "author, one per line, each couplet written as 五字，五字。 Of ten poems, eight are in train, one in dev, one in "
     "test, by a hash of the poem.",
     command="carousel train lm {out}/train.txt --dev {out}/dev.txt --out run",
     convert=convert,

@@ -157,14 +157,14 @@ def read_brackets(lines: Iterable[tuple[int, str]], path: Path | None) -> Iterat
                     raise DataError(path, number, problem, "a node has one word, or nodes: give the word a node")
                 stack.append(_Open(number))
             elif not stack:
-                what = "a closing bracket too many" if part == ")" else f"{part!r} stands outside of all brackets"
+                what = "a closing bracket too many" if part == ")" else f"{part!r} is outside all brackets"
                 raise DataError(path, number, what, "write trees such as (3 (2 good) (2 film))")
             elif part != ")":
                 top = stack[-1]
                 if top.children or top.word is not None:
                     beside = "nodes" if top.children else f"the word {top.word!r}"
                     remedy = "a node has one word, or nodes: give each word a node of its own"
-                    raise DataError(path, number, f"the word {part!r} stands beside {beside}", remedy)
+                    raise DataError(path, number, f"the word {part!r} is next to {beside}", remedy)
                 if top.label is None:
                     top.label = part
                 else:

@@ -44,6 +44,26 @@ def read_rows(data: Any) -> tuple[list[str] | None, Iterator[Sequence[Any]]]:
     return None, iter(()) if first is None else chain([first], rows)
 
 
+def read_texts(given: Any, kinds: tuple[type, ...] = (), what: str = "texts") -> Iterator[Any]:
+    """The items of what `predict` is given beside one text: any iterable of texts, or of instances of `kinds`.
+
+    >>> list(read_texts(np.array(["a", "b"]))), list(read_texts(text for text in "ab"))
+    (['a', 'b'], ['a', 'b'])
+    """
+    if isinstance(given, Mapping) or hasattr(given, "columns") or hasattr(given, "column_names"):
+        raise ArgumentError(f"{what}: {type(given).__name__} has columns; give one of them, such as data['text']")
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ArgumentError(f"{what}: give a text or an iterable of texts, got {type(given).__name__}")
+    return _checked(given, kinds, what)
+
+
+def _checked(given: Iterable[Any], kinds: tuple[type, ...], what: str) -> Iterator[Any]:
+    for number, item in enumerate(given, 1):
+        if not isinstance(item, (str, *kinds)) or isinstance(item, bytes):
+            raise ArgumentError(f"{what}: item {number} is of type {type(item).__name__}; give texts")
+        yield str(item) if isinstance(item, np.str_) else item
+
+
 def _items(data: Any) -> Iterable[Any]:
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise ArgumentError(f"data: files, or an iterable of examples, got {type(data).__name__}")
@@ -132,10 +152,7 @@ def write_series(data: Any, stem: Path) -> Path:
     import csv
 
     path = stem.with_suffix(".csv")
-    index = getattr(data, "index", None)
-    times = None if index is None or callable(index) or not hasattr(index, "dtype") else index
-    if times is not None and not str(times.dtype).startswith(("datetime", "period")):
-        times = None
+    times = _times(data)
     if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a pandas Series
         data = data.to_frame(str(getattr(data, "name", None) or "value"))
     names, rows = read_rows(data)
@@ -149,6 +166,21 @@ def write_series(data: Any, stem: Path) -> Path:
                 table.writerow([*(before[0] if before else []), *head])
             table.writerow([*(before[number + 1] if before else []), *cells])
     return path
+
+
+def _times(data: Any) -> Any:
+    """The times that are the index of a pandas object, if they are."""
+    index = getattr(data, "index", None)
+    if index is None or callable(index) or not str(getattr(index, "dtype", "")).startswith(("datetime", "period")):
+        return None
+    return index
+
+
+def is_table(data: Any, names: Sequence[str], timed: bool) -> bool:
+    """Whether a series in memory is more than numbers: it has columns of these names, or an index of times if that
+    matters."""
+    columns = data if isinstance(data, Mapping) else getattr(data, "columns", ())
+    return set(names) <= set(map(str, columns)) or (timed and _times(data) is not None)
 
 
 def _made(path: Path) -> Path:

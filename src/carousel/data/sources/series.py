@@ -103,7 +103,7 @@ class Series:
         if self.unit != "row" and (other.unit, int(other.ticks[0])) != (self.unit, ahead):
             begins, ends = other.time(int(other.ticks[0])), self.time(int(self.ticks[-1]))
             problem = f"it begins at {begins}, and {self.path} ends at {ends}"
-            raise DataError(other.path, None, problem, "give a file that goes on with the next step")
+            raise DataError(other.path, None, problem, "give a file that continues with the next step")
         values, lines = (np.concatenate(both) for both in ((self.values, other.values), (self.lines, other.lines)))
         ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
         return replace(self, values=values, lines=lines, ticks=ticks, told=self.notes + other.notes)

@@ -1,4 +1,4 @@
-"""How spans are written as tags, one a word: IOB1, IOB2 and BIOES; telling them apart, turning one into another.
+"""How spans are written as tags, one per word: IOB1, IOB2 and BIOES; telling them apart, turning one into another.
 
 | | a span of X is | two spans of X in a row |
 |---|---|---|

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleBatch, ExampleBatches, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
@@ -52,7 +53,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     @torch.no_grad()
     def vectors(self, sentences: Iterable[str | Sequence[str]], batch: int = 64) -> Iterator[np.ndarray]:
         """As `embed`, for sentences that stream past, `batch` at a time."""
-        waiting = iter(sentences)
+        waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
         while group := split_words(self.assets.form, list(islice(waiting, batch))):
             columns = self.assets.words.encode(group)
             self.tally.add(columns["tokens"].values, (" ".join(words) for words in group))

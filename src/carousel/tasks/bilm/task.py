@@ -12,7 +12,7 @@ from .settings import BilmSettings
 
 class Bilm(PackagedTask):
     name = "bilm"
-    help = """Train a two-way language model on text, for vectors of words in their context.
+    help = """Train a two-way language model on text, for contextual word vectors.
 
     \b
     # one sentence per line, words separated by spaces

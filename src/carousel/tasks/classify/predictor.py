@@ -11,6 +11,7 @@ from typing import Any, overload
 import torch
 
 from ...data import Vocabulary
+from ...data.sources.memory import read_texts
 from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
@@ -69,7 +70,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         self, texts: Iterable[str], batch_size: int = 256, *, tokenized: bool | None = None
     ) -> Iterator[Prediction]:
         """As `predict`, for a stream of texts, `batch_size` at a time. A blank text has no label."""
-        waiting = iter(texts)
+        waiting = read_texts(texts)
         while group := list(islice(waiting, batch_size)):
             columns, cut = self.encoder(group, tokenized)
             self.tally.add(columns["tokens"].values, group)

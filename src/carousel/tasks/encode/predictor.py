@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from ...data import Vocabulary
+from ...data.sources.memory import read_rows, read_texts
 from ...data.sources.tables import PairTable
 from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
-from ...errors import DataError
+from ...errors import ArgumentError, DataError
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from .data import EncodeAssets, open_table, reading_batches, store_pairs
@@ -55,7 +56,8 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         return {"tokens": self.vocabulary, "classes": self.target.classes, "embedder": self.network.context or ""}
 
     def embed(self, texts: str | Iterable[str]) -> np.ndarray:
-        """The vector of a text, (size,), or of each of several, (texts, size) float32. Neighbours do not matter."""
+        """The vector of a text, (size,), or of each of several, (texts, size) float32. Each text is encoded
+        independently."""
         if isinstance(texts, str):
             return next(self.vectors([texts]))[0]
         parts = list(self.vectors(texts))
@@ -65,7 +67,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     @torch.no_grad()
     def vectors(self, texts: Iterable[str], batch_size: int = 64) -> Iterator[np.ndarray]:
         """As `embed`, for a stream of texts, `batch_size` at a time. A blank text is the zero vector."""
-        waiting = iter(texts)
+        waiting = read_texts(texts)
         while group := list(islice(waiting, batch_size)):
             yield self.network.encode(self.batch_of(group)).numpy()
 
@@ -81,10 +83,24 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         best = near.topk(min(most, len(texts)))
         return [(float(value), texts[k]) for value, k in zip(best.values, best.indices.tolist(), strict=True)]
 
-    def predict(self, first: str, second: str, *, tokenized: bool | None = None) -> PairPrediction:
-        """The class or the score of two texts. Raw text is brought to the form of the training text; `tokenized`: it
-        has that form. None: if it looks so."""
-        return next(self.predictions([(first, second)], tokenized=tokenized))
+    @overload
+    def predict(self, first: str, second: str, *, tokenized: bool | None = None) -> PairPrediction: ...
+    @overload
+    def predict(
+        self, first: Iterable[tuple[str, str]], second: None = None, *, tokenized: bool | None = None
+    ) -> list[PairPrediction]: ...
+    def predict(
+        self, first: str | Iterable[tuple[str, str]], second: str | None = None, *, tokenized: bool | None = None
+    ) -> PairPrediction | list[PairPrediction]:
+        """The class or the score of two texts, or of each of several pairs: `predict(a, b)`, `predict([(a, b), …])`.
+
+        Raw text is brought to the form of the training text; `tokenized`: it has that form. None: if it looks so.
+        """
+        if second is not None:
+            return next(self.predictions([(first, second)], tokenized=tokenized))  # type: ignore[list-item]
+        if isinstance(first, str):
+            raise ArgumentError("second: missing; give two texts, or an iterable of pairs")
+        return list(self.predictions(first, tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
@@ -93,7 +109,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     ) -> Iterator[PairPrediction]:
         """As `predict`, for a stream of pairs, `batch_size` at a time."""
         network = self.network
-        waiting = iter(pairs)
+        waiting = _checked(read_rows(pairs)[1])
         while group := list(islice(waiting, batch_size)):
             (first, cut_first), (second, cut_second) = (
                 self._read([pair[k] for pair in group], tokenized) for k in (0, 1)
@@ -111,12 +127,12 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
                     yield PairPrediction(*pair, label, probabilities, short)
 
     def predict_lines(self, lines: Iterable[str], *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
-        return (asdict(prediction) for prediction in self.predictions(_pairs(lines), tokenized=tokenized))
+        return (prediction.as_dict() for prediction in self.predictions(_pairs(lines), tokenized=tokenized))
 
     def predict_file(self, path: Path, *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for the pairs of a table; its labels, if there are any, are not read."""
         pairs = ((row.first, row.second) for row in open_table(self.settings, path, labelled=False))
-        return (asdict(prediction) for prediction in self.predictions(pairs, tokenized=tokenized))
+        return (prediction.as_dict() for prediction in self.predictions(pairs, tokenized=tokenized))
 
     def _read(self, texts: Sequence[str], tokenized: bool | None) -> tuple[dict[str, Column], np.ndarray]:
         columns, cut = self.encoder(texts, tokenized)
@@ -167,10 +183,26 @@ class PairPrediction:
     probabilities: dict[str, float]
     cut: bool = False  # of one of them only the first max_length tokens were read
 
+    def as_dict(self) -> dict[str, Any]:
+        """In JSON's terms; a score has no probabilities."""
+        return {name: value for name, value in asdict(self).items() if value != {}}
+
     def __repr__(self) -> str:
         label = self.label
         shown = f"{label:.3f}" if isinstance(label, float) else f"{label} {self.probabilities[label]:.3f}"
         return f"{shown}  {self.first} | {self.second}"
+
+
+def _checked(pairs: Iterable[Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    for number, pair in enumerate(pairs, 1):
+        if (
+            not isinstance(pair, Sequence)
+            or isinstance(pair, str)
+            or len(pair) != 2
+            or not all(isinstance(text, str) for text in pair)
+        ):
+            raise ArgumentError(f"pairs: item {number} is not of the form (first, second): {pair!r:.60}")
+        yield pair[0], pair[1]
 
 
 def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

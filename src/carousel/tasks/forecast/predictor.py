@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 
 from ...data.batches.windows import WindowBatch, WindowBatches
+from ...data.sources.memory import is_table, write_series
 from ...data.sources.series import Series, series_of
 from ...errors import ArgumentError, DataError
 from ...wording import counted
@@ -46,7 +48,8 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
     def predict(self, data: str | Path | Series | Any, start: str | None = None) -> Forecast:
         """The steps that follow the end of a series.
 
-        `data` is a CSV file, a Series, or numbers, (T,) for one variable or (T, V), None or NaN where missing; `start`
+        `data` is a CSV file, a Series, a table with the columns of the training data (a DataFrame, a mapping), a pandas
+        Series with an index of times, or numbers, (T,) for one variable or (T, V), None or NaN where missing; `start`
         is the time of the first of those numbers, unless the model was trained without times.
         """
         frame, series = self.frame, self._series(data, start)
@@ -61,7 +64,20 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
                 raise ArgumentError(f"start: {start} is given, but a file has times of its own; leave it out")
             return self.open_series(data)
         frame = self.frame
+        if start is None and is_table(data, frame.names, timed=frame.unit != "row"):
+            return self._written(data)
+        if isinstance(data, Iterator):
+            data = list(data)
         return self.open_series(series_of(data, frame.names, (frame.unit, frame.step), start))
+
+    def _written(self, data: Any) -> Series:
+        """A table, or numbers with times, read as a file of them would be."""
+        with TemporaryDirectory() as folder:
+            path = write_series(data, Path(folder) / "values")
+            try:
+                return self.open_series(path)
+            except DataError as error:
+                raise DataError("data", error.line, error.problem, error.remedy) from None
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         *most, last = self.task.predict_extensions

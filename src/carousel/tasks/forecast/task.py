@@ -12,7 +12,7 @@ from .settings import ForecastSettings
 
 class Forecast(PackagedTask):
     name = "forecast"
-    help = """Train a forecaster on a series in CSV: a time and some numbers in every row.
+    help = """Train a forecaster on a time series in CSV: a time and one or more numbers per row.
 
     \b
     # the last fifth is held out

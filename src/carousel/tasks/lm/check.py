@@ -1,4 +1,4 @@
-"""What there is to know of text before training on it: counts, lengths, unknown tokens, lines that are there twice."""
+"""What there is to know of text before training on it: counts, lengths, unknown tokens, duplicate lines."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...data import END, PAD, START, TextBatch, Vocabulary
 from ...data.batches.base import Batches
+from ...data.sources.memory import read_texts
 from ...data.text.vocabulary import texts_of
 from ...decoding import GenerationConfig
 from ...layers import RecurrentStepper
@@ -70,7 +71,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
         self, prompts: Iterable[str], config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Generation]:
         """As `generate`, for several prompts, each result as soon as its batch is done."""
-        return generate(self, list(prompts), prepare(config, options, "text"))
+        return generate(self, list(read_texts(prompts, what="prompts")), prepare(config, options, "text"))
 
     def stream(self, prompt: str = "", config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `generate(prompt, …)` in pieces, each as soon as it is certain, the prompt first."""
@@ -83,7 +84,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
 
         Raw text is brought to the form of the training text; `tokenized`: it has that form. None: if it looks so.
         """
-        for line in [lines] if isinstance(lines, str) else lines:
+        for line in [lines] if isinstance(lines, str) else read_texts(lines, what="lines"):
             batch = self.batch_of([line], tokenized)
             if not len(batch.targets):
                 yield Scored(line, [], [])

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from ...data.sources.conll import Conll
+from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.tags import convert
 from ...data.text.vocabulary import texts_of
+from ...errors import ArgumentError
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
-from ..base import LayerInput, Model
+from ..base import NOTHING, LayerInput, Model
 from ..shared.reading import split_words
 from .data import TagAssets, open_source, store_sentences
 from .examples import TagVocabulary
@@ -75,7 +77,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         self, sentences: Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
     ) -> Iterator[Tagged]:
         """As `predict`, for a stream of sentences; an empty one has no tags."""
-        waiting = iter(sentences)
+        waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
         while group := split_words(self.assets.form, list(islice(waiting, GROUP)), tokenized):
             tagged: dict[int, Tagged] = {}
             for part in batches_by_length([len(words) for words in group]):
@@ -139,6 +141,8 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        if not batch.lengths.sum():  # and no characters of words either
+            raise ArgumentError(NOTHING)
         tokens = texts_of(self.vocabulary.words, batch.tokens, batch.lengths)
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 

@@ -12,7 +12,7 @@ from .settings import TagSettings
 
 class Tag(PackagedTask):
     name = "tag"
-    help = """Train a tagger on sentences in columns, one word on each line: parts of speech, names, chunks.
+    help = """Train a tagger on sentences in columns, one word per line: parts of speech, names, chunks.
 
     \b
     carousel train tag train.conllu --dev dev.conllu --column upos --out run
@@ -23,17 +23,15 @@ class Tag(PackagedTask):
     carousel train tag train.conllu --characters cnn --cell gru --layers 2 \\
         --out run
 
-    Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is found, and a CRF keeps to its rules.
+    Tags such as B-PER are parts of spans: their scheme (IOB1, IOB2, BIOES) is detected, and a CRF obeys its rules.
     Then: carousel eval run dev.conllu, carousel predict run sentences.txt."""
     Settings = TagSettings
     extensions = (".conll", ".conllu", ".bio", ".iob")
     predict_extensions = (".conll", ".conllu")
     predict_options = {
         "tokenized": TOKENIZED,
-        "n_best": Option(int, "Also the next best taggings.", "N", 1),
-        "conll": Option(
-            bool, "The file has one word on each line, as files named .conll and .conllu.", reads_file=True
-        ),
+        "n_best": Option(int, "Also output the next best taggings.", "N", 1),
+        "conll": Option(bool, "The file has one word per line, like files named .conll and .conllu.", reads_file=True),
     }
     assets, network, predictor = "TagAssets", "TaggerNetwork", "Tagger"
 

@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from ...data import UNK, Vocabulary
+from ...data.sources.memory import read_texts
 from ...data.text.formed import restored
 from ...data.text.vocabulary import texts_of
 from ...decoding import BeamTree, GenerationConfig, OptionError, stream
@@ -104,7 +105,7 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
         """
         models = [self, *ensemble]
         check_ensemble(models)
-        return _translations(models, lines, prepare(config, options, "translation"), window)
+        return _translations(models, read_texts(lines, what="lines"), prepare(config, options, "translation"), window)
 
     def stream(self, line: str, config: GenerationConfig | None = None, **options: Any) -> Iterator[str]:
         """The text of `translate(line, …)` in pieces, each as soon as it is certain; a beam search is, at its end."""

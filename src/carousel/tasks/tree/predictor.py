@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...data.sources.brackets import Tree, Trees, read_brackets
+from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleStore
 from ...training.modes import in_eval_mode
 from ..base import Model
@@ -46,7 +47,8 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         """The label of every node of a tree, or of each of several; trees are given in brackets, labels ignored."""
         if isinstance(trees, str | Tree):
             return next(self.predictions([Tree.parse(trees) if isinstance(trees, str) else trees]))
-        return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in trees))
+        given = read_texts(trees, (Tree,), "trees")
+        return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in given))
 
     @in_eval_mode
     @torch.no_grad()
