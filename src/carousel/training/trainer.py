@@ -13,7 +13,7 @@ from typing import Any
 import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from ..errors import ArgumentError, RunError, SettingsError
+from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
@@ -146,7 +146,7 @@ def resumed_settings(
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
         if then != now and name not in MAY_CHANGE:
             raise RunError(
-                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run is resumed "
+                f"{run.config}: {name} is {shorten(shown(then))} there, {shorten(shown(now))} now; a run is resumed "
                 f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
             )
     return new

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import DataError, did_you_mean
+from ...parsing import ParseError, parse_json
 from ...wording import counted
 from .lines import check_file, read_lines
 from .split import Splittable
@@ -185,9 +186,10 @@ class Columns(Splittable):
             if not text.strip():
                 continue
             try:
-                found = json.loads(text)
-            except json.JSONDecodeError as error:
-                problem = f"not JSON: {error.msg[:1].lower() + error.msg[1:]} at column {error.colno}"
+                found = parse_json(text)
+            except ParseError as error:
+                where = f" at column {error.column}" if error.column else ""
+                problem = f"not JSON: {error.problem}{where}"
                 raise DataError(self.path, line, problem, "put one object on each line") from None
             if not isinstance(found, dict):
                 raise DataError(self.path, line, "not a JSON object", f"write {example} on each line")

@@ -45,7 +45,7 @@ class EncodeAssets:
 
     @classmethod
     def load(cls, settings: EncodeSettings, folder: Path) -> Self:
-        target = read_json(folder / "labels.json", lambda kept: Target(**kept))
+        target = read_json(folder / "labels.json", Target)
         context = ContextAssets.load(settings, folder)
         return cls(Vocabulary.load(folder / "tokenizer.json"), target, *load_reading(folder), context)
 
