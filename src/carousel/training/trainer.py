@@ -22,6 +22,7 @@ from .checkpoints import Checkpoints, step_of
 from .csv_logger import CSVLogger
 from .isolation import own_random_numbers
 from .manifest import check_manifest, write_manifest
+from .memory import check_memory, outline
 from .module import Diverged, Module
 from .network import Data, Network, Trainable
 from .progress import Bar
@@ -107,8 +108,10 @@ def _set_up(
 ) -> tuple[Network, Any, Data]:
     """Read the data, make the network, and write what does not change in training; nothing is written before that."""
     assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
-    network = task.make_network(settings, assets)
     _check_dev(settings, data)
+    if (shapes := outline(task, settings, assets)) is not None:
+        check_memory(shapes, training=True)
+    network = task.make_network(settings, assets)
     if not resume:
         run.begin()
     write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now

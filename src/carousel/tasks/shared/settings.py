@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import model_validator
 
 from ...errors import DataError
-from ...training.settings import key
+from ...training.settings import MOST_LAYERS, key
 from ...wording import counted
 from .cell import CellName
 from .held_out import HeldOutSettings
@@ -107,7 +107,7 @@ class LayerSettings(VectorSettings):
 
     cell: CellName = key("lstm", "recurrent cell", "model")
     hidden: int = key(128, "hidden units per layer and direction", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     variational: bool = key(True, "variational dropout: one mask for all steps", "model")
     recurrent_dropout: float = key(
         0.0, "dropout of h in the recurrent products, one mask per sentence", "model", ge=0, lt=1
