@@ -5,7 +5,9 @@ import yaml
 
 from carousel.parsing import DEPTH, ParseError, parse_json, parse_yaml, yaml_keys
 
-LAUGHS = "a: &a [x, x]\n" + "".join(f"{chr(98 + k)}: &{chr(98 + k)} [*{chr(97 + k)}, *{chr(97 + k)}]\n" for k in range(20))
+LAUGHS = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + k)}: &{chr(98 + k)} [*{chr(97 + k)}, *{chr(97 + k)}]\n" for k in range(20)
+)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,18 @@ class ParseError(ValueError):
         return self.problem + where
 
 
+def parse_number(text: str) -> float | None:
+    """The number that a text is; None if it is none. Python's own `float` would read 1_000 as 1000.
+
+    >>> parse_number(" -1.5e3"), parse_number("1_000"), parse_number("nan"), parse_number("1,5")
+    (-1500.0, None, nan, None)
+    """
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
 def parse_json(text: str) -> Any:
     """The value of a JSON text.
 

@@ -35,6 +35,7 @@ ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstan
 
 
 MOST_LAYERS = 1000  # each is modules in Python, so that many more would take minutes before memory is asked for
+MOST_TOKENS = 10_000_000  # BPE allocates room for all of them before it reads any text
 _NUMERIC = (int, float, int | None, float | None)  # annotations of numbers
 
 

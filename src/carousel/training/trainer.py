@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from .report import write_report
 from .run import Run
 from .settings import Settings, gather, plain, shown
 
+SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # what may be read, at most
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
 
 
@@ -58,18 +60,37 @@ def train(
     with run.locked():
         check_place(run, resume=resume, force=force)
         own = _settings(run, task, settings, resume, places)
-        if resume and run.finished(own.epochs):
-            bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
-            return run
         with threads(own.threads), own_random_numbers(own.seed), warnings.catch_warnings():
+            if resume and run.finished(own.epochs):
+                _finish(run, task, own, bar, report)
+                return run
             start = _find_checkpoint(run, bar) if resume else None
             network, assets, data = _set_up(run, task, own, start, resume)
-            result = _fit(run, task.name, network, data, bar, callbacks, command, start)
-            if report:
-                best = task.make_network(own, assets)
-                run.load_weights(best)
-                write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+            with _explained(run, task.name):
+                result = _fit(run, task.name, network, data, bar, callbacks, command, start)
+                if report:
+                    _report(run, task, own, assets, data, result)
     return run
+
+
+def _report(
+    run: Run, task: type[Trainable], settings: Settings, assets: Any, data: Data, result: dict[str, Any]
+) -> None:
+    """Write report.html, with the weights of the best epoch."""
+    best = task.make_network(settings, assets)
+    run.load_weights(best)
+    write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+
+
+def _finish(run: Run, task: type[Trainable], settings: Settings, bar: Bar, report: bool) -> None:
+    """What is left to do for a run that has been trained to the end: its report, if it could not be written then."""
+    result = run.result or {}
+    bar.say(f"{run.folder}: finished already, after {counted(result['epochs'], 'epoch')}")
+    if report and not run.report.exists():
+        with _explained(run, task.name):
+            assets = task.load_assets(settings, run.folder)
+            _report(run, task, settings, *task.prepare(settings, assets), result)
+        bar.say(f"{run.report}: written")
 
 
 def _settings(
@@ -210,8 +231,6 @@ def _fit(
             trainer.fit(module, data.train, data.dev, ckpt_path=None if start is None else str(start))
         except Diverged as error:
             raise Diverged(_what_to_try(error, run, settings)) from error
-        except OSError as error:
-            raise _file_error(error, run, task) from error
         finally:
             saver.stop_listening()
     result = _result(task, module, saver, trainer)
@@ -237,15 +256,21 @@ def _result(task: str, module: Module, saver: CheckpointCallback, trainer: light
     }
 
 
-def _file_error(error: OSError, run: Run, task: str) -> RunError:
-    """What a file that could not be written means for the run."""
-    left = Checkpoints(run.checkpoints).paths()
-    kept = f"; step {step_of(left[-1])} is kept" if left else ""
-    remedy = "free some space" if error.errno in FULL else "make it writable"
-    return RunError(
-        f"{error.filename or run.folder}: {error.strerror or error}{kept}; {remedy}, then resume with: "
-        f"{resume_command(run, task)}"
-    )
+@contextmanager
+def _explained(run: Run, task: str) -> Iterator[None]:
+    """What a file that could not be written or read means for the run; other errors are left as they are."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # raised by a library or a callback, not by the system
+            raise
+        left = Checkpoints(run.checkpoints).paths()
+        kept = f"; step {step_of(left[-1])} is kept" if left else ""
+        remedy = "free some space" if error.errno in FULL else "make it writable" if error.errno in SHUT else "fix that"
+        raise RunError(
+            f"{error.filename or run.folder}: {error.strerror or error}{kept}; {remedy}, then resume with: "
+            f"{resume_command(run, task)}"
+        ) from error
 
 
 def resume_command(run: Run, task: str) -> str:

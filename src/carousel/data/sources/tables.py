@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...errors import DataError, did_you_mean
+from ...errors import DataError, did_you_mean, shorten
 from ...parsing import ParseError, parse_json
 from ...wording import counted
 from .lines import check_file, read_lines
@@ -88,6 +88,9 @@ class Columns(Splittable):
             for role, value in zip(self.wanted, values, strict=True):
                 if not value.strip():
                     raise DataError(self.path, line, f"the {role} is empty", "give it one, or remove the row")
+                if role == "label" and (value.splitlines() != [value] or "\t" in value):
+                    problem = f"the label {shorten(repr(value), 40)} has a line break or a tab in it"
+                    raise DataError(self.path, line, problem, "write it without; is a quote left open?")
             yield line, values
         if empty:
             said = " and ".join(f"a {role}" for role in self.wanted)

@@ -20,6 +20,7 @@ from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
+from ...parsing import parse_number
 from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
@@ -141,10 +142,8 @@ def class_weights(given: str, count: Counter[str]) -> Tensor | None:
     weights: dict[str, float] = {}
     for pair in given.split(","):
         label, _, weight = pair.rpartition("=")
-        try:
-            weights[label.strip()] = float(weight)
-        except ValueError:
-            weights[label.strip()] = -1
+        number = parse_number(weight)
+        weights[label.strip()] = -1 if number is None else number
     if set(weights) != set(labels) or not all(0 <= weight < float("inf") for weight in weights.values()):
         example = ",".join(f"{label}=1" for label in labels[:3]) + (",…" if len(labels) > 3 else "")
         raise SettingsError(f"class_weights: write none, balanced or {example}; got {given!r}")

@@ -19,6 +19,7 @@ from ...data.sources.tables import PairTable, Row
 from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate, rows_of
 from ...data.text.encoder import TextEncoder
 from ...errors import DataError
+from ...parsing import parse_number
 
 SECOND = "second_"  # before the names of columns of a pair's second text
 T = TypeVar("T")
@@ -190,8 +191,5 @@ class JoinedPairs:
 
 
 def _number(label: str) -> float | None:
-    try:
-        found = float(label)
-    except ValueError:
-        return None
-    return found if math.isfinite(found) else None
+    found = parse_number(label)
+    return found if found is not None and math.isfinite(found) else None

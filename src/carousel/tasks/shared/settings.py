@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import model_validator
 
 from ...errors import DataError
-from ...training.settings import MOST_LAYERS, key
+from ...training.settings import MOST_LAYERS, MOST_TOKENS, key
 from ...wording import counted
 from .cell import CellName
 from .held_out import HeldOutSettings
@@ -37,7 +37,7 @@ class VectorSettings(HeldOutSettings):
     dev: Path | None = key(None, "validation examples, which select the best epoch", "data")
     lower: bool = key(False, "lower-case all text", "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
-    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
+    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     vectors: Path | None = key(None, "pre-trained word vectors, in the text format of word2vec or GloVe", "data")
     batch_size: int = key(32, "examples in a batch", "data", ge=1)
