@@ -73,7 +73,7 @@ def test_the_memory_is_what_torch_uses(tmp_path, monkeypatch, given):
     monkeypatch.setattr(memory, "machine_memory", lambda: used)
     memory.check_memory(model.network, training=True)
     monkeypatch.setattr(memory, "machine_memory", lambda: used - 1)
-    with pytest.raises(SettingsError, match="training takes 0.0 GB"):
+    with pytest.raises(SettingsError, match=r"training takes 0\.0 GB"):
         memory.check_memory(model.network, training=True)
 
 

@@ -71,6 +71,9 @@ class Task(ABC):
     help: ClassVar[str] = ""  # of `carousel train NAME`: a line on what is trained, then examples
     Settings: ClassVar[type[Settings]]
     extensions: ClassVar[tuple[str, ...]] = ()  # of files that are data for this task and no other
+    contents: ClassVar[
+        tuple[str, ...]
+    ] = ()  # what `recognise` calls files that are for this task, whatever their names
     predict_extensions: ClassVar[tuple[str, ...]] = ()  # of files for `predict_file`; others have one item on each line
     num_files: ClassVar[int] = 1  # the most files of a data set: 2 for texts and their translations
     commands: ClassVar[tuple[str, ...]] = ()  # what runs can do besides train, eval, predict and check

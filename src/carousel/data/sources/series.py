@@ -220,9 +220,14 @@ def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return header, rows
 
 
+def is_number(cell: str) -> bool:
+    """Whether a cell is meant as a number, though it may not be one that is read."""
+    return parse_number(cell.replace("_", "")) is not None
+
+
 def _is_name(cell: str) -> bool:
     """Whether a cell of the first row can only be the name of a column."""
-    return parse_number(cell.replace("_", "")) is None and cell.strip().lower() not in MISSING and not is_time(cell)
+    return not is_number(cell) and cell.strip().lower() not in MISSING and not is_time(cell)
 
 
 def _time_place(

@@ -27,7 +27,7 @@ from ...wording import counted
 from ..shared.context import ContextAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, save_reading, usual_of
-from .check import TableCheck, check_tables
+from .check import TableCheck, check_tables, header_doubt
 from .examples import LabelledTexts, count_labels
 from .settings import ClassifySettings
 
@@ -129,7 +129,10 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         held_out = store_examples(s, assets, [dev_table])
         dev = s.reading_batches(held_out)
         info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
-    return assets, sources.describe(Data(s.training_batches(store), dev, info, s.cut_notes(store)))
+    layout = tables[0].layout()
+    doubt = header_doubt(tables[0], count)
+    notes = [*layout.doubts, *([] if doubt is None else [doubt]), *s.cut_notes(store)]
+    return assets, sources.describe(Data(s.training_batches(store), dev, {**info, "columns": layout.reading}, notes))
 
 
 def class_weights(given: str, count: Counter[str]) -> Tensor | None:

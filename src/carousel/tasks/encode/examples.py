@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import chunks
-from ...data.sources.tables import PairTable, Row
+from ...data.sources.tables import Layout, PairTable, Row
 from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate, rows_of
 from ...data.text.encoder import TextEncoder
 from ...errors import DataError
@@ -183,6 +183,9 @@ class JoinedPairs:
         self.path = table.path
         self.table = table
         self.target = target
+
+    def layout(self) -> Layout:
+        return self.table.layout()
 
     def __iter__(self) -> Iterator[Row]:
         for row in self.table:

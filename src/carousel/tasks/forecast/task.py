@@ -12,6 +12,7 @@ from .settings import ForecastSettings
 
 class Forecast(PackagedTask):
     name = "forecast"
+    contents = ("a time series",)
     help = """Train a forecaster on a series in CSV: a time and some numbers in every row.
 
     \b
