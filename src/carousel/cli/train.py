@@ -8,10 +8,13 @@ import sys
 import types
 import typing
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Union
 
 import typer
+
+from carousel.errors import shorten
 
 from .pairs import PairCommand
 
@@ -109,11 +112,22 @@ def _option(
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
     metavar = metavar or METAVARS.get(kind, "TEXT")
-    option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
+    parser = partial(_number, kind) if kind in (int, float) else None
+    option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False, parser=parser)
     if not flag and not required:
         kind = kind | None
     default: Any = inspect.Parameter.empty if required else False if flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _number(kind: type, text: str) -> Any:
+    """A number in digits: Python itself would read 1_000 as 1000."""
+    try:
+        if "_" not in text:
+            return kind(text)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{shorten(repr(text))} is not a {'whole ' if kind is int else ''}number in digits")
 
 
 def _plain(kind: Any) -> tuple[Any, list[str]]:

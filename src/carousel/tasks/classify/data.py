@@ -129,8 +129,8 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         held_out = store_examples(s, assets, [dev_table])
         dev = s.reading_batches(held_out)
         info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
-    layout = tables[0].layout()
-    doubt = header_doubt(tables[0], count)
+    layout = sources.whole.layout()
+    doubt = header_doubt(sources.whole, count)
     notes = [*layout.doubts, *([] if doubt is None else [doubt]), *s.cut_notes(store)]
     return assets, sources.describe(Data(s.training_batches(store), dev, {**info, "columns": layout.reading}, notes))
 

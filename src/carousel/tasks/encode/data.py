@@ -117,7 +117,7 @@ def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tup
         rate = held_out.unknown / held_out.tokens
         info["dev pairs"] = f"{sources.name}: {len(held_out):,}; {rate:.2%} of the words unknown"
     train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
-    layout = table.layout()
+    layout = sources.whole.layout()
     info["columns"] = layout.reading
     return assets, sources.describe(Data(train, dev, info, [*layout.doubts, *s.cut_notes(store)]))
 
