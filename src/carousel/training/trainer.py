@@ -170,8 +170,8 @@ def resumed_settings(
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
         if then != now and name not in MAY_CHANGE:
             raise RunError(
-                f"{run.config}: {name} is {shorten(shown(then), 200)} there, {shorten(shown(now), 200)} now; a run is resumed "
-                f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
+                f"{run.config}: {name} is {shorten(shown(then), 200)} there, {shorten(shown(now), 200)} now; "
+                f"a run is resumed with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
             )
     return new
 
