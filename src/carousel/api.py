@@ -174,13 +174,14 @@ def evaluate(model: str | Path | Model[Any, Any], *data: Any, **options: Any) ->
 def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, **settings: Any) -> Any:
     """What is in data before training on it: counts, lengths, labels, unknown tokens, duplicates; `print` shows it.
 
-    Without `task`, files are recognised by their names. The result has `warnings` and `as_dict()`.
+    Without `task`, files are recognised by their names and first rows. The result has `reading` (which columns are read
+    as what), `warnings` and `as_dict()`.
     """
     if task is None:
         files = list(data) if isinstance(data, list | tuple) else [data]
         if not all(isinstance(file, str | Path) for file in files):
             raise ArgumentError("task: missing; it cannot be inferred from data in memory")
-        kind = find_for(files)
+        kind, _ = find_for(files)
     else:
         kind = find(task)
     with TemporaryDirectory() as folder:

@@ -9,9 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+LONGEST = 600  # characters of a message
+LONGEST_PROBLEM = 300  # of a DataError's, so that its file and its remedy are never cut
+
+
+def shorten(text: object, longest: int = 60) -> str:
+    """`text` as a message can show it: the middle of a long one is left out.
+
+    >>> shorten("hidden"), shorten("a" * 70 + "z", 9)
+    ('hidden', 'aaaa…aaaz')
+    """
+    text = str(text)
+    half = (longest - 1) // 2
+    return text if len(text) <= longest else f"{text[: longest - 1 - half]}…{text[-half:]}"
+
 
 class CarouselError(Exception):
     """Something that a user can put right: data, settings, arguments, a run directory, the machine."""
+
+    def __str__(self) -> str:
+        return shorten(super().__str__(), LONGEST)
 
 
 class ArgumentError(CarouselError, ValueError):
@@ -39,7 +56,7 @@ class DataError(CarouselError, ValueError):
         super().__init__(file, line, problem, remedy)  # all of them, so that the error survives pickling
         self.file = None if file is None else Path(file)
         self.line = line
-        self.problem = problem
+        self.problem = shorten(problem, LONGEST_PROBLEM)
         self.remedy = remedy
 
     def __str__(self) -> str:
@@ -65,7 +82,7 @@ def did_you_mean(
     import difflib
 
     meant = {key.lower(): value for key, value in (synonyms or {}).items()} | {key.lower(): key for key in choices}
-    near = difflib.get_close_matches(str(word).lower(), meant, 1, cutoff)
+    near = difflib.get_close_matches(str(word)[:100].lower(), meant, 1, cutoff)
     return f"did you mean {meant[near[0]]}?" if near else ""
 
 

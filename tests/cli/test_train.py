@@ -348,3 +348,11 @@ def test_a_full_disk(carousel, place, monkeypatch):
     assert (code, len(err.splitlines())) == (1, 1)
     end = "free some space, then resume with: carousel train lm --out run --resume\n"
     assert err == f"error: run/checkpoints/x: No space left on device; {end}"
+
+
+@pytest.mark.parametrize("text", ["1_000", "1.5", "many"])
+def test_numbers_of_options_are_in_digits(text, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "lm", "a.txt", "--out", "run", "--hidden", text])
+    assert stop.value.code == 2
+    assert f"'--hidden': '{text}' is not a whole number in digits" in capsys.readouterr().err

@@ -84,12 +84,22 @@ def test_an_installed_package_declares_one(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "files, name", [(["a.conllu"], "tag"), (["a.csv"], "classify"), (["a.en", "a.de"], "translate"), (["a.txt"], "lm")]
+    "files, name, said",
+    [
+        (["a.conllu"], "tag", "its name ends in .conllu"),
+        (["a.csv"], "classify", "its name ends in .csv"),
+        (["a.en", "a.de"], "translate", "2 files"),
+        (["a.txt"], "lm", "its name ends in .txt"),
+        (["flights.csv"], "forecast", "its rows look like a time series"),
+    ],
 )
-def test_by_the_files(files, name):
-    assert find_for(files).name == name
+def test_by_the_files(files, name, said, tmp_path):
+    for file in files:
+        (tmp_path / file).write_text("month,x\n1949-01,1\n1949-02,2\n" if "flights" in file else "a,b\n")
+    task, why = find_for([tmp_path / file for file in files])
+    assert (task.name, why) == (name, said)
 
 
-def test_files_that_tell_nothing():
+def test_files_that_tell_nothing(text_file):
     with pytest.raises(ArgumentError, match="its name does not say what it is for; choose --task, one of lm, "):
-        find_for(["a.dat"])
+        find_for([text_file("a", "a.dat")])

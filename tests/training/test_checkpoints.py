@@ -4,6 +4,7 @@ import errno
 import os
 import re
 
+import lightning.pytorch as lightning
 import pytest
 import torch
 from helpers.tiny import fit, language, outcome
@@ -160,3 +161,53 @@ def test_a_full_disk_before_the_first_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoints, "save_checkpoint", full)
     with pytest.raises(RunError, match="No space left on device; free some space, then resume with"):
         fit(language(tmp_path), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, "Permission denied; step [0-9]+ is kept; make it writable, then resume with"),
+        (errno.EIO, "Input/output error; step [0-9]+ is kept; fix that, then resume with"),
+    ],
+)
+def test_only_a_full_disk_needs_space(tmp_path, monkeypatch, number, said):
+    from carousel.training.checkpoint_callback import CheckpointCallback
+
+    def fail(*args):
+        raise OSError(number, os.strerror(number), "model.safetensors")
+
+    real, calls = CheckpointCallback._keep_weights, []
+
+    def keep(self, *args):
+        calls.append(1)
+        (fail if len(calls) > 1 else real)(self, *args)
+
+    monkeypatch.setattr(CheckpointCallback, "_keep_weights", keep)
+    with pytest.raises(RunError, match=f"model.safetensors: {said}"):
+        fit(language(tmp_path), tmp_path / "run")
+
+
+def test_an_error_that_is_not_the_systems_is_left_as_it_is(tmp_path):
+    class Unreachable(lightning.Callback):
+        def on_train_start(self, trainer, module):
+            raise OSError("the tracking server does not answer")
+
+    with pytest.raises(OSError, match=r"^the tracking server does not answer$"):
+        fit(language(tmp_path), tmp_path / "run", callbacks=[Unreachable()])
+
+
+def test_the_disk_is_full_when_the_report_is_written(tmp_path, monkeypatch):
+    """The model is there; --resume writes the report alone."""
+    from carousel.report import Page
+
+    settings = language(tmp_path, epochs=1)
+
+    def fail(self, path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Page, "write", fail)
+    with pytest.raises(RunError, match=r"report\.html: No space left on device; step .* free some space, then resume"):
+        fit(settings, tmp_path / "run", report=True)
+    monkeypatch.undo()
+    run = fit(settings, tmp_path / "run", report=True, resume=True)
+    assert run.report.exists() and run.result["epochs"] == 1

@@ -151,9 +151,9 @@ def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, s
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b"null", b'{"epochs": "many"}'])
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b"null", b'{"epochs": "3"}', b"[" * 99999])
 def test_the_result_is_damaged(finished, tmp_path, data):
-    with pytest.raises(RunError, match=r"result\.json: damaged .*; train again"):
+    with pytest.raises(RunError, match=r"result\.json: damaged \(.{5,200}\); copy it again"):
         _ = broken(finished, tmp_path, "result.json", data).result
 
 

@@ -14,7 +14,7 @@ from carousel.errors import SettingsError
 from carousel.tasks import find
 from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.registry import BUILT_IN
-from carousel.training.settings import load_yaml
+from carousel.training.settings import Settings, load_yaml
 
 FIELDS = LanguageSettings.model_fields
 
@@ -283,3 +283,33 @@ def test_config_yaml_gives_the_run_again(tmp_path):
     assert again == settings
     assert outcome(fit(again, tmp_path / "second")) == outcome(first)
     assert (tmp_path / "second" / "config.yaml").read_bytes() == first.config.read_bytes()
+
+
+ALIASES = "a: &a [x, x]\nb: [*a, *a]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epochs: " + "[" * 50_000, r"settings\.yaml:1: not YAML \(nested more than 100 levels deep\)"),
+        (ALIASES, r"settings\.yaml:2: not YAML \(\*a is an alias; write the value itself\)"),
+        ("epochs: 1_000", r"settings\.yaml:1: epochs: should be a number in digits, got '1_000'"),
+        ("lr: 1_0.5", r"settings\.yaml:1: lr: should be a number in digits"),
+        ("epochs: " + "9" * 5000, r"settings\.yaml:1: epochs: .* got .9+…9+.$"),
+        ("x" * 900 + ": 1", r"settings\.yaml:1: x+…x+: there is no such key"),
+        (f"epochs: {[['x'] * 1000] * 100}", r"settings\.yaml:1: epochs: should be a valid integer"),
+    ],
+)
+def test_bad_yaml_is_one_short_line(tmp_path, text, said):
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=said) as caught:
+        Settings.read({}, file=file)
+    assert len(str(caught.value)) < 600
+
+
+def test_numbers_of_options_are_in_digits():
+    with pytest.raises(SettingsError, match="--set epochs: should be a number in digits, got '1_000'"):
+        Settings.read({}, pairs=["epochs=1_000"])
+    with pytest.raises(SettingsError, match="epochs: should be a number in digits"):
+        Settings.check({"epochs": "1_000"}, {})

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from carousel.errors import CarouselError
+from carousel.files import FULL
 from carousel.version import __version__
 from carousel.wording import counted
 
@@ -77,9 +78,10 @@ def usage(error: typer.TyperException) -> str:
 
 def reason(error: OSError) -> str:
     """The error in words: `runs/a: Permission denied` rather than `[Errno 13] …`."""
+    text = error.strerror or str(error)
     if error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return error.strerror or str(error)
+        text = f"{error.filename}: {error.strerror}"
+    return f"{text}; free some space" if error.errno in FULL else text
 
 
 def fault(error: Exception) -> str | None:

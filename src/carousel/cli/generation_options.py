@@ -70,7 +70,7 @@ def _read(file: Path | None, given: dict[str, Any]) -> GenerationConfig:
         options["constraints"] = [load_constraint(place) for place in places]
     if "early_stopping" in options:
         word = options["early_stopping"]
-        options["early_stopping"] = {"true": True, "false": False}.get(word, int(word) if word.isdigit() else word)
+        options["early_stopping"] = {"true": True, "false": False}.get(word, int(word) if word.isdecimal() else word)
     return GenerationConfig.of(None if file is None else GenerationConfig.load(file), options)
 
 

@@ -91,7 +91,7 @@ def check(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(metavar="TASK", help="The task that the data is for; default: inferred from the file name."),
+        typer.Option(metavar="TASK", help="The task that the data is for; default: inferred from name and first rows."),
     ] = None,
     set: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
@@ -112,16 +112,22 @@ def check(
 
     from carousel.tasks import find, find_for
 
-    kind = find(task) if task is not None else find_for(data)
+    kind, why = (find(task), "--task") if task is not None else find_for(data)
     for name, files in (("DATA", data), ("--dev", dev or [])):
         refuse_files(kind, len(files), name)
     alone = kind.num_files == 1
     given = {name: files[0] if files and alone else files or None for name, files in (("train", data), ("dev", dev))}
     found = kind.check(kind.Settings.read({}, pairs=set or [], **given))
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), ensure_ascii=False))
+        typer.echo(json.dumps({"task": kind.name, **found.as_dict()}, ensure_ascii=False))
         return
     console = Console(highlight=False)
+    console.print(f"Read as data for {kind.name} ({why}): {found.reading}.", markup=False, soft_wrap=True)
+    otherwise = "another task with --task" if task is None else "another with --task"
+    columns = [f"--set {name}=…" for name in kind.Settings.model_fields if name.endswith("column") or name == "columns"]
+    console.print(
+        f"To change this, give {' or '.join([otherwise, *columns])}.", markup=False, soft_wrap=True, style="dim"
+    )
     console.print(found)
     for warning in found.warnings:
         console.print(warning, style="yellow", markup=False, soft_wrap=True)

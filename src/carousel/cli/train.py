@@ -8,10 +8,13 @@ import sys
 import types
 import typing
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Union
 
 import typer
+
+from carousel.errors import shorten
 
 from .pairs import PairCommand
 
@@ -113,7 +116,7 @@ def _option(
         metavar = "|".join(choices)
     names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
     metavar = metavar or METAVARS.get(kind, "TEXT")
-    parser = _or_null(kind) if nullable and kind in (int, float, str, Path) else None
+    parser = partial(_value, kind, nullable) if kind in (int, float) or (nullable and kind in (str, Path)) else None
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False, parser=parser)
     if not flag and not required:
         kind = kind | None
@@ -121,19 +124,19 @@ def _option(
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
-def _or_null(kind: Any) -> Any:
-    """How the text of an option becomes a value of `kind`, or NULL."""
-
-    def parse(text: Any) -> Any:
-        if text == "null":
-            return NULL
-        try:
+def _value(kind: type, nullable: bool, text: str) -> Any:
+    """What the text of an option says: a number in digits (Python itself would read 1_000 as 1000), or NULL."""
+    if nullable and text == "null":
+        return NULL
+    try:
+        if kind not in (int, float) or "_" not in text:
             return kind(text)
-        except ValueError:
-            word = "integer" if kind is int else "number"
-            raise typer.BadParameter(f"{text!r} is not a valid {word}; null is the default") from None
-
-    return parse
+    except ValueError:
+        pass
+    default = "; null is the default" if nullable else ""
+    raise typer.BadParameter(
+        f"{shorten(repr(text))} is not a {'whole ' if kind is int else ''}number in digits{default}"
+    )
 
 
 def _plain(kind: Any) -> tuple[Any, list[str]]:

@@ -202,12 +202,12 @@ class GenerationConfig:
     @classmethod
     def load(cls, path: str | Path) -> GenerationConfig:
         """The options in a YAML file, with the names of the fields."""
-        import yaml
+        from ..parsing import ParseError, parse_yaml
 
         try:
-            options = yaml.safe_load(Path(path).read_text("utf-8-sig")) or {}
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ArgumentError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+            options = parse_yaml(Path(path).read_text("utf-8-sig")) or {}
+        except (ParseError, UnicodeDecodeError) as error:
+            raise ArgumentError(f"{path}: not YAML ({error})") from error
         if not isinstance(options, dict):
             raise ArgumentError(f"{path}: a file of options has lines of the form name: value")
         try:

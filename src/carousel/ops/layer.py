@@ -239,7 +239,7 @@ def by_tensors(
     return run
 
 
-_NOTHING = torch.empty(0)
+_NOTHING = torch.empty(0, device="cpu")  # also where this module is first imported under another default device
 
 
 class Fused(torch.autograd.Function):

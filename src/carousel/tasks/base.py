@@ -7,6 +7,7 @@ the other parts when they are needed, so that the help of a command does not wai
 from __future__ import annotations
 
 import importlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # help does not wait for torch
     from ..layers import Clamp, Trace
     from ..training import Data, Network
 
+_CELL_BREAK = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")  # what would begin another cell or line
 ESSENTIAL = ("cell", "embedding", "hidden", "layers", "attention", "composition")  # settings that a model prints
 
 
@@ -69,6 +71,9 @@ class Task(ABC):
     help: ClassVar[str] = ""  # of `carousel train NAME`: a line on what is trained, then examples
     Settings: ClassVar[type[Settings]]
     extensions: ClassVar[tuple[str, ...]] = ()  # of files that are data for this task and no other
+    contents: ClassVar[
+        tuple[str, ...]
+    ] = ()  # what `recognise` calls files that are for this task, whatever their names
     predict_extensions: ClassVar[tuple[str, ...]] = ()  # of files for `predict_file`; others have one item on each line
     num_files: ClassVar[int] = 1  # the most files of a data set: 2 for texts and their translations
     commands: ClassVar[tuple[str, ...]] = ()  # what runs can do besides train, eval, predict and check
@@ -255,7 +260,7 @@ class Model(ABC, Generic[N, A]):
     def format(self, result: dict[str, Any], **options: Any) -> str:
         """One item of `predict_lines` as text: its `columns` with tabs between, or in the task's own form."""
         parts = [result[name] for name in self.columns]
-        return "\t".join("" if part is None else str(part).replace("\t", " ") for part in parts)
+        return "\t".join("" if part is None else _CELL_BREAK.sub(" ", str(part)) for part in parts)
 
     @property
     def size(self) -> int:

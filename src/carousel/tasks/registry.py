@@ -70,12 +70,21 @@ def names() -> list[str]:
     return list(dict.fromkeys([*BUILT_IN, *_installed(), *_registered]))
 
 
-def find_for(files: Sequence[str | Path]) -> type[Any]:
-    """The task that files are data for, by their number and the extension of the first."""
-    for name in names():
-        task = find(name)
-        if Path(files[0]).suffix.lower() in task.extensions if len(files) == 1 else task.num_files == len(files):
-            return task
+def find_for(files: Sequence[str | Path]) -> tuple[type[Any], str]:
+    """The task that files are data for, by their number, the content of the first or its extension; and by which."""
+    from ..data.sources.lines import check_file
+    from ..data.sources.recognition import recognise
+
+    tasks = [find(name) for name in names()]
+    if len(files) > 1:
+        found, why = [task for task in tasks if task.num_files == len(files)], f"{len(files)} files"
+    elif (content := recognise(check_file(files[0]))) is not None:
+        found, why = [task for task in tasks if content in task.contents], f"its rows look like {content}"
+    else:
+        extension = Path(files[0]).suffix.lower()
+        found, why = [task for task in tasks if extension in task.extensions], f"its name ends in {extension}"
+    if found:
+        return found[0], why
     raise ArgumentError(f"{files[0]}: its name does not say what it is for; choose --task, one of {', '.join(names())}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import RunError, SettingsError, did_you_mean
 from ..training import Run, Settings
 from ..training.manifest import check_manifest
+from ..training.memory import check_memory, outline
 from .base import Model, Task
 from .registry import find, names
 from .shared.cell import is_known
@@ -49,6 +50,9 @@ def load_run(folder: str | Path) -> Any:
 
 def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> Model[Any, Any]:
     """The model of a run whose settings and assets are read already."""
+    if (shapes := outline(task, settings, assets)) is not None:  # before memory is asked for
+        run.check_shapes(shapes)
+        check_memory(shapes, training=False)
     network = task.make_network(settings, assets)
     run.load_weights(network)
     model = task.make_model(network.eval(), assets)

@@ -6,7 +6,6 @@ It has the files that are written once, before training. Weights and checkpoints
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from ..errors import RunError
 from ..files import write_json
+from ..parsing import parse_json
 
 NAME = "manifest.json"
 
@@ -28,12 +28,12 @@ def write_manifest(folder: Path) -> None:
 def check_manifest(folder: Path) -> None:
     """Raise if a file is not what was written; one that is missing is left to whoever reads it."""
     try:
-        files = json.loads((folder / NAME).read_text("utf-8"))
+        files = parse_json((folder / NAME).read_text("utf-8"))
         if not isinstance(files, dict):
             raise ValueError(f"a {type(files).__name__} instead of names and hashes")
     except FileNotFoundError:
         raise RunError(f"{folder / NAME}: missing; copy the whole run directory, or train again") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RunError(f"{folder / NAME}: damaged ({error}); copy it again, or train again") from error
     for name, digest in files.items():
         path = folder / name

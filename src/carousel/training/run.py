@@ -13,20 +13,22 @@ data/                what it was trained on, if that was given in memory
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..errors import RunError, SettingsError
+from ..errors import RunError, SettingsError, did_you_mean, shorten
 from ..files import PART, write_bytes
+from ..parsing import parse_json
 from .manifest import weights_digest
 from .network import Network
 from .settings import load_yaml
@@ -37,15 +39,32 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+COPY = "copy it again from an intact copy of the run, or train again"  # the remedy for a damaged file
 INCOMPLETE = b"a run of carousel train that is being set up\n"
 
 
-def read_json(path: Path, make: Callable[[Any], T]) -> T:
-    """What `make` makes of a JSON file that a task keeps in its run directory."""
+def read_json(path: Path, kind: type[T]) -> T:
+    """The value in a JSON file that a run keeps, checked to be a `kind`: `list[str]`, a dataclass …"""
     try:
-        return make(json.loads(path.read_text("utf-8")))
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path}: damaged ({error}); train again, or copy it from an intact copy of the run") from error
+        return _parse(path.read_text("utf-8"), kind)
+    except ValueError as error:
+        problem = f"damaged ({shorten(error, 200)})"
+    raise RunError(f"{path}: {problem}; {COPY}")
+
+
+def _parse(text: str, kind: type[T]) -> T:
+    """The `kind` that a JSON text describes; a ValueError says in one line where it does not."""
+    value = parse_json(text)
+    names = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    if names and isinstance(value, dict) and (strange := sorted(value.keys() - names)):
+        hint = did_you_mean(strange[0], names)
+        raise ValueError(f"there is no key {shorten(strange[0])!r}{hint and '; ' + hint}")
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where and shorten(where) + ': '}{first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
 class Run:
@@ -144,7 +163,10 @@ class Run:
         """Where the run ended; None if it has not."""
         if not self.result_file.exists():
             return None
-        return read_json(self.result_file, lambda kept: {**kept, "epochs": int(kept["epochs"])})
+        found = read_json(self.result_file, dict[str, Any])
+        if not isinstance(found.get("epochs"), int):
+            raise RunError(f"{self.result_file}: damaged (it does not say how many epochs there were); {COPY}")
+        return found
 
     def config_values(self) -> dict[str, Any]:
         """What config.yaml says, checked only as far as that it names a task."""
@@ -167,15 +189,30 @@ class Run:
     def read_weights(self) -> dict[str, Tensor]:
         """The weights of the best epoch."""
         if not self.weights.exists():
-            raise RunError(f"{self.folder}: no weights yet; wait until the run has finished its first epoch")
-        try:
+            raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
+        with self._reading_weights():
             weights = load_file(self.weights)
             digest = self._metadata().get("digest")
-        except (SafetensorError, ValueError) as error:
-            raise RunError(f"{self.weights}: damaged ({error}); copy it again, or train again") from error
         if weights_digest(weights) != digest:
-            raise RunError(f"{self.weights}: damaged; copy it again from an intact copy of the run, or train again")
+            raise RunError(f"{self.weights}: damaged; {COPY}")
         return weights
+
+    def check_shapes(self, network: Network) -> None:
+        """Raise if the weights are not those of such a network, which may be on the meta device."""
+        with self._reading_weights(), safe_open(self.weights, "pt") as file:
+            kept = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+        for name in own.keys() | kept.keys():
+            if own.get(name) != kept.get(name):
+                there, here = (f"{name} is {shape or 'missing'}" for shape in (kept.get(name), own.get(name)))
+                raise RunError(f"{self.weights}: damaged, or not of this config.yaml ({there} in it, {here} by that)")
+
+    @contextmanager
+    def _reading_weights(self) -> Iterator[None]:
+        try:
+            yield
+        except (SafetensorError, ValueError) as error:
+            raise RunError(f"{self.weights}: damaged ({shorten(error, 200)}); {COPY}") from error
 
     def load_weights(self, network: Network) -> None:
         """Give `network` the weights of the best epoch."""
@@ -185,13 +222,14 @@ class Run:
             problem = str(error).splitlines()[0]
             raise RunError(f"{self.weights}: damaged, or not of this config.yaml ({problem})") from error
 
-    def weights_info(self) -> dict[str, Any]:
+    def weights_info(self) -> dict[str, float]:
         """What the weights' file says of itself: the epoch and its dev metric."""
-        return {name: value for name, value in self._metadata().items() if name != "digest"}
+        return {name: value for name, value in self._metadata().items() if isinstance(value, int | float)}
 
-    def _metadata(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, str | float]:
+        """A ValueError if it is not as it was written."""
         with safe_open(self.weights, "pt") as file:
-            return json.loads((file.metadata() or {}).get("carousel", "{}"))
+            return _parse((file.metadata() or {}).get("carousel", "{}"), dict[str, str | float])
 
 
 def _lock(folder: Path) -> int:

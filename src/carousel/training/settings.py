@@ -26,11 +26,17 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from ..errors import SettingsError, did_you_mean
+from ..errors import SettingsError, did_you_mean, shorten
+from ..parsing import ParseError, parse_yaml, yaml_keys
 from ..user_code import is_place
 
 # The name of a column, or its number, which YAML reads as such.
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
+
+
+MOST_LAYERS = 1000  # each is modules in Python, so that many more would take minutes before memory is asked for
+MOST_TOKENS = 10_000_000  # BPE allocates room for all of them before it reads any text
+_NUMERIC = (int, float, int | None, float | None)  # annotations of numbers
 
 
 class Choices(NamedTuple):
@@ -132,15 +138,20 @@ class Settings(BaseModel):
         """Complain of unknown keys first: a misspelt key explains a missing one."""
         for name in given:
             if name not in cls.model_fields:
-                raise SettingsError(f"{name}: there is no such key{near(str(name), cls.model_fields, cls.SYNONYMS)}")
+                hint = near(str(name), cls.model_fields, cls.SYNONYMS)
+                raise SettingsError(f"{shorten(name)}: there is no such key{hint}")
         return given
 
     @field_validator("*", mode="before")
     @classmethod
     def _plain_numbers(cls, value: Any, info: ValidationInfo) -> Any:
-        """To pydantic True is 1, but `epochs: yes` means something else; and a number beyond 2³¹ overflows in torch."""
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+        """To pydantic True is 1 and 1_000 is 1000, but `epochs: yes` means something else, and so may `1_000`; and a
+        number beyond 2³¹ overflows in torch."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and kind is not bool:
             raise ValueError("should not be true or false")
+        if isinstance(value, str) and "_" in value and kind in _NUMERIC:
+            raise ValueError("should be a number in digits")
         if isinstance(value, int) and abs(value) >= 2**31 and info.field_name != "seed":
             raise ValueError("should be less than 2**31")
         return value
@@ -162,7 +173,7 @@ class Settings(BaseModel):
         for name in values:  # before pydantic sees them, which does not know the places
             if name not in cls.model_fields:
                 hint = near(str(name), cls.model_fields, cls.SYNONYMS)
-                raise SettingsError(f"{places.get(name, name)}: there is no such key{hint}")
+                raise SettingsError(f"{places.get(name, shorten(name))}: there is no such key{hint}")
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -200,13 +211,16 @@ def gather(
         found, lines = load_yaml(Path(file))
         _refuse_code(found, file, lines)
         merged |= found
-        places |= {name: f"{file}:{line}: {name}" for name, line in lines.items()}
+        places |= {name: f"{file}:{line}: {shorten(name)}" for name, line in lines.items()}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise SettingsError(f"--set {pair}: write it as key=value")
-        merged[name] = parse_yaml(value, f"--set {pair}")
-        places[name] = f"--set {name}"
+            raise SettingsError(f"--set {shorten(pair)}: write it as key=value")
+        try:
+            merged[name] = parse_yaml(value)
+        except ParseError as error:
+            raise SettingsError(f"--set {shorten(pair)}: not YAML ({error.problem})") from None
+        places[name] = f"--set {shorten(name)}"
     for name, value in options.items():
         if value is not None:
             merged[name] = value
@@ -220,7 +234,7 @@ def _refuse_code(values: Mapping[str, Any], file: str | Path, lines: Mapping[str
         if isinstance(value, str) and is_place(value):
             remedy = f"give it as --{name.replace('_', '-')}"
             raise SettingsError(
-                f"{file}:{lines.get(name, 1)}: {name}: {value} is code, which a file cannot name; {remedy}"
+                f"{file}:{lines.get(name, 1)}: {name}: {shorten(value)} is code, which a file cannot name; {remedy}"
             )
 
 
@@ -269,7 +283,7 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     if not name:  # a complaint about several keys together words itself
         return said
     got = error["input"]
-    return f"{places.get(name, name)}: {said}, got {repr(got) if isinstance(got, str) else shown(got)}"
+    return f"{places.get(name, name)}: {said}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
 
 
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
@@ -278,24 +292,19 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: byte {error.object[error.start]:#x} at {error.start} is not UTF-8") from error
-    found = parse_yaml(text, str(path))
+    try:
+        found = parse_yaml(text)
+        keys = yaml_keys(text) if isinstance(found, dict) else []
+    except ParseError as error:
+        where = f"{path}:{error.line}" if error.line else f"{path}"
+        raise SettingsError(f"{where}: not YAML ({error.problem})") from None
     if found is None:
         return {}, {}
     if not isinstance(found, dict):
         raise SettingsError(f"{path}: a settings file has lines of the form key: value")
     lines: dict[str, int] = {}
-    for name, _ in yaml.compose(text).value:
-        if name.value in lines:
-            raise SettingsError(f"{path}:{name.start_mark.line + 1}: {name.value} stands here twice; keep one")
-        lines[name.value] = name.start_mark.line + 1
+    for name, line in keys:
+        if name in lines:
+            raise SettingsError(f"{path}:{line}: {shorten(name)} stands here twice; keep one")
+        lines[name] = line
     return found, lines
-
-
-def parse_yaml(text: str, where: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark and "\n" in text else ""
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise SettingsError(f"{where}{line}: not YAML ({problem})") from error

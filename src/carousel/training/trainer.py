@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from ..errors import ArgumentError, RunError, SettingsError
+from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
@@ -22,6 +23,7 @@ from .checkpoints import Checkpoints, step_of
 from .csv_logger import CSVLogger
 from .isolation import own_random_numbers
 from .manifest import check_manifest, write_manifest
+from .memory import check_memory, outline
 from .module import Diverged, Module
 from .network import Data, Network, Trainable
 from .progress import Bar
@@ -29,6 +31,7 @@ from .report import write_report
 from .run import Run
 from .settings import Settings, gather, plain, shown
 
+SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # what may be read, at most
 MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
 
 
@@ -57,18 +60,37 @@ def train(
     with run.locked():
         check_place(run, resume=resume, force=force)
         own = _settings(run, task, settings, resume, places)
-        if resume and run.finished(own.epochs):
-            bar.say(f"{run.folder}: finished already, after {counted((run.result or {})['epochs'], 'epoch')}")
-            return run
         with threads(own.threads), own_random_numbers(own.seed), warnings.catch_warnings():
+            if resume and run.finished(own.epochs):
+                _finish(run, task, own, bar, report)
+                return run
             start = _find_checkpoint(run, bar) if resume else None
             network, assets, data = _set_up(run, task, own, start, resume)
-            result = _fit(run, task.name, network, data, bar, callbacks, command, start)
-            if report:
-                best = task.make_network(own, assets)
-                run.load_weights(best)
-                write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+            with _explained(run, task.name):
+                result = _fit(run, task.name, network, data, bar, callbacks, command, start)
+                if report:
+                    _report(run, task, own, assets, data, result)
     return run
+
+
+def _report(
+    run: Run, task: type[Trainable], settings: Settings, assets: Any, data: Data, result: dict[str, Any]
+) -> None:
+    """Write report.html, with the weights of the best epoch."""
+    best = task.make_network(settings, assets)
+    run.load_weights(best)
+    write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+
+
+def _finish(run: Run, task: type[Trainable], settings: Settings, bar: Bar, report: bool) -> None:
+    """What is left to do for a run that has been trained to the end: its report, if it could not be written then."""
+    result = run.result or {}
+    bar.say(f"{run.folder}: finished already, after {counted(result['epochs'], 'epoch')}")
+    if report and not run.report.exists():
+        with _explained(run, task.name):
+            assets = task.load_assets(settings, run.folder)
+            _report(run, task, settings, *task.prepare(settings, assets), result)
+        bar.say(f"{run.report}: written")
 
 
 def _settings(
@@ -107,8 +129,10 @@ def _set_up(
 ) -> tuple[Network, Any, Data]:
     """Read the data, make the network, and write what does not change in training; nothing is written before that."""
     assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
-    network = task.make_network(settings, assets)
     _check_dev(settings, data)
+    if (shapes := outline(task, settings, assets)) is not None:
+        check_memory(shapes, training=True)
+    network = task.make_network(settings, assets)
     if not resume:
         run.begin()
     write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now
@@ -146,8 +170,8 @@ def resumed_settings(
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
         if then != now and name not in MAY_CHANGE:
             raise RunError(
-                f"{run.config}: {name} is {shown(then)} there, {shown(now)} now; a run is resumed "
-                f"with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
+                f"{run.config}: {name} is {shorten(shown(then), 200)} there, {shorten(shown(now), 200)} now; "
+                f"a run is resumed with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
             )
     return new
 
@@ -207,8 +231,6 @@ def _fit(
             trainer.fit(module, data.train, data.dev, ckpt_path=None if start is None else str(start))
         except Diverged as error:
             raise Diverged(_what_to_try(error, run, settings)) from error
-        except OSError as error:
-            raise _file_error(error, run, task) from error
         finally:
             saver.stop_listening()
     result = _result(task, module, saver, trainer)
@@ -234,15 +256,21 @@ def _result(task: str, module: Module, saver: CheckpointCallback, trainer: light
     }
 
 
-def _file_error(error: OSError, run: Run, task: str) -> RunError:
-    """What a file that could not be written means for the run."""
-    left = Checkpoints(run.checkpoints).paths()
-    kept = f"; step {step_of(left[-1])} is kept" if left else ""
-    remedy = "free some space" if error.errno in FULL else "make it writable"
-    return RunError(
-        f"{error.filename or run.folder}: {error.strerror or error}{kept}; {remedy}, then resume with: "
-        f"{resume_command(run, task)}"
-    )
+@contextmanager
+def _explained(run: Run, task: str) -> Iterator[None]:
+    """What a file that could not be written or read means for the run; other errors are left as they are."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # raised by a library or a callback, not by the system
+            raise
+        left = Checkpoints(run.checkpoints).paths()
+        kept = f"; step {step_of(left[-1])} is kept" if left else ""
+        remedy = "free some space" if error.errno in FULL else "make it writable" if error.errno in SHUT else "fix that"
+        raise RunError(
+            f"{error.filename or run.folder}: {error.strerror or error}{kept}; {remedy}, then resume with: "
+            f"{resume_command(run, task)}"
+        ) from error
 
 
 def resume_command(run: Run, task: str) -> str:

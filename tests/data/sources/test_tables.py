@@ -70,9 +70,10 @@ def test_labels_that_are_not_needed(table, name, text, columns):
 
 
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1).filter(str.strip)
+labels = cells.filter(lambda text: text.strip().splitlines() == [text.strip()] and "\t" not in text.strip())
 
 
-@given(st.lists(st.tuples(cells, cells), min_size=1, max_size=6))
+@given(st.lists(st.tuples(cells, labels), min_size=1, max_size=6))
 def test_csv_as_the_csv_module_writes_it(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -147,3 +148,22 @@ def test_labels_that_nothing_can_be_learnt_from(table):
     swapped = "".join(f"{k % 2}\tsentence number {k}\n" for k in range(50))
     with pytest.raises(DataError, match=r"50 different labels in 50 rows.*choose it with label_column"):
         count_labels(table(swapped))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("t.jsonl", '{"text": "a", "label": ' + "[" * 50_000, "t.jsonl:1: not JSON: nested more than 100 levels deep"),
+        ("t.jsonl", '{"text": "a", "label": ' + "9" * 5000 + "}", "t.jsonl:1: not JSON: a whole number has too many"),
+        ("t.jsonl", '{"text": "a", "label": "b"}\n{"text": "\\ud800"}', r"t.jsonl:2: not JSON: \\ud800 is half a char"),
+        ("t.jsonl", '{"text": "a", "label": "b"}\n{"text": "a", "la', "t.jsonl:2: not JSON: unterminated .* column 15"),
+        ("t.jsonl", '{"text": "a", "label": "b\\nc"}', r"t.jsonl:1: the label 'b\\nc' has a line break or a tab"),
+        ("t.csv", 'text,label\na,"b\nc"\n', r"t.csv:2: the label 'b\\nc' has a line break or a tab in it; write it"),
+        ("t.csv", 'text,label\na,"b\tc"\n', r"t.csv:2: the label 'b\\tc' has a line break or a tab in it"),
+    ],
+    ids=range(7),
+)
+def test_one_short_line(table, name, text, said):
+    with pytest.raises(DataError, match=said) as caught:
+        pairs(table(text, name))
+    assert len(str(caught.value)) < 400

@@ -166,6 +166,28 @@ def test_a_damaged_cache_is_noticed(made, cache):
     assert anew() and not anew()
 
 
+def test_every_byte_counts(made, cache):
+    """Whatever byte is damaged, metadata too: the file is refused, or nothing of it has changed (padding)."""
+    _, anew = made
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    columns, info = ragged.read(file)
+    kept = (columns["tokens"].values.tolist(), columns["tokens"].offsets.tolist(), info)
+    noticed = 0
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+        try:
+            columns, info = ragged.read(file)
+        except (ragged.Damaged, OSError):
+            noticed += 1
+        else:
+            assert (columns["tokens"].values.tolist(), columns["tokens"].offsets.tolist(), info) == kept, place
+    assert noticed > len(whole) / 4
+    text = file.read_bytes().replace(b'"unknown"', b'"unkown_"')
+    file.write_bytes(text)
+    assert anew() and not anew()
+
+
 def test_a_directory_in_its_place_is_an_error(made, cache):
     _, anew = made
     (file,) = cache.iterdir()

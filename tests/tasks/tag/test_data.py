@@ -131,12 +131,26 @@ def test_wrong_settings(settings, given, message):
         settings(**given)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"more": 1}'])
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"more": 1}', b"[" * 99999])
 def test_damaged_tags_are_one_line(trained, tmp_path, data):
     folder = shutil.copytree(trained, tmp_path / "run")
     (folder / "tags.json").write_bytes(data)
     with pytest.raises(RunError, match=r"tags\.json: damaged or changed; copy it again"):
         carousel.load(folder)
     (folder / "manifest.json").write_text("{}")
-    with pytest.raises(DataError, match=r"tags\.json: damaged .*; train again, or copy it from"):
+    with pytest.raises(RunError, match=r"tags\.json: damaged \(.{5,200}\); copy it again"):
         carousel.load(folder)
+
+
+def test_a_misspelt_key_of_the_tags_is_named(trained, tmp_path):
+    folder = shutil.copytree(trained, tmp_path / "run")
+    (folder / "manifest.json").write_text("{}")
+    tags = (folder / "tags.json").read_text("utf-8")
+    for wrong, said in (
+        (tags.replace('"written"', '"writen"'), "there is no key 'writen'; did you mean written"),
+        (tags.replace('"lower": true', '"lower": "yes"'), "lower: input should be a valid boolean"),
+    ):
+        assert wrong != tags
+        (folder / "tags.json").write_text(wrong, "utf-8")
+        with pytest.raises(RunError, match=rf"tags\.json: damaged \({said}"):
+            carousel.load(folder)

@@ -84,6 +84,16 @@ class Conll(Splittable):
         elif empty:
             raise DataError(self.path, None, "there is no sentence in it", "give a file with one word a line")
 
+    @property
+    def reading(self) -> str:
+        """Which columns are read as what."""
+        if self.conllu:
+            return (
+                f"CoNLL-U, words in column 2, tags in column {CONLLU[self.column or 'upos']} ({self.column or 'upos'})"
+            )
+        tags = "the last column" if self.column is None else f"column {self.column}"
+        return f"words in column {self.word_column}, tags in {tags}"
+
     def __repr__(self) -> str:
         return f"Conll({str(self.path)!r}, {self.column!r})"
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -84,14 +85,18 @@ def write_table(data: Any, stem: Path, roles: Sequence[str]) -> Path:
     """Rows as JSON objects, one on each line; without names of columns, in the order of `roles`."""
     names, rows = read_rows(data)
     path = stem.with_suffix(".jsonl")
-    with replace_text_file(_made(path)) as file:
+    with _writing(path) as file:
         for number, row in enumerate(rows, 1):
             if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(names or roles):
                 raise ArgumentError(
                     f"data: item {number} is not of the form ({', '.join(names or roles)}): {row!r:.60}"
                 )
             values = dict(zip(names or roles, map(_plain, row), strict=True))
-            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            try:
+                line = json.dumps(values, ensure_ascii=False, default=str)  # times, say, of columns that are not read
+            except (ValueError, RecursionError):
+                raise ArgumentError(f"data: item {number} has a number or a list that cannot be written") from None
+            file.write(line + "\n")
     return path
 
 
@@ -103,7 +108,7 @@ def write_lines(data: Any, path: Path, text: Callable[[Any], str], newlines: boo
             raise ArgumentError(f"data: of the columns {', '.join(names)} none is named text; give one column only")
         place = names.index("text") if "text" in names else 0
         rows = (row[place] for row in rows)
-    with replace_text_file(_made(path)) as file:
+    with _writing(path) as file:
         for number, item in enumerate(rows, 1):
             line = _line(text(item), number, newlines)
             file.write(line if line.endswith("\n") else line + "\n")
@@ -116,7 +121,7 @@ def write_pairs(data: Any, stem: Path, endings: tuple[str, str]) -> tuple[Path, 
     if names is not None and len(names) == 1:  # `translation` of `datasets`: {"en": …, "de": …}
         rows = (tuple(row[0].values()) if isinstance(row[0], Mapping) else row for row in rows)
     paths = tuple(stem.with_suffix(ending) for ending in endings)
-    with replace_text_file(_made(paths[0])) as first, replace_text_file(paths[1]) as second:
+    with _writing(paths[0]) as first, _writing(paths[1]) as second:
         for number, row in enumerate(rows, 1):
             if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
                 raise ArgumentError(f"data: item {number} is not of the form (source, target): {row!r:.60}")
@@ -134,7 +139,7 @@ def write_sentences(data: Any, stem: Path) -> Path:
         tags = next((name for name in names if name != words and "tag" in name), names[-1])
         at = names.index(words), names.index(tags)
         rows = (tuple(row[k] for k in at) for row in rows)
-    with replace_text_file(_made(path)) as file:
+    with _writing(path) as file:
         for number, sentence in enumerate(rows, 1):
             for pair in zip(*sentence, strict=True) if names is not None else sentence:
                 cells = [str(cell) for cell in pair]
@@ -156,7 +161,7 @@ def write_series(data: Any, stem: Path) -> Path:
     if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a pandas Series
         data = data.to_frame(str(getattr(data, "name", None) or "value"))
     names, rows = read_rows(data)
-    with replace_text_file(_made(path)) as file:
+    with _writing(path) as file:
         table = csv.writer(file, lineterminator="\n")
         before = [] if times is None else [["time"], *([_time(time)] for time in times)]
         for number, row in enumerate(rows):
@@ -183,9 +188,15 @@ def is_table(data: Any, names: Sequence[str], timed: bool) -> bool:
     return set(names) <= set(map(str, columns)) or (timed and _times(data) is not None)
 
 
-def _made(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
+@contextmanager
+def _writing(path: Path) -> Iterator[TextIO]:
+    """A text file that becomes `path`; what cannot be written is an error in the data."""
+    try:
+        with replace_text_file(path) as file:
+            yield file
+    except UnicodeEncodeError as error:
+        text = repr(error.object[max(0, error.start - 10) : error.end + 10])
+        raise ArgumentError(f"data: half a character (a lone surrogate) in {text}; remove it") from None
 
 
 def _line(text: Any, number: int, newlines: bool = False) -> str:
@@ -202,10 +213,13 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> str:
-    value = _plain(value)
+    value = str(value) if isinstance(value, np.datetime64) else _plain(value)
     if value is None or (isinstance(value, float) and value != value):
         return ""
-    return repr(value) if isinstance(value, float) else str(value)
+    try:
+        return repr(value) if isinstance(value, float) else str(value)
+    except ValueError:
+        raise ArgumentError("data: a whole number has too many digits") from None
 
 
 def _time(time: Any) -> str:

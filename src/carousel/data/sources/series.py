@@ -21,7 +21,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...errors import ArgumentError, DataError, did_you_mean
+from ...errors import ArgumentError, DataError, did_you_mean, shorten
+from ...parsing import parse_number
 from ...wording import counted
 from .lines import check_file, read_lines
 from .times import are_rising_dates, is_time, read_ticks, time_of, time_words
@@ -178,7 +179,7 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
         if given.dtype.kind not in "biufO":
             raise TypeError
         table = given.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{type(values).__name__} is not a series; {accepted}") from None
     table = table[:, None] if table.ndim == 1 and len(names) == 1 else table
     if table.ndim != 2 or table.shape[1] != len(names) or np.isinf(table).any():
@@ -219,9 +220,14 @@ def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return header, rows
 
 
+def is_number(cell: str) -> bool:
+    """Whether a cell is meant as a number, though it may not be one that is read."""
+    return parse_number(cell.replace("_", "")) is not None
+
+
 def _is_name(cell: str) -> bool:
     """Whether a cell of the first row can only be the name of a column."""
-    return _plain(cell.replace("_", "")) is None and cell.strip().lower() not in MISSING and not is_time(cell)
+    return not is_number(cell) and cell.strip().lower() not in MISSING and not is_time(cell)
 
 
 def _time_place(
@@ -230,7 +236,7 @@ def _time_place(
     if wanted is not None:
         return _place(path, header, wanted)
     for k, cell in enumerate(rows[0][1]):
-        if _plain(cell) is None and is_time(cell):
+        if parse_number(cell) is None and is_time(cell):
             return k
     for k, name in enumerate(header):
         cells = [cells[k].strip() for _, cells in rows if k < len(cells)]
@@ -257,18 +263,11 @@ def _place(path: Path, header: list[str], name: str) -> int:
     raise DataError(path, 1, f"there is no column {name!r}", remedy)
 
 
-def _plain(cell: str) -> float | None:
-    try:
-        return None if "_" in cell else float(cell)  # Python would read 1_000 as 1000
-    except ValueError:
-        return None
-
-
 def _number(path: Path, line: int, name: str, cell: str) -> float:
     cell = cell.strip()
     if cell.lower() in MISSING:
         return math.nan
-    found = _plain(cell)
+    found = parse_number(cell)
     if found is None or math.isinf(found):
         if re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell):
             problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
@@ -276,8 +275,11 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
         remedy = "fix it, leave it empty, or choose the columns of numbers with --columns"
         if re.fullmatch(r"[-+]?\d+,\d+", cell):
             remedy = "write 1.5 rather than 1,5"
-        elif _plain(cell.replace("_", "")) is not None:
+        elif "_" in cell and parse_number(cell.replace("_", "")) is not None:
             remedy = "write 1000 rather than 1_000"
+        elif found is not None:
+            remedy = "fix it, or leave it empty"
+            raise DataError(path, line, f"{shorten(cell, 40)!r} in column {name} is too large", remedy)
         raise DataError(path, line, f"{cell[:40]!r} in column {name} is not a number", remedy)
     return found
 

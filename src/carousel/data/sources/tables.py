@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...errors import DataError, did_you_mean
+from ...errors import DataError, did_you_mean, shorten
+from ...parsing import ParseError, parse_json
 from ...wording import counted
 from .lines import check_file, read_lines
 from .split import Splittable
@@ -39,6 +40,13 @@ class Row(NamedTuple):
     line: int
     text: str
     label: str = ""
+
+
+class Layout(NamedTuple):
+    """Which columns of a table are read as what, in words; and what could be meant instead, one line each."""
+
+    reading: str
+    doubts: list[str]
 
 
 class Columns(Splittable):
@@ -87,10 +95,42 @@ class Columns(Splittable):
             for role, value in zip(self.wanted, values, strict=True):
                 if not value.strip():
                     raise DataError(self.path, line, f"the {role} is empty", "give it one, or remove the row")
+                if role == "label" and (value.splitlines() != [value] or "\t" in value):
+                    problem = f"the label {shorten(repr(value), 40)} has a line break or a tab in it"
+                    raise DataError(self.path, line, problem, "write it without; is a quote left open?")
             yield line, values
         if empty:
             said = " and ".join(f"a {role}" for role in self.wanted)
             raise DataError(self.path, None, f"there is no row with {said}", "give a file that has some")
+
+    def layout(self) -> Layout:
+        """Which columns are read as what. A file that cannot be read raises the error that reading it raises."""
+        next(self.rows())
+        if self.kind == "jsonl":
+            names = list(parse_json(next(text for _, text in read_lines(self.path) if text.strip())))
+            keys = {role: self.wanted[role] or _usual(names, self.usual[role]) or "" for role in self.wanted}
+            parts = [f"{role} in {shorten(key, 40)}" for role, key in keys.items()]
+            return Layout(", ".join(parts), self._others(names, list(keys.values())))
+        line, first = next(self._tsv() if self.kind == "tsv" else self._csv())
+        header = self._header(line, first)
+        places = self._places(line, first, header)
+        names = [cell.strip() for cell in first] if header else []
+        named = {
+            role: f"column {at + 1}" + (f" ({shorten(names[at], 40)})" if header else "") for role, at in places.items()
+        }
+        parts = [f"{role} in {column}" for role, column in named.items()]
+        parts.append(f"the header is line {line}" if header else "no header")
+        return Layout(", ".join(parts), self._others(names, [names[at] for at in places.values()] if header else []))
+
+    def _others(self, names: Sequence[str], used: Sequence[str]) -> list[str]:
+        """Columns that are not read, though their names are as usual for a role as that of the one that is."""
+        doubts = []
+        for role, own in zip(self.wanted, used, strict=False):
+            others = [name for name in names if name.lower() in self.usual[role] and name not in used]
+            if others and self.wanted[role] is None:
+                listed = shorten(" or ".join(others), 80)
+                doubts.append(f"{self.path}: the {role} is read from {own}; to read {listed}, give {role}_column")
+        return doubts
 
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
         """The rows of a TSV or CSV file."""
@@ -100,6 +140,16 @@ class Columns(Splittable):
         except StopIteration:
             return
         header = self._header(first_line, first)
+        places = self._places(first_line, first, header)
+        for line, cells in rows if header else _chain((first_line, first), rows):
+            if len(cells) != len(first):
+                between = "tab" if self.kind == "tsv" else "comma"
+                problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
+                raise DataError(self.path, line, problem, f"look for a {between} too many or too few")
+            yield line, [cells[at].strip() if role == "label" else cells[at] for role, at in places.items()]
+
+    def _places(self, first_line: int, first: Sequence[str], header: bool) -> dict[str, int]:
+        """Where in a row each role stands, counted from 0; no two in one place."""
         places = {role: self._place(role, first_line, first, header) for role in self.wanted}
         for role, place in places.items():
             same = next((other for other, at in places.items() if at == place and other != role), None)
@@ -108,12 +158,7 @@ class Columns(Splittable):
                 problem = f"column {column} would be both the {role} and the {same}"
                 options = " and ".join(f"{name}_column" for name in (role, same))
                 raise DataError(self.path, first_line, problem, f"choose them with {options}")
-        for line, cells in rows if header else _chain((first_line, first), rows):
-            if len(cells) != len(first):
-                between = "tab" if self.kind == "tsv" else "comma"
-                problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
-                raise DataError(self.path, line, problem, f"look for a {between} too many or too few")
-            yield line, [cells[at].strip() if role == "label" else cells[at] for role, at in places.items()]
+        return places
 
     def _tsv(self) -> Iterator[tuple[int, list[str]]]:
         for line, text in read_lines(self.path):
@@ -185,9 +230,10 @@ class Columns(Splittable):
             if not text.strip():
                 continue
             try:
-                found = json.loads(text)
-            except json.JSONDecodeError as error:
-                problem = f"not JSON: {error.msg[:1].lower() + error.msg[1:]} at column {error.colno}"
+                found = parse_json(text)
+            except ParseError as error:
+                where = f" at column {error.column}" if error.column else ""
+                problem = f"not JSON: {error.problem}{where}"
                 raise DataError(self.path, line, problem, "put one object on each line") from None
             if not isinstance(found, dict):
                 raise DataError(self.path, line, "not a JSON object", f"write {example} on each line")

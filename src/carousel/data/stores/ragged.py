@@ -7,6 +7,7 @@ nameless temporary files, which vanish with the process, then in one go), and ge
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -23,7 +24,7 @@ from ...errors import CarouselError
 from ...files import remove_parts, replace_file
 from . import fingerprint
 
-_FACTS = b"carousel"  # the key of what is known of the file in the Arrow schema's metadata
+_FACTS, _DIGEST = b"carousel", b"carousel.digest"  # keys in the Arrow schema's metadata: what is known, and its hash
 _LEFT_OVER = 86400.0  # seconds after which a half-written file was left by a process that was killed
 
 
@@ -81,7 +82,8 @@ class RaggedWriter:
         marks = {name: [fingerprint.of_array(c.values), fingerprint.of_array(c.offsets)] for name, c in columns.items()}
         arrays = [_to_arrow(column) for column in columns.values()]
         fields = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
-        schema = pa.schema(fields, {_FACTS: json.dumps({"info": dict(info), "fingerprints": marks})})
+        facts = json.dumps({"info": dict(info), "fingerprints": marks})
+        schema = pa.schema(fields, {_FACTS: facts, _DIGEST: _digest(facts.encode())})
         with replace_file(self.path) as sink, pa.ipc.new_file(sink, schema) as file:
             file.write_batch(pa.record_batch(arrays, schema=schema))
 
@@ -101,14 +103,24 @@ def read(path: Path, *, check: bool = True) -> tuple[dict[str, Ragged], dict[str
     """
     try:
         batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
-        known = json.loads(batch.schema.metadata[_FACTS])
+        facts = batch.schema.metadata[_FACTS]
+        if _digest(facts) != batch.schema.metadata[_DIGEST]:
+            raise Damaged("what is known of the file is not as it was written")
+        known = json.loads(facts)
+        batch.validate()  # lengths against buffers: beyond them is memory that is not ours
         columns = {name: _from_arrow(batch.column(name)) for name in batch.schema.names}
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(str(error)) from error
+    if columns.keys() != known["fingerprints"].keys():
+        raise Damaged("its columns are not those that were written")
     for name, column in columns.items() if check else ():
         if known["fingerprints"][name] != [fingerprint.of_array(column.values), fingerprint.of_array(column.offsets)]:
             raise Damaged(f"column {name} is not as it was written")
     return columns, known["info"]
+
+
+def _digest(facts: bytes) -> bytes:
+    return hashlib.blake2b(facts, digest_size=16).hexdigest().encode()
 
 
 class _Spool:

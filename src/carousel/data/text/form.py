@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from ...errors import DataError
 from ...files import write_json
+from ...parsing import parse_json
 
 FILE = "text_form.json"  # in a run directory
 SAMPLE = 1 << 22  # characters of the training text that are looked at
@@ -123,7 +124,7 @@ class TextForm:
         if not path.exists():
             return None
         try:
-            kept = json.loads(path.read_text("utf-8"))
+            kept = parse_json(path.read_text("utf-8"))
             sets = {key: None if kept[key] is None else frozenset(kept[key]) for key in ("marks", "words", "cased")}
             return cls(**{**kept, **sets})
         except (ValueError, KeyError, TypeError) as error:

@@ -6,7 +6,6 @@ they are needed, whatever the size of the file.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 
 from ...errors import DataError
+from ...parsing import parse_json
 from ...wording import counted
 from ..sources.lines import check_file, read_lines
 from ..stores.cache import cached
@@ -261,7 +261,7 @@ def _read_safetensors(path: Path) -> Entries:
                 problem = f"{counted(len(matrices), 'matrix', 'matrices')} in it, where one is expected"
                 raise DataError(path, None, problem, "keep the matrix of word vectors alone")
             beside = path.with_suffix(".txt")
-            words = json.loads(listed) if listed else [line for _, line in read_lines(beside)]
+            words = parse_json(listed) if listed else [line for _, line in read_lines(beside)]
             rows = matrices[0].get_shape()[0]
             if len(words) != rows:
                 raise DataError(path, None, f"{rows:,} vectors, but {len(words):,} words", "give a word for each")

@@ -7,6 +7,7 @@ Characters alone are encoded by a table instead, which is ten times faster and g
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -201,7 +202,7 @@ class Vocabulary:
             codes = "".join(texts).encode("utf-32-le", "surrogatepass")
             values = self._table[np.frombuffer(codes, np.uint32)]
             return values, np.fromiter(map(len, texts), np.int64, len(texts))
-        pieces = [parts(text, self.kind) for text in texts]
+        pieces = [parts(_SURROGATES.sub("\ufffd", text), self.kind) for text in texts]
         ids: list[list[int]] = []
         for group in chunks(chain.from_iterable(pieces), len):
             ids += [made.ids for made in self.tokenizer.encode_batch_fast(group, add_special_tokens=False)]
@@ -365,6 +366,9 @@ class Vocabulary:
             first = range(max(len(SPECIAL), len(self) - 6), len(self))
         shown = " ".join(repr(self.decode([i])) for i in first)
         return f"Vocabulary({self.kind}, {len(self)} tokens: {shown}{' …' if len(self) > len(SPECIAL) + 6 else ''})"
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which the library does not take
 
 
 def _restore(text: str) -> Vocabulary:

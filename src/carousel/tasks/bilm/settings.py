@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from ...training.settings import key
+from ...training.settings import MOST_LAYERS, key
 from ..shared.settings import CharacterName, CharacterSettings
 
 
@@ -25,7 +25,7 @@ class BilmSettings(CharacterSettings):
     hidden: int = key(
         256, "hidden units per layer and direction; if more than embedding, projected to it", "model", ge=1
     )
-    layers: int = key(2, "recurrent layers in each direction", "model", ge=1)
+    layers: int = key(2, "recurrent layers in each direction", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and word vectors share one matrix", "model")
     characters: CharacterName = key("cnn", "character encoder", "model")
     dropout: float = key(0.3, "dropout before, between and after the layers", "model", ge=0, lt=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from ...data.sources.lines import chunks
-from ...data.sources.tables import Row
+from ...data.sources.tables import Layout, Row
 from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
 from ...wording import counted
@@ -25,6 +25,8 @@ class Rows(Protocol):
     path: Path
 
     def __iter__(self) -> Iterator[Row]: ...
+
+    def layout(self) -> Layout: ...
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,14 @@ class TableCheck(DataCheck):
     train: TableFacts
     dev: TableFacts | None
     shared: int | None  # texts of dev that are trained on too; None without dev
+    columns: str  # which are read as what
+    doubts: list[str]  # what could be meant instead, one line each
     extra: TableFacts | None = None  # more to train on
     weighted: bool = True  # whether classes can be given weights
+
+    @property
+    def reading(self) -> str:
+        return self.columns
 
     @property
     def files(self) -> list[TableFacts]:
@@ -69,7 +77,7 @@ class TableCheck(DataCheck):
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
-        found = []
+        found = list(self.doubts)
         train = self.train
         if len(train.labels) == 1:
             found.append(f"{train.file}: every row has the label {next(iter(train.labels))!r}; nothing can be learnt")
@@ -154,7 +162,26 @@ def check_tables(
     if dev is not None:
         dev_info, texts = _read(dev, vocabulary, max_length, change)
         shared = sum(count for text, count in texts.items() if text in known)
-    return TableCheck(len(vocabulary), max_length, train_facts, dev_info, shared, extra_facts, weighted)
+    columns, doubts = train.layout()
+    if (doubt := header_doubt(train, train_facts.labels)) is not None:
+        doubts = [*doubts, doubt]
+    return TableCheck(
+        len(vocabulary), max_length, train_facts, dev_info, shared, columns, doubts, extra_facts, weighted
+    )
+
+
+def header_doubt(table: Rows, labels: Mapping[str, int]) -> str | None:
+    """A line on the first row if it looks like a header though it is read as data: no other row has its label."""
+    first = next(iter(table))
+    if first.line != 1 or labels[first.label] > 1 or len(labels) < 3:
+        return None
+    others = [count for label, count in labels.items() if label != first.label]
+    if min(others) == 1 or len(first.label.split()) > 3:
+        return None
+    return (
+        f"{table.path}:1: no other row has the label {first.label[:40]!r}; if this row names the columns, give "
+        f"text_column and label_column by these names"
+    )
 
 
 def _read(

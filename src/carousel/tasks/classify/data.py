@@ -20,6 +20,7 @@ from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
 from ...networks.ngrams import NGramClassifier
+from ...parsing import parse_number
 from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
@@ -27,7 +28,7 @@ from ..shared.context import ContextAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, save_reading, usual_of
 from ..shared.vectors import load_vectors, save_vectors
-from .check import TableCheck, check_tables
+from .check import TableCheck, check_tables, header_doubt
 from .encoder import ClassifyEncoder
 from .examples import LabelledTexts, count_labels
 from .settings import ClassifySettings
@@ -156,7 +157,10 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         held_out = store_examples(s, assets, [dev_table])
         dev = s.reading_batches(held_out)
         info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
-    return assets, sources.describe(Data(s.training_batches(store), dev, info, s.cut_notes(store)))
+    layout = sources.whole.layout()
+    doubt = header_doubt(sources.whole, count)
+    notes = [*layout.doubts, *([] if doubt is None else [doubt]), *s.cut_notes(store)]
+    return assets, sources.describe(Data(s.training_batches(store), dev, {**info, "columns": layout.reading}, notes))
 
 
 def class_weights(given: str, count: Counter[str]) -> Tensor | None:
@@ -169,10 +173,8 @@ def class_weights(given: str, count: Counter[str]) -> Tensor | None:
     weights: dict[str, float] = {}
     for pair in given.split(","):
         label, _, weight = pair.rpartition("=")
-        try:
-            weights[label.strip()] = float(weight)
-        except ValueError:
-            weights[label.strip()] = -1
+        number = parse_number(weight)
+        weights[label.strip()] = -1 if number is None else number
     if set(weights) != set(labels) or not all(0 <= weight < float("inf") for weight in weights.values()):
         example = ",".join(f"{label}=1" for label in labels[:3]) + (",…" if len(labels) > 3 else "")
         raise SettingsError(f"class_weights: write none, balanced or {example}; got {given!r}")

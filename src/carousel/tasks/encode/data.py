@@ -47,7 +47,7 @@ class EncodeAssets:
 
     @classmethod
     def load(cls, settings: EncodeSettings, folder: Path) -> Self:
-        target = read_json(folder / "labels.json", lambda kept: Target(**kept))
+        target = read_json(folder / "labels.json", Target)
         context = ContextAssets.load(settings, folder)
         vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
         return cls(vocabulary, target, *load_reading(folder), context)
@@ -120,7 +120,9 @@ def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tup
         rate = held_out.unknown / held_out.tokens
         info["dev pairs"] = f"{sources.name}: {len(held_out):,}; {rate:.2%} of the words unknown"
     train = PairBatches(store, tokens=s.batch_tokens, sequences=s.batch_size, seed=s.seed)
-    return assets, sources.describe(Data(train, dev, info, s.cut_notes(store)))
+    layout = sources.whole.layout()
+    info["columns"] = layout.reading
+    return assets, sources.describe(Data(train, dev, info, [*layout.doubts, *s.cut_notes(store)]))
 
 
 def check(settings: EncodeSettings) -> TableCheck:

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import chunks
-from ...data.sources.tables import PairTable, Row
+from ...data.sources.tables import Layout, PairTable, Row
 from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate, rows_of
 from ...data.text.encoder import TextEncoder
 from ...errors import DataError
+from ...parsing import parse_number
 
 SECOND = "second_"  # before the names of columns of a pair's second text
 T = TypeVar("T")
@@ -183,6 +184,9 @@ class JoinedPairs:
         self.table = table
         self.target = target
 
+    def layout(self) -> Layout:
+        return self.table.layout()
+
     def __iter__(self) -> Iterator[Row]:
         for row in self.table:
             score = _number(row.label) if self.target.is_score else None
@@ -190,8 +194,5 @@ class JoinedPairs:
 
 
 def _number(label: str) -> float | None:
-    try:
-        found = float(label)
-    except ValueError:
-        return None
-    return found if math.isfinite(found) else None
+    found = parse_number(label)
+    return found if found is not None and math.isfinite(found) else None

@@ -12,6 +12,7 @@ from .settings import EncodeSettings
 
 class Encode(PackagedTask):
     name = "encode"
+    contents = ("labelled pairs",)
     help = """Train a sentence encoder on pairs of texts with a class or a score: TSV, CSV or JSONL.
 
     \b

@@ -40,6 +40,13 @@ class SeriesCheck(DataCheck):
     notes: list[str]
 
     @property
+    def reading(self) -> str:
+        names = list(self.variables)
+        more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+        times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
+        return f"{times}; variables: {', '.join(names[:20])}{more}"
+
+    @property
     def warnings(self) -> list[str]:
         found = list(self.notes)
         for name, one in self.variables.items():

@@ -32,7 +32,7 @@ class ForecastAssets:
 
     @classmethod
     def load(cls, settings: ForecastSettings, folder: Path) -> Self:
-        return cls(read_json(folder / "series.json", lambda kept: Frame(**kept)))
+        return cls(read_json(folder / "series.json", Frame))
 
 
 def open_series(settings: ForecastSettings, path: str | Path) -> Series:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from ...training.settings import ColumnName, Settings, key
+from ...training.settings import MOST_LAYERS, ColumnName, Settings, key
 from ..shared.cell import CellName
 
 
@@ -49,7 +49,7 @@ class ForecastSettings(Settings):
     linear: bool = key(True, "add a linear autoregression to the network (direct)", "model", {"decoding": ("direct",)})
     cell: CellName = key("lstm", "recurrent cell", "model")
     hidden: int = key(32, "hidden units per layer", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
 

@@ -12,6 +12,7 @@ from .settings import ForecastSettings
 
 class Forecast(PackagedTask):
     name = "forecast"
+    contents = ("a time series",)
     help = """Train a forecaster on a time series in CSV: a time and one or more numbers per row.
 
     \b

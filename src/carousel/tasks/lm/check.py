@@ -46,6 +46,11 @@ class TextCheck(DataCheck):
     shared: int | None  # lines of dev that are in train too; None for running text or without dev
 
     @property
+    def reading(self) -> str:
+        form = "running text" if self.train.repeated is None else "one item on each line"
+        return f"{form}; {self.kind} tokens"
+
+    @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         found = []

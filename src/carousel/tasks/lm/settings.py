@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ...training.settings import key
+from ...training.settings import MOST_LAYERS, key
 from ..shared.cell import CellName
 from ..shared.text import TextSettings
 
@@ -16,7 +16,7 @@ class LanguageSettings(TextSettings):
     cell: CellName = key("lstm", "recurrent cell", "model")
     embedding: int = key(256, "embedding size", "model", ge=1)
     hidden: int = key(256, "hidden units per layer", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and embedding share one matrix", "model")
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
     dropout: float = key(0.2, "dropout before, between and after the layers", "model", ge=0, lt=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -18,9 +19,27 @@ class DataCheck(ABC):
     def warnings(self) -> list[str]:
         """What looks wrong, one line each."""
 
+    @property
+    @abstractmethod
+    def reading(self) -> str:
+        """What the data was taken for: which columns are read as what."""
+
     def as_dict(self) -> dict[str, Any]:
         """All of it in JSON's terms."""
-        return {**asdict(self), "warnings": self.warnings}  # type: ignore[call-overload]
+        return {"reading": self.reading, **asdict(self), "warnings": self.warnings}  # type: ignore[call-overload]
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """The paths without the directories that they have in common.
+
+    >>> short_names(["data/en/train.tsv", "data/en/dev.tsv"]), short_names(["data/old/a.tsv", "data/new/a.tsv"])
+    (['train.tsv', 'dev.tsv'], ['old/a.tsv', 'new/a.tsv'])
+    """
+    parts = [Path(path).parts for path in paths]
+    length = 1
+    while length < max(map(len, parts)) and len({part[-length:] for part in parts}) < len(set(parts)):
+        length += 1
+    return ["/".join(part[-length:]) for part in parts]
 
 
 def table_of_files(
@@ -32,8 +51,8 @@ def table_of_files(
     """
     table = Table(title=title)
     table.add_column("")
-    for info in files:
-        table.add_column(info.file, justify="right")
+    for name in short_names([info.file for info in files]):
+        table.add_column(name, justify="right", overflow="fold")  # nothing is cut: a cut name may look like another
     for name, cell in rows.items():
         table.add_row(name, *(cell(info) for info in files))
     if shared is not None:

@@ -24,7 +24,7 @@ def load_reading(folder: Path) -> tuple[TextForm | None, Tally]:
 
 
 def load_usual(folder: Path) -> Tally:
-    return read_json(folder / FILE, lambda kept: Tally(**kept))
+    return read_json(folder / FILE, Tally)
 
 
 def split_words(

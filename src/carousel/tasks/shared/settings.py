@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import model_validator
 
 from ...errors import DataError
-from ...training.settings import key
+from ...training.settings import MOST_LAYERS, MOST_TOKENS, key
 from ...wording import counted
 from .cell import CellName
 from .held_out import HeldOutSettings
@@ -37,7 +37,7 @@ class VectorSettings(HeldOutSettings):
     dev: Path | None = key(None, "validation examples, which select the best epoch", "data")
     lower: bool = key(False, "lower-case all text", "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
-    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
+    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     vectors: Path | None = key(
         None, "pre-trained word vectors: a name (glove: see carousel data list) or a file: word2vec text or .bin, "
@@ -132,7 +132,7 @@ class LayerSettings(VectorSettings):
 
     cell: CellName = key("lstm", "recurrent cell", "model")
     hidden: int = key(128, "hidden units per layer and direction", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     variational: bool = key(True, "variational dropout: one mask for all steps", "model")
     recurrent_dropout: float = key(
         0.0, "dropout of h in the recurrent products, one mask per sentence", "model", ge=0, lt=1

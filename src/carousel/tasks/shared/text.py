@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ...training.settings import key
+from ...training.settings import MOST_TOKENS, key
 from .held_out import HeldOutSettings, Sources, open_sources
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TextSettings(HeldOutSettings):
     tokens: Literal["character", "word", "bpe"] = key("character", "tokenization", "data")
     tokenize: Tokenize = key("auto", TOKENIZE, "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
-    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5)
+    vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     batch_size: int = key(64, "lines, or parallel streams, in a batch", "data", ge=1)
     batch_tokens: int | None = key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...data import Vocabulary
@@ -17,12 +18,21 @@ NAMED = "vectors.json"
 KEPT = "vectors.arrow"
 
 
+@dataclass
+class Needed:
+    """Which vectors a run needs."""
+
+    digest: str
+    words: int
+    size: int  # numbers of each vector
+
+
 def save_vectors(folder: Path, vocabulary: Vocabulary) -> None:
     """Write which vectors belong to the run, and a copy of them if it is to have one."""
     vectors = vocabulary.beyond
     if vectors is None:
         return
-    write_json(folder / NAMED, {"digest": vectors.digest, "words": len(vectors), "size": vectors.size}, indent=2)
+    write_json(folder / NAMED, asdict(Needed(vectors.digest, len(vectors), vectors.size)), indent=2)
     if vectors.embedded:
         shutil.copyfile(vectors.store, folder / KEPT)
 
@@ -30,7 +40,7 @@ def save_vectors(folder: Path, vocabulary: Vocabulary) -> None:
 def load_vectors(settings: VectorSettings, folder: Path, vocabulary: Vocabulary) -> Vocabulary:
     """`vocabulary` with the words beyond it that the run knows."""
     if (folder / NAMED).exists():
-        digest = read_json(folder / NAMED, lambda kept: str(kept["digest"]))
+        digest = read_json(folder / NAMED, Needed).digest
         vocabulary.beyond = _kept(folder / KEPT) if (folder / KEPT).exists() else _find(settings, folder, digest)
         vocabulary.beyond.embedded = (folder / KEPT).exists()
         if vocabulary.beyond.digest != digest:

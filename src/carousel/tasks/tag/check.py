@@ -48,6 +48,11 @@ class TagCheck(DataCheck):
     train: TagFacts
     dev: TagFacts | None
     shared: int | None  # sentences of dev that are in train too; None without dev
+    columns: str  # which are read as what
+
+    @property
+    def reading(self) -> str:
+        return self.columns
 
     @property
     def warnings(self) -> list[str]:
@@ -106,7 +111,7 @@ def check_tags(
     if dev is not None:
         dev_info, sentences = _read(dev, vocabulary, counts)
         shared = int(np.isin(sentences, known).sum())
-    return TagCheck(len(vocabulary.words), counts.scheme, max_length, info, dev_info, shared)
+    return TagCheck(len(vocabulary.words), counts.scheme, max_length, info, dev_info, shared, train.reading)
 
 
 def _read(source: Conll, vocabulary: TagVocabulary, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:

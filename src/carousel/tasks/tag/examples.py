@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ...data.text.vocabulary import Vocabulary
 from ...data.text.words import WordVocabulary, in_context
 from ...errors import DataError
 from ...files import write_json, write_text
+from ...training.run import read_json
 from ...wording import counted
 from .settings import SchemeName
 
@@ -65,6 +65,16 @@ class TagCounts:
     def types(self) -> list[str]:
         """The types of spans, sorted."""
         return sorted({found[1] for found in map(part, self.tags) if found and found[1]})
+
+
+@dataclass
+class KeptTags:
+    """tags.json."""
+
+    tags: list[str]
+    scheme: Scheme | None
+    written: Scheme | None
+    lower: bool
 
 
 @dataclass
@@ -134,8 +144,7 @@ class TagVocabulary:
         """Write it to a run directory."""
         self.words.save(folder / "tokenizer.json")
         self.characters.save(folder / "characters.json")
-        tags = {"tags": self.tags, "scheme": self.scheme, "written": self.written, "lower": self.lower}
-        write_json(folder / "tags.json", tags)
+        write_json(folder / "tags.json", asdict(KeptTags(self.tags, self.scheme, self.written, self.lower)))
         write_text(folder / "words.txt", "".join(f"{word}\n" for word in sorted(self.seen)))
 
     @classmethod
@@ -143,12 +152,8 @@ class TagVocabulary:
         """The one in a run directory; `context` has the words of its embedder."""
         words, characters = (Vocabulary.load(folder / f"{name}.json") for name in ("tokenizer", "characters"))
         seen = frozenset(word for _, word in read_lines(folder / "words.txt"))
-        tags = folder / "tags.json"
-        try:
-            return cls(words, characters, seen=seen, context=context, **json.loads(tags.read_text("utf-8")))
-        except (ValueError, TypeError) as error:
-            remedy = "train again, or copy it from where the run is whole"
-            raise DataError(tags, None, f"damaged ({error})", remedy) from error
+        kept = read_json(folder / "tags.json", KeptTags)
+        return cls(words, characters, kept.tags, kept.scheme, kept.written, seen, kept.lower, context)
 
 
 class TaggedSentences:

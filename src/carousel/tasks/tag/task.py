@@ -12,6 +12,7 @@ from .settings import TagSettings
 
 class Tag(PackagedTask):
     name = "tag"
+    contents = ("tagged words",)
     help = """Train a tagger on sentences in columns, one word per line: parts of speech, names, chunks.
 
     \b

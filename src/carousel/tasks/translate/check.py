@@ -26,6 +26,7 @@ class PairCheck:
     long: int  # training pairs with more tokens than that
     unlike: int  # training pairs of which one side is more than three times as long as the other, and ten tokens more
     first_unlike: int | None  # the line of the first
+    reading: str  # which files or columns are read as what
 
     @property
     def warnings(self) -> list[str]:
@@ -45,7 +46,7 @@ class PairCheck:
         """All of it in JSON's terms."""
         sides = {"source": self.source.as_dict(), "target": self.target.as_dict()}
         own = {name: getattr(self, name) for name in ("max_length", "long", "unlike", "first_unlike")}
-        return {**sides, **own, "warnings": self.warnings}
+        return {"reading": self.reading, **sides, **own, "warnings": self.warnings}
 
     def __rich__(self) -> Group:
         return Group(self.source.__rich__(), self.target.__rich__())
@@ -104,4 +105,5 @@ def check_pairs(
         long += int(np.count_nonzero(longer > max_length))
         odd = np.flatnonzero((longer > 3 * shorter) & (longer > shorter + 10))
         unlike += [pairs[k].line for k in odd.tolist()]
-    return PairCheck(checks[0], checks[1], max_length, long, len(unlike), unlike[0] if unlike else None)
+    first = unlike[0] if unlike else None
+    return PairCheck(checks[0], checks[1], max_length, long, len(unlike), first, train.reading)

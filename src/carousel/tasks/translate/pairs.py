@@ -90,6 +90,13 @@ class Pairs(Splittable):
         if not count:
             raise DataError(self.paths[0], None, "there is no pair in it", "give files with text in them")
 
+    @property
+    def reading(self) -> str:
+        """Which files or columns are read as what."""
+        if len(self.paths) == 1:
+            return f"source in column {self.columns[0]}, target in column {self.columns[1]}, no header"
+        return f"source in {self.paths[0]}, target in {self.paths[1]}, line by line"
+
     def _lines(self) -> Iterator[Pair]:
         first, second = self.paths
         lines = zip_longest(read_lines(first), read_lines(second))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
-from ...training.settings import key
+from ...training.settings import MOST_LAYERS, MOST_TOKENS, key
 from ..shared.cell import CellName
 from ..shared.held_out import HeldOutSettings
 from ..shared.text import TOKENIZE, Tokenize, default_cache
@@ -44,7 +44,9 @@ class TranslateSettings(HeldOutSettings):
     tokenize: Tokenize = key("auto", TOKENIZE, "data")
     shared: bool = key(False, "one vocabulary for both languages", "data")
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
-    vocabulary_size: int | None = key(None, "maximum vocabulary size; null: all words, or 8000 for bpe", "data", ge=5)
+    vocabulary_size: int | None = key(
+        None, "maximum vocabulary size; null: all words, or 8000 for bpe", "data", ge=5, le=MOST_TOKENS
+    )
     max_length: int = key(
         200, "longer pairs are left out of training; longer texts are truncated in translation", "data", ge=1
     )
@@ -60,11 +62,13 @@ class TranslateSettings(HeldOutSettings):
     bidirectional: bool = key(True, "the encoder reads in both directions", "model")
     embedding: int = key(256, "embedding size", "model", ge=1)
     hidden: int = key(256, "hidden units per layer and direction of the encoder", "model", ge=1)
-    layers: int = key(1, "layers of the encoder", "model", ge=1)
+    layers: int = key(1, "layers of the encoder", "model", ge=1, le=MOST_LAYERS)
     decoder_hidden: int | None = key(
         None, "hidden units per layer of the decoder; null: the encoder's output size", "model", ge=1
     )
-    decoder_layers: int | None = key(None, "layers of the decoder; null: as many as the encoder", "model", ge=1)
+    decoder_layers: int | None = key(
+        None, "layers of the decoder; null: as many as the encoder", "model", ge=1, le=MOST_LAYERS
+    )
     init: Literal["bridge", "last", "zeros"] = key(
         "bridge", "the decoder's initial state: a map of the encoder's final state, that state, or zeros", "model"
     )

@@ -12,6 +12,7 @@ from .settings import TranslateSettings
 
 class Translate(PackagedTask):
     name = "translate"
+    contents = ("translations",)
     help = """Train a translator on a text and its translation: two line-aligned files, or a TSV of pairs.
 
     \b

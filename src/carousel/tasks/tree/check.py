@@ -45,6 +45,11 @@ class TreeCheck(DataCheck):
     train: TreeFacts
     dev: TreeFacts | None
     shared: int | None  # trees of dev that are in train too; None without dev
+    dependencies: bool = False  # of CoNLL-U, not brackets
+
+    @property
+    def reading(self) -> str:
+        return "dependency trees in CoNLL-U" if self.dependencies else "trees in Penn brackets"
 
     @property
     def warnings(self) -> list[str]:
@@ -96,7 +101,7 @@ def check_trees(
     if dev is not None:
         dev_info, there = _read(dev, words, labels, classes, lower)
         shared = sum(count for tree, count in there.items() if tree in seen)
-    return TreeCheck(len(words), info, dev_info, shared)
+    return TreeCheck(len(words), info, dev_info, shared, train.dependencies)
 
 
 def _read(

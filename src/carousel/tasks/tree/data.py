@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +22,15 @@ from .settings import TreeSettings
 
 
 @dataclass
+class KeptLabels:
+    """labels.json: the classes and the labels of each, the labels of the training data, the most children of a node."""
+
+    classes: dict[str, list[str]]
+    labels: list[str]
+    children: int
+
+
+@dataclass
 class TreeAssets:
     """What a run keeps: words, classes, the labels that the training data has, and the most children of a node."""
 
@@ -34,16 +43,14 @@ class TreeAssets:
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder / "tokenizer.json")
         save_vectors(folder, self.vocabulary)
-        kept = {"classes": self.classes.labels, "labels": self.labels, "children": self.children}
-        write_json(folder / "labels.json", kept)
+        kept = KeptLabels(self.classes.labels, self.labels, self.children)
+        write_json(folder / "labels.json", asdict(kept))
 
     @classmethod
     def load(cls, settings: TreeSettings, folder: Path) -> Self:
-        kept = read_json(
-            folder / "labels.json", lambda kept: (Classes(kept["classes"]), kept["labels"], kept["children"])
-        )
+        kept = read_json(folder / "labels.json", KeptLabels)
         vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
-        return cls(vocabulary, *kept)
+        return cls(vocabulary, Classes(kept.classes), kept.labels, kept.children)
 
 
 def store_trees(settings: TreeSettings, assets: TreeAssets, source: Trees) -> ExampleStore:

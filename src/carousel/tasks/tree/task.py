@@ -12,6 +12,7 @@ from .settings import TreeSettings
 
 class TreeTask(PackagedTask):
     name = "tree"
+    contents = ("trees",)
     help = """Train on trees with labels at their nodes: Penn brackets, or dependency trees in CoNLL-U.
 
     \b
