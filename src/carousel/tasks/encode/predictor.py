@@ -35,6 +35,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     """
 
     name = "encode"
+    kind = "sentence encoder"
     columns = ("label", "first", "second")
 
     def __init__(self, network: EncoderNetwork, assets: EncodeAssets) -> None:

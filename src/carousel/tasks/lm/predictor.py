@@ -34,6 +34,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
     """
 
     name = "lm"
+    kind = "language model"
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -32,6 +32,7 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
     """
 
     name = "tree"
+    kind = "tree classifier"
     columns = ("label", "confidence", "tree")
 
     @property
