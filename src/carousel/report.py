@@ -84,10 +84,10 @@ figure .modebar-container {{ top: -30px !important }}
 .wide {{ overflow-x: auto; margin-top: .6rem }}
 table {{ border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }}
 th, td {{ padding: .45rem .6rem; text-align: left; border-bottom: 1px solid {RULE}; vertical-align: top }}
-td {{ overflow-wrap: anywhere; min-width: 7.5rem }}
+td {{ white-space: nowrap }}
+.text {{ white-space: normal; overflow-wrap: anywhere; min-width: 9.5rem }}
 th {{ color: {QUIET}; font-weight: 600; vertical-align: bottom }}
-.number {{ text-align: right; white-space: nowrap; min-width: 0 }}
-th.number {{ white-space: normal }}
+.number {{ text-align: right }}
 th:first-child, td:first-child {{ padding-left: 0 }}
 th:last-child, td:last-child {{ padding-right: 0 }}
 tbody tr:last-child td {{ border-bottom: 0 }}
@@ -105,7 +105,13 @@ dd {{ margin: 0; overflow-wrap: anywhere }}
 @media (max-width: 40rem) {{
   main {{ padding: 1.5rem .75rem 2rem }}
   section {{ padding: 1rem .9rem; border-radius: 10px }}
-  th, td {{ padding: .4rem .45rem }}
+  table {{ font-size: .88rem }}
+  th, td {{ padding: .4rem .3rem }}
+  .stack thead {{ display: none }}
+  .stack td {{ display: block; white-space: normal; text-align: left; border: 0; padding: .1rem 0 }}
+  .stack td:first-child {{ padding-top: .6rem }}
+  .stack td:last-child {{ padding-bottom: .6rem; border-bottom: 1px solid {RULE} }}
+  .stack td::before {{ content: attr(data-name) ": "; color: {QUIET} }}
 }}
 @media print {{ body {{ background: #fff }} section {{ break-inside: avoid; border: 0; padding: 0 }} }}
 """
@@ -223,21 +229,23 @@ class Page:
         return self
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Self:
-        """A table; columns of numbers are set right, others left. A row has one entry for each column."""
+        """A table; columns of numbers are set right, others left, and long text wraps. A row has one entry for each
+        column."""
         for row in rows:
             if len(row) != len(columns):
                 raise ValueError(f"table: a row has {len(row)} entries for {len(columns)} columns: {list(row)}")
-        numbers = [k > 0 and all(_is_number(str(row[k])) for row in rows) for k in range(len(columns))]
-        kinds = [' class="number"' if number else "" for number in numbers]
-        head = "".join(
-            f'<th scope="col"{kind}>{prose(column)}</th>' for kind, column in zip(kinds, columns, strict=True)
-        )
+        kinds = [_column_kind([row[k] for row in rows], first=k == 0) for k in range(len(columns))]
+        head = "".join(f'<th scope="col"{kind}>{prose(name)}</th>' for kind, name in zip(kinds, columns, strict=True))
+        head = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
+        names = [f' data-name="{html.escape(name)}"' for name in columns]
+        cells = [kind + name for kind, name in zip(kinds, names, strict=True)]
         body = "".join(
-            f"<tr>{''.join(f'<td{kind}>{prose(entry)}</td>' for kind, entry in zip(kinds, row, strict=True))}</tr>"
+            f"<tr>{''.join(f'<td{cell}>{prose(entry)}</td>' for cell, entry in zip(cells, row, strict=True))}</tr>"
             for row in rows
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        self._part().append(f'<div class="wide">{table}</div>')
+        # On a small screen the entries of a row with text are set below each other.
+        stack = ' class="stack"' if len(columns) > 3 and any("text" in kind for kind in kinds) else ""
+        self._part().append(f'<div class="wide"><table{stack}>{head}<tbody>{body}</tbody></table></div>')
         return self
 
     def figure(self, figure: Any, title: str, *paragraphs: str) -> Self:
@@ -245,12 +253,16 @@ class Page:
         self.heading(title).text(*paragraphs)
         self.figures += 1
         self.kinds |= {trace.type for trace in figure.data}
-        drawn = figure.to_json().replace("<", "\\u003c")  # nothing in it can end the script
-        height = figure.layout.height or 450  # plotly's own; the page does not jump while it is drawn
+        drawn = json.loads(figure.to_json())
+        width = drawn["layout"].pop("width", None)  # the most it takes; on a small screen it is drawn smaller
+        size = f"min-height:{figure.layout.height or 450}px"  # 450: plotly's own. The page does not jump
+        if width is not None:
+            size += f";max-width:{width}px;min-width:{round(0.6 * width)}px"
+        data = json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c")  # nothing in it can end the script
         self._part().append(
             f'<figure role="img" aria-label="{html.escape(title)}">'
-            f'<div id="figure-{self.figures}" class="plot" style="min-height:{height}px"></div>'
-            f'<script type="application/json">{drawn}</script></figure>'
+            f'<div id="figure-{self.figures}" class="plot" style="{size}"></div>'
+            f'<script type="application/json">{data}</script></figure>'
         )
         return self
 
@@ -337,6 +349,13 @@ def duration(minutes: float) -> str:
         return f"{minutes:.1f} minutes"
     seconds = 60 * minutes
     return f"{seconds:.0f} seconds" if seconds >= 9.5 else f"{seconds:.1f} seconds"
+
+
+def _column_kind(entries: Sequence[Any], first: bool) -> str:
+    """The class of a table's column, as an attribute: numbers, long text, or neither."""
+    if not first and not any(isinstance(entry, Html) for entry in entries) and all(map(_is_number, map(str, entries))):
+        return ' class="number"'
+    return ' class="text"' if any(len(str(entry)) > 24 for entry in entries) else ""
 
 
 def _is_number(entry: str) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
-LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "rmse")} | {"end": "[END]"}
+LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "rmse")}
+LABELS |= {"end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
 
 
 class Loss(NamedTuple):

@@ -32,11 +32,12 @@ def report(model: BiLanguageModel, page: Page) -> None:
 def show_nearest(model: BiLanguageModel, page: Page, sentences: Sequence[Sequence[str]]) -> None:
     """Some words in their sentences, and those of other sentences whose vectors in the top layer are nearest."""
     places = [(s, t) for s, words in enumerate(sentences) for t in range(len(words))]
-    vectors = np.concatenate([part[-1] for part in model.vectors(sentences)]) if places else np.zeros((0, 1))
-    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     queries = [k for k, (s, t) in enumerate(places) if t == len(sentences[s]) // 2 and len(sentences[s]) > 4]
     if len(sentences) <= NEAREST or not queries:
         return
+    vectors = np.concatenate([part[-1] for part in model.vectors(sentences)])
+    vectors = vectors - vectors.mean(0)  # what all words share would make every cosine about 1
+    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     of = np.array([s for s, _ in places])
     rows = []
     for k in queries[:: -(-len(queries) // QUERIES)]:
@@ -46,7 +47,7 @@ def show_nearest(model: BiLanguageModel, page: Page, sentences: Sequence[Sequenc
             rows.append([query, _in_context(sentences, *places[other]), f"{cosines[other]:.3f}"])
     page.heading("Nearest words in context").text(
         f"For some words of the dev set, the {NEAREST} nearest among {len(places):,} words of its first "
-        f"{len(sentences):,} sentences, by the cosine of their vectors in the top layer."
+        f"{len(sentences):,} sentences, by the cosine of their vectors in the top layer, the mean vector subtracted."
     )
     page.table(["word", "nearest", "cosine"], rows)
 

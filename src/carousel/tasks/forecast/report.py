@@ -96,7 +96,7 @@ def forecasts_picture(
                         fill="tonexty", fillcolor="rgba(0,114,178,.2)")  # fmt: skip
     picture.add_scatter(x=ahead[:-h], y=median[:-h], mode="lines", name="forecast", line={"color": "#0072b2"})
     picture.add_scatter(x=ahead[-h:], y=median[-h:], mode="lines+markers", name="forecast beyond the data",
-                        line={"color": "#0072b2"}, marker={"size": 4})  # fmt: skip
+                        line={"color": "#009e73"}, marker={"size": 4})  # fmt: skip
     picture.add_scatter(x=times[shown], y=series.values[shown, variable].tolist(), mode="lines", name="actual",
                         line={"color": "#d55e00", "width": 1.5})  # fmt: skip
     return picture

@@ -45,19 +45,16 @@ def show_errors(model: Translator, page: Page, pairs: Sequence[Pair], texts: Seq
     s, references = model.settings, [pair.target for pair in pairs]
     every = chrf(texts, references, lowercase=s.lower)
     order = sorted(range(len(pairs)), key=lambda k: every.sentences[k])
-    columns = ["source", "translation", "reference", "chrF"]
     half = max(1, len(order) // 2)
-    page.heading("Translations").text(
-        f"The worst and the best by chrF of {len(pairs):,} lines of the dev set, translated with a beam of 5 (all of "
-        f"them: chrF {every.score:.1f})."
-    )
-    for title, some in (("worst", order[:half][:WORST]), ("best", order[half:][-BEST:][::-1])):
+    text = f"Of {len(pairs):,} lines of the dev set, translated with a beam of 5, by chrF (of all: {every.score:.1f})."
+    for title, some in (("Worst", order[:half][:WORST]), ("Best", order[half:][-BEST:][::-1])):
         rows = [
             [shorten(pairs[k].source), shorten(texts[k]), shorten(references[k]), f"{every.sentences[k]:.1f}"]
             for k in some
         ]
         if rows:
-            page.table([f"{title}: {columns[0]}", *columns[1:]], rows)
+            page.heading(f"{title} translations").text(text)
+            page.table(["source", "translation", "reference", "chrF"], rows)
 
     def scores(numbers: list[int]) -> list[str]:
         some, right = [texts[k] for k in numbers], [references[k] for k in numbers]
