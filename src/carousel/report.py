@@ -258,7 +258,9 @@ class Page:
         size = f"min-height:{figure.layout.height or 450}px"  # 450: plotly's own. The page does not jump
         if width is not None:
             size += f";max-width:{width}px;min-width:{round(0.6 * width)}px"
-        data = json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c")  # nothing in it can end the script
+        data = json.dumps(drawn, ensure_ascii=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        )  # nothing in it can end the script
         self._part().append(
             f'<figure role="img" aria-label="{html.escape(title)}">'
             f'<div id="figure-{self.figures}" class="plot" style="{size}"></div>'
@@ -352,15 +354,16 @@ def duration(minutes: float) -> str:
 
 
 def _column_kind(entries: Sequence[Any], first: bool) -> str:
-    """The class of a table's column, as an attribute: numbers, long text, or neither."""
-    if not first and not any(isinstance(entry, Html) for entry in entries) and all(map(_is_number, map(str, entries))):
-        return ' class="number"'
-    return ' class="text"' if any(len(str(entry)) > 24 for entry in entries) else ""
+    """The class of a table's column, as an attribute: numbers (perhaps with "never" among them), long text, neither."""
+    if any(len(str(entry)) > 24 for entry in entries):
+        return ' class="text"'
+    numbers = sum(_is_number(str(entry)) for entry in entries if not isinstance(entry, Html))
+    return ' class="number"' if not first and 2 * numbers >= max(1, len(entries)) else ""
 
 
 def _is_number(entry: str) -> bool:
     """Whether an entry of a table is a number, perhaps with a unit or a spread, or nothing."""
-    return len(entry) <= 20 and re.match(r"[<>≈*`]*[-−+±]?(\d|\.\d|nan|inf)|[-–—]?$", entry) is not None
+    return re.match(r"[<>≈*`]*[-−+±]?(\d|\.\d|nan|inf)|[-–—]?$", entry) is not None
 
 
 def environment() -> str:
