@@ -138,7 +138,9 @@ def test_text_of_data_is_shown_as_it_stands():
 def test_numbers_stand_right_and_text_left():
     long = "a sentence that is long enough to wrap"
     columns = ["name", "number", "share", "text", "label", "mixed"]
-    page = Page("T").table(columns, [["1", "-2.5", "3 %", long, verbatim("0"), "7"], ["2", "7", "–", "b", verbatim("1"), "never"]])
+    page = Page("T").table(
+        columns, [["1", "-2.5", "3 %", long, verbatim("0"), "7"], ["2", "7", "–", "b", verbatim("1"), "never"]]
+    )
     kinds = {name: kind for kind, name in re.findall(r'<th scope="col"(?: class="(\w+)")?>(\w+)</th>', page.html())}
     assert kinds == {"name": "", "number": "number", "share": "number", "text": "text", "label": "", "mixed": "number"}
 
