@@ -1,11 +1,16 @@
 """Pages: self-contained, well formed, escaped, and written whole or not at all."""
 
+import gzip
+import hashlib
+import re
 from html.parser import HTMLParser
 
 import pytest
+from helpers.pages import figures, plotly
+from plotly.offline import get_plotlyjs_version
 
 from carousel import report
-from carousel.report import Page, prose
+from carousel.report import Page, duration, mark, prose, verbatim
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -52,14 +57,53 @@ def test_nothing_is_loaded_from_anywhere():
     assert "@import" not in report.STYLE
 
 
-def test_plotly_is_embedded_once_and_each_figure_is_drawn():
+def test_plotly_is_embedded_once_and_each_figure_has_its_data():
     html = page().html()
-    assert html.count("plotly.js v") == 1
-    assert len(html) < 6_000_000
+    assert len(html) < 1_000_000
+    assert "plotly.js (cartesian - minified) v" in plotly(html)
     for k in (1, 2):
         assert html.count(f'id="figure-{k}"') == 1
-    drawn = html.split("<main>")[1]
-    assert drawn.count("Plotly.newPlot(") == 2
+    assert [figure["data"][0]["y"] for figure in figures(html)] == [[3, 4], [3, 4]]
+
+
+def test_the_bundle_is_plotly_s_own_of_the_version_in_use():
+    """And its licence is there."""
+    readme = (report.BUNDLE.parent / "README.md").read_text("utf-8")
+    source = gzip.decompress(report.BUNDLE.read_bytes())
+    assert hashlib.sha256(source).hexdigest() in readme
+    [version] = re.findall(r"minified\) v(\d+)\.", source.decode())
+    assert version == get_plotlyjs_version().partition(".")[0]
+    assert "MIT License" in (report.BUNDLE.parent / "plotly-LICENSE").read_text("utf-8")
+
+
+def test_kinds_that_the_bundle_has_are_the_kinds_in_it():
+    source = gzip.decompress(report.BUNDLE.read_bytes()).decode()
+    for kind in report.BUNDLED:
+        assert re.search(rf'moduleType:"trace",name:"{kind}"', source), kind
+
+
+def test_a_figure_that_needs_more_than_the_bundle_brings_all_of_plotly():
+    figure = report.figure()
+    figure.add_trace({"type": "scatter3d", "x": [1], "y": [2], "z": [3]})
+    source = plotly(Page("T").figure(figure, "In space").html())
+    assert 'name:"scatter3d"' in source
+
+
+def test_nothing_in_a_figure_can_end_its_script():
+    figure = report.figure()
+    evil = "</script><script>alert(1)</script><!--"
+    figure.add_scatter(x=[1], y=[2], name=evil)
+    html = Page("T").figure(figure, "A figure").html()
+    assert "alert(1)</script>" not in html
+    assert figures(html)[0]["data"][0]["name"] == evil
+    Reader(html)
+
+
+def test_a_figure_of_a_given_width_is_drawn_smaller_where_there_is_less_room():
+    figure = report.figure(width=700)
+    html = Page("T").figure(figure, "Wide").html()
+    assert "width" not in figures(html)[0]["layout"]
+    assert "max-width:700px;min-width:420px" in html
 
 
 def test_a_page_without_figures_carries_no_script():
@@ -81,6 +125,28 @@ def test_prose_marks_up_and_escapes():
     assert prose("<script>alert(1)</script>") == "&lt;script&gt;alert(1)&lt;/script&gt;"
     assert prose("2 * 3 * 4") == "2 * 3 * 4"
     assert prose("99.5 %") == "99.5&nbsp;%"
+
+
+def test_text_of_data_is_shown_as_it_stands():
+    evil = "*great* `x` <script>alert(1)</script> & 99 %"
+    html = Page("T").table(["text"], [[verbatim(evil)]]).samples(evil).text(verbatim(evil)).html()
+    shown = "*great* `x` &lt;script&gt;alert(1)&lt;/script&gt; &amp; 99 %"
+    assert html.count(shown) == 3
+    assert mark("<i>", "<b>") == "<mark>&lt;i&gt;<sub>&lt;b&gt;</sub></mark>"
+
+
+def test_numbers_stand_right_and_text_left():
+    long = "a sentence that is long enough to wrap"
+    columns = ["name", "number", "share", "text", "label", "mixed"]
+    page = Page("T").table(
+        columns, [["1", "-2.5", "3 %", long, verbatim("0"), "7"], ["2", "7", "–", "b", verbatim("1"), "never"]]
+    )
+    kinds = {name: kind for kind, name in re.findall(r'<th scope="col"(?: class="(\w+)")?>(\w+)</th>', page.html())}
+    assert kinds == {"name": "", "number": "number", "share": "number", "text": "text", "label": "", "mixed": "number"}
+
+
+def test_short_times_are_in_seconds():
+    assert [duration(minutes) for minutes in (0.02, 0.4, 3)] == ["1.2 seconds", "24 seconds", "3.0 minutes"]
 
 
 def test_a_ragged_table_is_refused():

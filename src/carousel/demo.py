@@ -19,7 +19,7 @@ from rich.cells import cell_len, set_cell_size
 
 from .data.corpora.dates import FIRST, FORMS, LAST, WrittenDate, split_dates, write_dates
 from .files import replace_text_file
-from .report import Page
+from .report import Page, duration
 
 PAIRS, DEV, TEST = 60_000, 500, 2500  # each date of the last two in one form
 SETTINGS: dict[str, Any] = {
@@ -128,7 +128,7 @@ def page(done: Demo, command: str, seed: int) -> Page:
     made = Page(
         "Dates, as people write them",
         f"A translator of {done.model.size:,} parameters has read {done.pairs:,} dates in six languages, letter by "
-        f"letter, for {done.minutes:.1f} minutes. Of {every:,} dates that it never saw in any form it writes "
+        f"letter, in {duration(done.minutes)}. Of {every:,} dates that it never saw in any form it writes "
         f"*{done.exact:.2%}* without a fault.",
     )
     made.heading("Some of them").table(["date", "translation"], [[one.source, one.text] for one in done.examples])

@@ -6,12 +6,16 @@
     page.footer(command="carousel demo", seed=0, minutes=1.2)
     page.write("out/report.html")
 
-plotly's JavaScript is embedded once. The page's own security policy forbids it to load anything.
+plotly's JavaScript is embedded once, compressed: the part of it that draws on x and y axes (`vendor/`), or all of it if
+a figure needs more. The page's own security policy forbids it to load anything.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
+import json
 import os
 import platform
 import re
@@ -33,7 +37,7 @@ LAYOUT: dict[str, Any] = {
     "colorway": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6000"],
     "paper_bgcolor": "#ffffff",
     "plot_bgcolor": "#ffffff",
-    "margin": {"l": 56, "r": 16, "t": 52, "b": 48},
+    "margin": {"l": 56, "r": 16, "t": 28, "b": 48},
     "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yanchor": "bottom", "yref": "container"},
     "dragmode": False,  # so that a finger scrolls the page; zooming is a button
     "hoverlabel": {"font": {"family": FONT, "size": 12}, "namelength": -1},
@@ -49,6 +53,13 @@ AXIS: dict[str, Any] = {
     "title": {"standoff": 10, "font": {"size": 13}},
     "tickfont": {"size": 12},
 }
+
+# The kinds of trace that the script in vendor/ can draw.
+BUNDLE = Path(__file__).parent / "vendor" / "plotly-cartesian.min.js.gz"
+BUNDLED = {
+    "scatter", "bar", "box", "heatmap", "histogram", "histogram2d", "histogram2dcontour", "image", "pie", "contour",
+    "scatterternary", "violin",
+}  # fmt: skip
 
 CONFIG = {
     "displaylogo": False,
@@ -68,17 +79,25 @@ p {{ margin: 0 0 .8rem; max-width: 46rem }}
 section {{ background: #fff; border: 1px solid {RULE}; border-radius: 12px; padding: 1.4rem 1.5rem; margin: 1.4rem 0 }}
 .equation {{ font: 1.1rem 'STIX Two Math', 'Cambria Math', Cambria, Georgia, serif; margin-left: 1.5rem }}
 section > :last-child {{ margin-bottom: 0 }}
-figure {{ margin: .6rem 0 0; overflow-x: auto }}
+figure {{ margin: .6rem 0 0; padding-top: 30px; overflow-x: auto }}
+figure .modebar-container {{ top: -30px !important }}
 .wide {{ overflow-x: auto; margin-top: .6rem }}
 table {{ border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }}
-th, td {{ padding: .45rem .6rem; text-align: right; border-bottom: 1px solid {RULE}; white-space: nowrap }}
-th {{ color: {QUIET}; font-weight: 600; vertical-align: bottom; white-space: normal }}
-th:first-child, td:first-child {{ text-align: left; padding-left: 0; white-space: normal; min-width: 8.5rem }}
+th, td {{ padding: .45rem .6rem; text-align: left; border-bottom: 1px solid {RULE}; vertical-align: top }}
+td {{ white-space: nowrap }}
+.text {{ white-space: normal; overflow-wrap: anywhere; min-width: 9.5rem }}
+th {{ color: {QUIET}; font-weight: 600; vertical-align: bottom }}
+.number {{ text-align: right }}
+th:first-child, td:first-child {{ padding-left: 0 }}
 th:last-child, td:last-child {{ padding-right: 0 }}
 tbody tr:last-child td {{ border-bottom: 0 }}
+mark {{ border-radius: 3px; padding: 0 .2em; background: #dcefe4; color: {INK} }}
+mark.wrong {{ background: #fbdcd2 }}
+mark sub {{ font-size: .72em; color: {QUIET}; margin-left: .2em; vertical-align: baseline }}
 code {{ font: .92em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; background: #eef1f4; border-radius: 4px;
   padding: .1em .3em }}
 pre {{ font: .85rem/1.35 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-x: auto; margin: .6rem 0 }}
+.sample {{ white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid {RULE}; padding-left: .8rem }}
 footer {{ color: {QUIET}; font-size: .88rem }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 }}
 dt {{ font-weight: 600 }}
@@ -86,13 +105,38 @@ dd {{ margin: 0; overflow-wrap: anywhere }}
 @media (max-width: 40rem) {{
   main {{ padding: 1.5rem .75rem 2rem }}
   section {{ padding: 1rem .9rem; border-radius: 10px }}
-  th, td {{ padding: .4rem .45rem }}
+  table {{ font-size: .88rem }}
+  th, td {{ padding: .4rem .3rem }}
+  .stack thead {{ display: none }}
+  .stack td {{ display: block; white-space: normal; text-align: left; border: 0; padding: .1rem 0 }}
+  .stack td:first-child {{ padding-top: .6rem }}
+  .stack td:last-child {{ padding-bottom: .6rem; border-bottom: 1px solid {RULE} }}
+  .stack td::before {{ content: attr(data-name) ": "; color: {QUIET} }}
 }}
 @media print {{ body {{ background: #fff }} section {{ break-inside: avoid; border: 0; padding: 0 }} }}
 """
 
 # Nothing may be fetched: what the page needs is in it.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+# Unpacks plotly, then draws each figure from the JSON beside its place.
+SCRIPT = """
+<script id="plotly" type="application/gzip">%s</script>
+<script>
+(async () => {
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), c => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = document.createElement("script");
+  script.textContent = await new Response(stream).text();
+  document.head.append(script);
+  for (const place of document.querySelectorAll(".plot")) {
+    const figure = JSON.parse(place.nextElementSibling.textContent);
+    Plotly.newPlot(place, figure.data, figure.layout, %s);
+  }
+})().catch(error => document.querySelectorAll(".plot").forEach(
+  place => place.textContent = "This figure cannot be drawn here: " + error));
+</script>"""
 
 
 def figure(
@@ -116,10 +160,35 @@ def figure(
     return plain.update_layout(height=height, **layout)
 
 
+class Html(str):
+    """Text that is HTML already: a page puts it in as it stands."""
+
+
+def verbatim(text: str) -> Html:
+    """Text of somebody's data, shown as it stands: nothing in it is markup.
+
+    >>> verbatim("*not* <b>bold</b>")
+    '*not* &lt;b&gt;bold&lt;/b&gt;'
+    """
+    return Html(html.escape(text))
+
+
+def emphasis(text: str) -> Html:
+    return Html(f"<em>{html.escape(text)}</em>")
+
+
+def mark(text: str, label: str = "", wrong: bool = False) -> Html:
+    """Text of somebody's data, highlighted, with a label below its end."""
+    below = f"<sub>{html.escape(label)}</sub>" if label else ""
+    kind = ' class="wrong"' if wrong else ""
+    return Html(f"<mark{kind}>{html.escape(text)}{below}</mark>")
+
+
 class Page:
     """One page, put together from top to bottom. Every method returns the page, so calls can be chained.
 
-    Prose is plain text in which `*emphasis*` and backquoted code are marked up, and everything else is escaped.
+    Prose is plain text in which `*emphasis*` and backquoted code are marked up, and everything else is escaped. What
+    comes from data goes through `verbatim`.
     """
 
     def __init__(self, title: str, lead: str = "") -> None:
@@ -128,6 +197,7 @@ class Page:
         self.sections: list[list[str]] = []
         self.facts: dict[str, str] = {}
         self.figures = 0
+        self.kinds: set[str] = set()  # of traces
 
     def heading(self, title: str) -> Self:
         """Start a new part of the page."""
@@ -143,6 +213,11 @@ class Page:
         self._part().extend(f'<p class="equation">{html.escape(line)}</p>' for line in lines)
         return self
 
+    def samples(self, *texts: str) -> Self:
+        """Texts of data or of a model, each as it stands, its lines too."""
+        self._part().extend(f'<p class="sample">{html.escape(text)}</p>' for text in texts)
+        return self
+
     def code(self, *lines: str) -> Self:
         """Text as it stands, in letters of one width."""
         self._part().append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
@@ -154,36 +229,52 @@ class Page:
         return self
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Self:
-        """A table; its first column is set left, the others right. A row has one entry for each column."""
+        """A table; columns of numbers are set right, others left, and long text wraps. A row has one entry for each
+        column."""
         for row in rows:
             if len(row) != len(columns):
                 raise ValueError(f"table: a row has {len(row)} entries for {len(columns)} columns: {list(row)}")
-        head = "".join(f'<th scope="col">{prose(column)}</th>' for column in columns)
-        body = "".join(f"<tr>{''.join(f'<td>{prose(str(entry))}</td>' for entry in row)}</tr>" for row in rows)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        self._part().append(f'<div class="wide">{table}</div>')
+        kinds = [_column_kind([row[k] for row in rows], first=k == 0) for k in range(len(columns))]
+        head = "".join(f'<th scope="col"{kind}>{prose(name)}</th>' for kind, name in zip(kinds, columns, strict=True))
+        head = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
+        names = [f' data-name="{html.escape(name)}"' for name in columns]
+        cells = [kind + name for kind, name in zip(kinds, names, strict=True)]
+        body = "".join(
+            f"<tr>{''.join(f'<td{cell}>{prose(entry)}</td>' for cell, entry in zip(cells, row, strict=True))}</tr>"
+            for row in rows
+        )
+        # On a small screen the entries of a row with text are set below each other.
+        stack = ' class="stack"' if len(columns) > 3 and any("text" in kind for kind in kinds) else ""
+        self._part().append(f'<div class="wide"><table{stack}>{head}<tbody>{body}</tbody></table></div>')
         return self
 
     def figure(self, figure: Any, title: str, *paragraphs: str) -> Self:
         """A plotly figure in a part of its own, under its title and what there is to see in it."""
         self.heading(title).text(*paragraphs)
         self.figures += 1
-        drawn = figure.to_html(
-            full_html=False,
-            include_plotlyjs=False,
-            div_id=f"figure-{self.figures}",
-            config=CONFIG,
+        self.kinds |= {trace.type for trace in figure.data}
+        drawn = json.loads(figure.to_json())
+        width = drawn["layout"].pop("width", None)  # the most it takes; on a small screen it is drawn smaller
+        size = f"min-height:{figure.layout.height or 450}px"  # 450: plotly's own. The page does not jump
+        if width is not None:
+            size += f";max-width:{width}px;min-width:{round(0.6 * width)}px"
+        data = json.dumps(drawn, ensure_ascii=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        )  # nothing in it can end the script
+        self._part().append(
+            f'<figure role="img" aria-label="{html.escape(title)}">'
+            f'<div id="figure-{self.figures}" class="plot" style="{size}"></div>'
+            f'<script type="application/json">{data}</script></figure>'
         )
-        self._part().append(f'<figure role="img" aria-label="{html.escape(title)}">{drawn}</figure>')
         return self
 
     def footer(self, command: str, seed: int | None = None, minutes: float | None = None, **facts: str) -> Self:
         """Where the numbers come from: the command that gives them, its seed and minutes, and the machine."""
-        self.facts |= {"Command": f"`{command}`"}
+        self.facts["Command"] = Html(f"<code>{html.escape(command)}</code>")
         if seed is not None:
             self.facts["Seed"] = str(seed)
         if minutes is not None:
-            self.facts["Time"] = f"{minutes:.1f} minutes" if minutes >= 1 else f"{60 * minutes:.0f} seconds"
+            self.facts["Time"] = duration(minutes)
         self.facts |= facts
         self.facts |= {"Machine": environment(), "Made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
         return self
@@ -196,9 +287,7 @@ class Page:
         footer = f"<footer><dl>{facts}</dl></footer>" if facts else ""
         script = noscript = ""
         if self.figures:
-            from plotly.offline import get_plotlyjs
-
-            script = f"<script>{get_plotlyjs()}</script>"
+            script = SCRIPT % (base64.b64encode(self._plotly()).decode(), json.dumps(CONFIG))
             noscript = (
                 "<noscript><p>The figures are drawn by JavaScript that this page carries; it is off.</p></noscript>"
             )
@@ -211,7 +300,6 @@ class Page:
 <title>{html.escape(self.title)}</title>
 <link rel="icon" href="data:,">
 <style>{STYLE}</style>
-{script}
 </head>
 <body>
 <main>
@@ -219,7 +307,7 @@ class Page:
 {lead}{noscript}
 {parts}
 {footer}
-</main>
+</main>{script}
 </body>
 </html>
 """
@@ -229,6 +317,14 @@ class Page:
         write_text(path, self.html())
         return Path(path)
 
+    def _plotly(self) -> bytes:
+        """plotly's JavaScript for the figures of this page, compressed with gzip."""
+        if self.kinds <= BUNDLED:
+            return BUNDLE.read_bytes()
+        from plotly.offline import get_plotlyjs
+
+        return gzip.compress(get_plotlyjs().encode(), mtime=0)
+
     def _part(self) -> list[str]:
         """The part under construction."""
         if not self.sections:
@@ -236,11 +332,38 @@ class Page:
         return self.sections[-1]
 
 
-def prose(text: str) -> str:
-    """Plain text as HTML, with `*emphasis*` and backquoted code marked up."""
-    text = re.sub(r"(?<=\d) (?=%)", "&nbsp;", html.escape(text))
+def prose(entry: Any) -> str:
+    """Plain text as HTML, with `*emphasis*` and backquoted code marked up; `Html` as it stands."""
+    if isinstance(entry, Html):
+        return entry
+    text = re.sub(r"(?<=\d) (?=%)", "&nbsp;", html.escape(str(entry)))
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     return re.sub(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])", r"<em>\1</em>", text)
+
+
+def duration(minutes: float) -> str:
+    """A time in words.
+
+    >>> duration(12.34), duration(1.0), duration(0.5), duration(0.001)
+    ('12.3 minutes', '1.0 minutes', '30 seconds', '0.1 seconds')
+    """
+    if minutes >= 1:
+        return f"{minutes:.1f} minutes"
+    seconds = 60 * minutes
+    return f"{seconds:.0f} seconds" if seconds >= 9.5 else f"{seconds:.1f} seconds"
+
+
+def _column_kind(entries: Sequence[Any], first: bool) -> str:
+    """The class of a table's column, as an attribute: numbers (perhaps with "never" among them), long text, neither."""
+    if any(len(str(entry)) > 24 for entry in entries):
+        return ' class="text"'
+    numbers = sum(_is_number(str(entry)) for entry in entries if not isinstance(entry, Html))
+    return ' class="number"' if not first and 2 * numbers >= max(1, len(entries)) else ""
+
+
+def _is_number(entry: str) -> bool:
+    """Whether an entry of a table is a number, perhaps with a unit or a spread, or nothing."""
+    return re.match(r"[<>≈*`]*[-−+±]?(\d|\.\d|nan|inf)|[-–—]?$", entry) is not None
 
 
 def environment() -> str:

@@ -67,7 +67,7 @@ def test_two_commands(carousel, place):
     lines = err.splitlines()
     assert re.fullmatch(r"[\d,]+ parameters, 3 batches per epoch", lines[0])
     assert re.fullmatch(
-        r"epoch 1/2  dev perplexity [\d.]+  dev perplexity_without_end [\d.]+  [\d,]+ tokens/s  [\d.]+ min  best",
+        r"epoch 1/2  dev perplexity [\d.]+  dev perplexity without \[END\] [\d.]+  [\d,]+ tokens/s  [\d.]+ min  best",
         lines[1],
     )
     assert len(lines) == 3

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.pages import rows
 from helpers.tiny import Killed, fit, kill_at, language, outcome
 from safetensors.torch import load_file, save_file
 
@@ -51,6 +52,17 @@ def test_the_report(finished):
     for told in ("training loss", "dev perplexity", "learning rate", "batch_size", "Best dev perplexity"):
         assert told in html
     assert "http://" not in html.split("<script")[0]
+    assert "Language model with" in html
+
+
+def test_the_report_has_the_lines_that_were_hardest_and_easiest(finished):
+    html, model = finished.report.read_text("utf-8"), load_run(finished.folder)
+    lines = model.settings.dev.read_text("utf-8").splitlines()
+    expected = sorted(model.score(lines), key=lambda one: -one.perplexity)
+    hardest = rows(html, "hardest", "least expected tokens", "perplexity")
+    easiest = rows(html, "easiest", "least expected tokens", "perplexity")
+    assert [row[2] for row in hardest] == [f"{one.perplexity:,.1f}" for one in expected[:4]]
+    assert [row[2] for row in easiest] == [f"{one.perplexity:,.1f}" for one in expected[:-5:-1]]
 
 
 def test_tensorboard_has_what_the_log_has(finished):

@@ -176,6 +176,7 @@ class Model(ABC, Generic[N, A]):
     """A network for use: it predicts, evaluates, shows its inside. `carousel.load` and `carousel.train` return one."""
 
     name: ClassVar[str]  # of the task
+    kind: ClassVar[str] = "model"  # what a reader calls it
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
     origin: str = ""  # where it was loaded from, and what it reached there
     declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own

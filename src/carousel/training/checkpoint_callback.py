@@ -108,7 +108,8 @@ class CheckpointCallback(Checkpoint):
         epochs = trainer.current_epoch
         if self.best is not None and epochs > 1 and self.waited >= epochs - 1:
             remedy = f"try another lr (it is {module.settings.lr:g}) or more epochs; carousel check shows the data"
-            first = f"dev {module.best} never improved on {self.best:.4g}, its value after the first epoch"
+            label = module.network.metric().label(module.best)
+            first = f"dev {label} never improved on {self.best:.4g}, its value after the first epoch"
             self.bar.say(f"{first}; {remedy}", "yellow")
 
     # ---------------------------------------------------------------- what they do
@@ -148,7 +149,8 @@ class CheckpointCallback(Checkpoint):
         if better:
             self.best, self.best_loss, self.best_epoch = value, loss, epoch
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
-        results = "  ".join(f"dev {name} {number:.4g}" for name, number in found.items())
+        label = network.metric().label
+        results = "  ".join(f"dev {label(name)} {number:.4g}" for name, number in found.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
         mark = "  best" if better else ""
         self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {results}  {rate}  {self.minutes:.1f} min{mark}")

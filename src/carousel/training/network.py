@@ -10,6 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
+LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "rmse")}
+LABELS |= {"end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
+
 
 class Loss(NamedTuple):
     """The loss of one batch: the mean to be minimised, and how many items (tokens, sentences) it is the mean of."""
@@ -47,6 +50,10 @@ class Metric(ABC):
     @abstractmethod
     def result(self) -> dict[str, float]:
         """The results for everything added, by name; `best` is among the names."""
+
+    def label(self, name: str) -> str:
+        """What a reader calls the result `name`."""
+        return " ".join(LABELS.get(word, word) for word in name.split("_"))
 
 
 @dataclass

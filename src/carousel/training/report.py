@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ..report import Page, figure
-from ..wording import an, counted
+from ..report import Page, duration, emphasis, figure, verbatim
+from ..wording import counted
 from .csv_logger import read_metrics
 from .network import Trainable
 from .run import Run
@@ -14,41 +15,55 @@ from .run import Run
 def write_report(run: Run, task: type[Trainable], model: Any, info: dict[str, str], result: dict[str, Any]) -> None:
     """Write the page; `info` describes the data, `result` is where the run ended."""
     metric = result["metric"]
+    name = model.network.metric().label(metric)
     found = result[f"dev_{metric}"]
-    epochs, minutes = result["epochs"], result["minutes"]
-    kind = an(task.name).capitalize()
-    lead = f"{kind} model of {model.size:,} parameters, {counted(epochs, 'epoch')} in {minutes:.1f} minutes."
+    time = duration(result["minutes"])
+    lead = f"{model.kind.capitalize()} with {model.size:,} parameters, {counted(result['epochs'], 'epoch')} in {time}."
     if found is not None:
-        lead += f" Best dev {metric}: *{found:.4g}*, after epoch {result['best_epoch']}."
+        lead += f" Best dev {name}: *{found:.4g}*, after epoch {result['best_epoch']}."
     page = Page(f"{run.folder.resolve().name}: {task.name}", lead)
-    _curves(page, run, metric)
+    _curves(page, run, metric, name)
     task.report(model, page)
     if info:
-        page.heading("Data").table(["", ""], list(info.items()))
+        page.heading("Data").table(["", ""], [[name, verbatim(value)] for name, value in info.items()])
     settings = model.settings
-    page.heading("Settings").text("All of them, as in `config.yaml`; those that are not the default are *marked*.")
+    page.heading("Settings").text("All settings, as in `config.yaml`; those that differ from the default are *marked*.")
     rows = []
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
         shown = "" if value is None else str(value)
-        rows.append([f"`{name}`", f"*{shown}*" if value != field.default and shown else shown])
+        rows.append([f"`{name}`", emphasis(shown) if value != field.default else verbatim(shown)])
     page.table(["key", "value"], rows)
     page.footer(command=result["command"], seed=result["seed"], minutes=result["minutes"])
     page.write(run.report)
 
 
-def _curves(page: Page, run: Run, metric: str) -> None:
+def _curves(page: Page, run: Run, metric: str, name: str) -> None:
     rows = read_metrics(run.metrics)
     dev = f"dev_{metric}"
     losses = [(r["step"], r["loss"]) for r in rows if "loss" in r]
     found = [(r["step"], r[dev]) for r in rows if dev in r]
     rates = [(r["step"], r["lr"]) for r in rows if "lr" in r]
-    panels = [("training loss", losses), (f"dev {metric}", found), ("learning rate", rates)]
+    panels = [("training loss", losses), (f"dev {name}", found), ("learning rate", rates)]
     panels = [(title, points) for title, points in panels if points]
     drawn = figure(160 + 180 * len(panels), [title for title, _ in panels], showlegend=False)
     for row, (title, points) in enumerate(panels, 1):
         steps, values = zip(*points, strict=True)
         mode = "lines+markers" if len(points) < 40 else "lines"
         drawn.add_scatter(x=steps, y=values, mode=mode, name=title, row=row, col=1)
+        drawn.update_yaxes(range=constant_range(values), row=row, col=1)
     drawn.update_xaxes(title_text="step", row=len(panels), col=1)
-    page.figure(drawn, "Training", "What `metrics.csv` holds, step by step.")
+    page.figure(drawn, "Training", "The values in `metrics.csv`.")
+
+
+def constant_range(values: Sequence[float]) -> list[float] | None:
+    """The axis of values that are all the same, from 0; None for others, whose axis plotly finds. Its own choice, 1 to
+    either side, would show a learning rate of 0.001 as 0.
+
+    >>> constant_range([0.002, 0.002]), constant_range([0.0]), constant_range([1, 2])
+    ([0, 0.003], [0, 1], None)
+    """
+    value = values[0]
+    if any(other != value for other in values):
+        return None
+    return [0, 1] if value == 0 else sorted([0, 1.5 * value])

@@ -252,7 +252,7 @@ def _result(task: str, module: Module, saver: CheckpointCallback, trainer: light
         "steps": trainer.global_step,
         "parameters": module.network.size,
         "seed": module.settings.seed,
-        "minutes": round(saver.minutes, 2),
+        "minutes": round(saver.minutes, 4),
     }
 
 

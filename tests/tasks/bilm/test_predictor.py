@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.pages import rows
 from helpers.tiny import new_model
 from hypothesis import given
 from hypothesis import strategies as st
@@ -311,6 +312,10 @@ def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path, reach
     assert model.embed("the old dog").shape == (2, 3, 64)
     page = run.report.read_text("utf-8")
     assert f"{found['perplexity_backward']:.2f}" in page
+    nearest = rows(page, "word", "nearest", "cosine")
+    cosines = [float(row[2]) for row in nearest[:3]]
+    assert cosines == sorted(cosines, reverse=True)
+    assert all(row[1].count("<mark>") == 1 for row in nearest)
 
 
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):

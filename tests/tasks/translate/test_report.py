@@ -6,13 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from helpers.pages import rows
 from helpers.translators import untrained
 
 import carousel
 from carousel.cli.main import main
 from carousel.data import START
 from carousel.report import Page
-from carousel.tasks.translate.report import gates_picture, show_translations, trace_decoder
+from carousel.tasks.translate.pairs import Pair
+from carousel.tasks.translate.report import gates_picture, show_attention, show_errors, trace_decoder
 from carousel.tasks.translate.settings import TranslateSettings
 from carousel.tasks.translate.task import Translate
 from carousel.training import trainer
@@ -47,7 +49,7 @@ def test_a_decoder_with_input_feeding_shows_its_attention_only():
     with pytest.raises(ValueError, match="cannot be traced with input_feeding"):
         trace_decoder(model, made[0])
     page = Page("t")
-    show_translations(model, page, made, ["cba"])
+    show_attention(model, page, made)
     assert page.figures == 1
 
 
@@ -57,7 +59,7 @@ def test_without_attention_there_is_none_to_show():
     with pytest.raises(ValueError, match="no attention to show"):
         made[0].attention_picture()
     page = Page("t")
-    show_translations(model, page, made, ["cba", ""])
+    show_attention(model, page, made)
     assert page.figures == 1  # the gates
 
 
@@ -87,6 +89,23 @@ def test_the_tree_has_every_translation_and_the_search_is_the_same():
         assert len(tree.picture().data) > 2
 
 
+def test_the_worst_and_the_best_translations_beside_the_references():
+    model, page = make(), Page("t")
+    texts = ["abcdef", "xx", "abc", "<b>"]
+    pairs = [Pair(k, "a<i>b", right) for k, right in enumerate(["abcdef", "abcdef", "abcdef", "<b> and so on"], 1)]
+    show_errors(model, page, pairs, texts)
+    html = page.html()
+    worst, best = html.split("Best translations")
+    assert [row[1] for row in rows(worst, "source", "translation", "reference", "chrF")] == ["xx", "&lt;b&gt;"]
+    assert [row[1] for row in rows(best, "source", "translation", "reference", "chrF")] == ["abcdef", "abc"]
+    assert rows(best, "source")[0] == ["a&lt;i&gt;b", "abcdef", "abcdef", "100.0"]
+
+
+def test_the_log_names_the_search_of_its_bleu():
+    assert make().network.metric().label("bleu") == "BLEU (greedy)"
+    assert make(dev_beam=3).network.metric().label("bleu") == "BLEU (beam 3)"
+
+
 # ---------------------------------------------------------------- the command
 
 
@@ -112,7 +131,13 @@ def command(run, capsys, monkeypatch):
 
 def test_a_run_s_report_shows_attention_and_gates(run):
     page = (run / "report.html").read_text("utf-8")
-    for title in ("Translations", "Attention, 1 of 3", "Attention, 3 of 3", "Gates of the decoder"):
+    for title in (
+        "Worst translations",
+        "Best translations",
+        "Attention, 1 of 3",
+        "Attention, 3 of 3",
+        "Gates of the decoder",
+    ):
         assert f"<h2>{title}</h2>" in page
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from helpers.pages import rows
 from helpers.tiny import new_model
 
 import carousel
@@ -111,7 +112,9 @@ def test_it_learns_what_not_does(trained, woods, reached):
     assert (said.label, said.labels[1]) == ("0", "1")
     assert repr(said) == f"0 {said.confidence:.3f}  (0 (0 not) (1 good))"
     assert said.drawing().splitlines()[1].startswith("├─ ")
-    assert "Some trees" in (trained / "report.html").read_text("utf-8")
+    page = (trained / "report.html").read_text("utf-8")
+    assert "Some trees" in page
+    assert sum(int(row[1]) for row in rows(page, "length in words", "trees", "accuracy")) == 50
 
 
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):

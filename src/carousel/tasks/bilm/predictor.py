@@ -33,6 +33,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     """
 
     name = "bilm"
+    kind = "bidirectional language model"
 
     @property
     def info(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
     """
 
     name = "classify"
+    kind = "classifier"
     columns = ("label", "confidence", "text")
 
     def __init__(self, network: ClassifierNetwork, assets: ClassifyAssets) -> None:

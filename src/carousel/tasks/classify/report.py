@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ...data.sources.tables import Row
 from ...pictures.confusion import show_confusion
 from ...report import Page
+from ..shared.analysis import Classified, first_examples, lengths_and_unknown, show_breakdown, show_misclassified
 from .data import open_data
 from .predictor import Classifier
 
 
 def report(model: Classifier, page: Page) -> None:
-    """The confusion matrix of the dev set; the mix of an embedder's layers."""
+    """The confusion matrix and the errors on the dev set; the mix of an embedder's layers."""
     if model.network.context is not None:
         model.network.context.show(page)
     sources = open_data(model.settings)
@@ -17,4 +21,22 @@ def report(model: Classifier, page: Page) -> None:
         return
     metric, _ = model.measure(sources.dev)
     lead = f"`{sources.name}`: accuracy *{metric.confusion.accuracy:.2%}* of {metric.confusion.total:,} texts."
-    show_confusion(page, metric.confusion, "Confusion matrix (rows: true, columns: predicted)", lead)
+    show_confusion(page, metric.confusion, lead)
+    show_errors(model, page, first_examples(sources.dev))
+
+
+def show_errors(model: Classifier, page: Page, rows: Sequence[Row]) -> None:
+    """Misclassified texts; accuracy by length and by unknown words."""
+    predictions = list(model.predictions(row.text for row in rows))
+    examples = [
+        Classified(row.text, row.label, one.label or "", one.confidence or 0.0)
+        for row, one in zip(rows, predictions, strict=True)
+    ]
+    show_misclassified(page, examples, "texts")
+    lengths, unknown = lengths_and_unknown(model.encoder([row.text for row in rows])[0]["tokens"])
+
+    def accuracy(numbers: list[int]) -> list[str]:
+        right = sum(examples[k].gold == examples[k].predicted for k in numbers)
+        return [f"{right / len(numbers):.1%}"]
+
+    show_breakdown(page, lengths, unknown, ["accuracy"], accuracy, unit="texts")

@@ -37,6 +37,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     """
 
     name = "encode"
+    kind = "sentence encoder"
     columns = ("label", "first", "second")
 
     def __init__(self, network: EncoderNetwork, assets: EncodeAssets) -> None:

@@ -35,6 +35,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
     """
 
     name = "forecast"
+    kind = "forecaster"
     columns = ("time", "variable", "forecast", "low", "high")
 
     @property

@@ -35,6 +35,7 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
     """
 
     name = "lm"
+    kind = "language model"
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -44,6 +44,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
     """
 
     name = "tag"
+    kind = "tagger"
 
     @property
     def vocabulary(self) -> TagVocabulary:

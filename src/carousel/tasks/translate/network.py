@@ -161,6 +161,12 @@ class DevBleu(Metric):
         self.translations += texts if form is None or form.tokenized else map(form.restore, texts)
         self.references += batch.references
 
+    def label(self, name: str) -> str:
+        """BLEU with the search it is of: `eval` has another by default."""
+        beams = self.config.num_beams
+        search = "greedy" if beams == 1 else f"beam {beams}"
+        return f"BLEU ({search})" if name == "bleu" else super().label(name)
+
     def merge(self, other: Self) -> None:
         self.translations += other.translations
         self.references += other.references

@@ -42,6 +42,7 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
     """
 
     name = "translate"
+    kind = "translator"
 
     @property
     def source_vocabulary(self) -> Vocabulary:

@@ -33,6 +33,7 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
     """
 
     name = "tree"
+    kind = "tree classifier"
     columns = ("label", "confidence", "tree")
 
     @property
