@@ -17,6 +17,7 @@ from ..errors import ArgumentError, RunError, SettingsError
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
+from .baselines import Baseline, Baselines, fit_baselines, suggestions
 from .checkpoint_callback import CheckpointCallback
 from .checkpoints import Checkpoints, step_of
 from .csv_logger import CSVLogger
@@ -26,10 +27,10 @@ from .module import Diverged, Module
 from .network import Data, Network, Trainable
 from .progress import Bar
 from .report import write_report
-from .run import Run
+from .run import Run, read_json
 from .settings import Settings, gather, plain, shown
 
-MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
+MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes", "baseline"}  # between a run and its resumption
 
 
 def train(
@@ -63,11 +64,14 @@ def train(
         with threads(own.threads), own_random_numbers(own.seed), warnings.catch_warnings():
             start = _find_checkpoint(run, bar) if resume else None
             network, assets, data = _set_up(run, task, own, start, resume)
+            baselines = _baselines(run, task, network, assets, data, bar, start)
             result = _fit(run, task.name, network, data, bar, callbacks, command, start)
+            result |= _compare(baselines, own, result, bar)
+            write_json(run.result_file, result, indent=2)
             if report:
                 best = task.make_network(own, assets)
                 run.load_weights(best)
-                write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+                write_report(run, task, task.make_model(best.eval(), assets), data.info, result, baselines)
     return run
 
 
@@ -117,6 +121,43 @@ def _set_up(
             assets.save(folder)
             write_manifest(folder)
     return network, assets, data
+
+
+def _baselines(
+    run: Run, task: type[Trainable], network: Network, assets: Any, data: Data, bar: Bar, start: Path | None
+) -> Baselines | None:
+    """What simple methods reach on the same data; of a resumed run, what they reached when it began."""
+    if not network.settings.baseline:
+        return None
+    if start is not None and run.baselines.exists():
+        return read_json(run.baselines, Baselines.from_dict)
+
+    def say(result: Baseline) -> None:
+        bar.say(f"baseline {result.name}: dev {metric.best} {result.value:.4g}  ({result.seconds:.1f} s)")
+
+    metric = network.metric()
+    found = fit_baselines(task, network.settings, assets, data, metric, say)
+    for note in found.notes:
+        bar.say(note, "yellow")
+    write_json(run.baselines, found.as_dict(), indent=2)
+    return found
+
+
+def _compare(baselines: Baselines | None, settings: Settings, result: dict[str, Any], bar: Bar) -> dict[str, Any]:
+    """What result.json says of the baselines; a model that is no better than the best of them is flagged."""
+    if baselines is None or baselines.best is None:
+        return {}
+    value = result[f"dev_{result['metric']}"]
+    beaten = baselines.beaten_by(value)
+    found: dict[str, Any] = {
+        "baselines": [one._asdict() for one in baselines.results],
+        "beats_baselines": beaten,
+        "verdict": baselines.verdict(value),
+    }
+    if beaten is False:
+        found["suggestions"] = suggestions(settings, result)
+        bar.say(f"{found['verdict']}; try {', '.join(found['suggestions'])}", "yellow")
+    return found
 
 
 def check_place(run: Run, *, resume: bool, force: bool) -> None:
@@ -215,7 +256,6 @@ def _fit(
     if data.held_out is not None:
         result["held_out"] = data.held_out
     result["command"] = shlex.join(command or ["carousel", "train", task, "--config", str(run.config)])
-    write_json(run.result_file, result, indent=2)
     return result
 
 
