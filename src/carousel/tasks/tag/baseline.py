@@ -1,0 +1,140 @@
+"""Baselines of the tagger: the most frequent tag of each word, and a CRF on hand-made features."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ...data.sources.conll import Conll
+from ...data.text.tags import Scheme, convert
+from ...metrics.spans import SpanScore
+from ...training import Data
+from ..shared.baselines import sample, sampled
+from .data import TagAssets, open_source
+from .settings import TagSettings
+
+ITERATIONS = 60  # of the CRF's optimizer
+WORK = 600_000_000  # words times squared tags that the CRF is fitted to at most
+
+Tagged = tuple[list[str], list[str]]  # the words of a sentence and their tags
+
+
+def baselines(settings: TagSettings, assets: TagAssets, data: Data) -> dict[str, Callable[[], float]]:
+    """By F1 of spans, or accuracy of tags."""
+    if settings.dev is None:
+        return {}
+    scheme = assets.vocabulary.scheme
+    train, dev = (read(open_source(settings, path), scheme) for path in (settings.train, settings.dev))
+    tags = max(10, len(assets.vocabulary.tags))
+    part = sample(train, lambda sentence: len(sentence[0]), WORK // tags**2)
+
+    def frequent() -> float:
+        return score(MostFrequent(train), dev, scheme)
+
+    def crf() -> float:
+        return score(HandFeatures(part), dev, scheme)
+
+    name = sampled("CRF on words, affixes, shapes and neighbours", part, train, "sentences")
+    return {"most frequent tag of each word": frequent, name: crf}
+
+
+def read(source: Conll, scheme: Scheme | None) -> list[Tagged]:
+    """The sentences of a file, their tags in the scheme of the model."""
+    return [(words, tags if scheme is None else convert(tags, scheme)) for words, tags, _ in source]
+
+
+def score(tag: Callable[[Sequence[str]], list[str]], dev: Sequence[Tagged], scheme: Scheme | None) -> float:
+    """What `tag` reaches: F1 of spans, or, without a scheme, the share of words with the right tag."""
+    spans, right, words = SpanScore(), 0, 0
+    for sentence, gold in dev:
+        predicted = tag(sentence)
+        words += len(gold)
+        right += sum(a == b for a, b in zip(gold, predicted, strict=True))
+        if scheme is not None:
+            spans.add(gold, predicted)
+    return right / max(1, words) if scheme is None else spans.f1
+
+
+class MostFrequent:
+    """The tag that a word has most often in training; of an unseen word, its lower-cased form's or the commonest."""
+
+    def __init__(self, sentences: Sequence[Tagged]) -> None:
+        counts: dict[str, Counter[str]] = {}
+        every: Counter[str] = Counter()
+        for words, tags in sentences:
+            every.update(tags)
+            for word, tag in zip(words, tags, strict=True):
+                for form in {word, word.lower()}:
+                    counts.setdefault(form, Counter())[tag] += 1
+        self.default = _first(every)
+        self.tags = {word: _first(count) for word, count in counts.items()}
+
+    def __call__(self, words: Sequence[str]) -> list[str]:
+        return [self.tags.get(word) or self.tags.get(word.lower(), self.default) for word in words]
+
+
+class HandFeatures:
+    """A linear-chain CRF of python-crfsuite on what `features` says of each word."""
+
+    def __init__(self, sentences: Sequence[Tagged]) -> None:
+        import pycrfsuite
+
+        trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+        trainer.set_params({"c1": 0.0, "c2": 0.5, "max_iterations": ITERATIONS, "feature.minfreq": 1})
+        for words, tags in sentences:
+            trainer.append(list(features(words)), tags)
+        self.tagger = pycrfsuite.Tagger()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "crf")
+            trainer.train(str(file))
+            self.tagger.open_inmemory(file.read_bytes())
+
+    def __call__(self, words: Sequence[str]) -> list[str]:
+        return self.tagger.tag(list(features(words)))
+
+
+def features(words: Sequence[str]) -> Iterator[list[str]]:
+    """Of each word: itself, its affixes and shape, and the words and shapes beside it.
+
+    >>> next(features(["Ada"]))
+    ['bias', 'w=Ada', 'l=ada', 's=Xx', 'p1=a', 'x1=a', 'p2=ad', 'x2=da', 'p3=ada', 'x3=ada', 'title', '-1', '+1']
+    """
+    lower, shapes = [word.lower() for word in words], [shape(word) for word in words]
+    for at, word in enumerate(words):
+        low = lower[at]
+        found = ["bias", f"w={word}", f"l={low}", f"s={shapes[at]}"]
+        for size in range(1, min(4, len(low)) + 1):
+            found += [f"p{size}={low[:size]}", f"x{size}={low[-size:]}"]
+        kinds = {"digit": any(map(str.isdigit, word)), "upper": word.isupper(), "title": word.istitle(),
+                 "hyphen": "-" in word}  # fmt: skip
+        found += [name for name, true in kinds.items() if true]
+        for step in (-1, 1, -2, 2):
+            beside = at + step
+            if 0 <= beside < len(words):
+                found.append(f"{step:+}l={lower[beside]}")
+                if abs(step) == 1:
+                    found += [f"{step:+}s={shapes[beside]}", f"{step:+}x={lower[beside][-3:]}"]
+            elif abs(step) == 1:
+                found.append(f"{step:+}")
+        yield found
+
+
+def shape(word: str) -> str:
+    """The kinds of characters in a word, each run of one kind once.
+
+    >>> shape("McDonald's"), shape("10:30")
+    ("XxXx'x", 'd:d')
+    """
+    kinds = ("X" if c.isupper() else "d" if c.isdigit() else "x" if c.isalpha() else c for c in word)
+    runs: list[str] = []
+    for kind in kinds:
+        if not runs or runs[-1] != kind:
+            runs.append(kind)
+    return "".join(runs)
+
+
+def _first(count: Counter[str]) -> str:
+    """The most frequent; of equally frequent ones the first in the alphabet."""
+    return min(count, key=lambda tag: (-count[tag], tag))
