@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..errors import ArgumentError, SettingsError
+from ..threads import threads
 from .isolation import own_random_numbers
 from .network import Data, Metric, Trainable
 
@@ -131,3 +133,15 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
     if "lower" in fields and not settings.lower:
         tips.append("lower-casing (lower)")
     return [*tips, "another lr" if len(tips) < 2 else "more training data"]
+
+
+def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:
+    """The baselines of the data that `settings` name, without a model."""
+    with threads(settings.threads), own_random_numbers(settings.seed):
+        assets, data = task.prepare(settings)
+        if data.dev is None:
+            raise SettingsError("dev: there is nothing to measure baselines on; give validation data")
+        found = fit_baselines(task, settings, assets, data, task.make_network(settings, assets).metric())
+    if not found.results and not found.notes:
+        raise ArgumentError(f"{task.name}: this task has no baselines")
+    return found

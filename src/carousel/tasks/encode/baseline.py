@@ -94,7 +94,7 @@ def shared(ngrams: Ngrams, pairs: Sequence[Pair]) -> np.ndarray:
     """What the texts of each pair have in common, (pairs, 5): Jaccard's overlap, the cosine of their n-grams, the
     relative difference of their lengths, and the share of the words of each that the other has not.
     """
-    first, second = (ngrams.transform([pair[k] for pair in pairs]) for k in (0, 1))
+    first, second = ngrams.transform([pair.first for pair in pairs]), ngrams.transform([pair.second for pair in pairs])
     dot = np.asarray(first.multiply(second).sum(1)).ravel()
     norms = (np.sqrt(np.asarray(part.multiply(part).sum(1)).ravel()) for part in (first, second))
     cosine = dot / np.maximum(1e-9, next(norms) * next(norms))

@@ -1,4 +1,4 @@
-"""What the baselines of several tasks share: the most frequent class, and linear models of word and character n-grams."""
+"""What baselines of several tasks share: the most frequent class, and linear models of word and character n-grams."""
 
 from __future__ import annotations
 
