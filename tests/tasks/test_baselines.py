@@ -279,7 +279,7 @@ def test_ridge_is_scikit_learns(tmp_path):
         past, ahead = (np.lib.stride_tricks.sliding_window_view(z, n) for n in (49, 2))
         train, dev = np.arange(49, 199), np.arange(200, 259)
         x = past[:, :-1] - past[:, -1:]
-        model = Ridge().fit(x[train - 49], ahead[train] - z[train - 1, None])
+        model = Ridge(0.1).fit(x[train - 49], ahead[train] - z[train - 1, None])
         off = model.predict(x[dev - 49]) + z[dev - 1, None] - ahead[dev]
         errors.append(np.abs(off).mean() * y[:200].std() / np.abs(y[7:200] - y[:193]).mean())
     assert values["ridge regression on 49 lags minus the last value"] == pytest.approx(np.mean(errors), rel=1e-4)

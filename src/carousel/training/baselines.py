@@ -90,12 +90,12 @@ def fit_baselines(
     each: Callable[[Baseline], None] = lambda result: None,
 ) -> Baselines:
     """Fit the baselines of `task` to the training data and measure them on the dev set; `each` hears of every result.
+    Without a dev set there are none.
 
     They draw no random numbers of the run's, and read its data without moving its place in them.
     """
     found = Baselines(metric.best, metric.lower_is_better)
     if data.dev is None:
-        found.notes.append("baselines: there is no dev set to measure on; give dev")
         return found
     missing: dict[str, str] = {}  # baselines left out, each with the package that it needs
     with own_random_numbers():

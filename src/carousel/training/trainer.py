@@ -139,7 +139,8 @@ def _baselines(
     found = fit_baselines(task, network.settings, assets, data, metric, say)
     for note in found.notes:
         bar.say(note, "yellow")
-    write_json(run.baselines, found.as_dict(), indent=2)
+    if found.results:
+        write_json(run.baselines, found.as_dict(), indent=2)
     return found
 
 

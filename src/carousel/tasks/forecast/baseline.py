@@ -20,6 +20,7 @@ from .frame import Frame
 from .settings import ForecastSettings
 
 SEASONS = 7  # to regress on: a week of hours
+PENALTY = 0.1  # on the squared weights, of values scaled to a deviation of 1
 WINDOWS = 500_000  # that all variables together are fitted to at most
 
 
@@ -91,7 +92,7 @@ class Ridge:
             real = windows.there[..., 0].all(0)  # whose steps ahead are all readings
             past, future = windows.past[..., 0].T[real].numpy(), windows.future[..., 0].T[real].numpy()
             last = past[:, -1:]
-            self.models.append(Linear().fit(past[:, :-1] - last, future - last) if len(past) else None)
+            self.models.append(Linear(PENALTY).fit(past[:, :-1] - last, future - last) if len(past) else None)
 
     def __call__(self, past: Tensor) -> Tensor:
         """(lags, B, V) → (h, B, V); a variable that nothing was learnt of stays at its last value."""

@@ -95,7 +95,8 @@ class Chain:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "crf")
             trainer.train(str(file))
-            self.tagger.open_inmemory(file.read_bytes())
+            self.model = file.read_bytes()  # kept: the tagger reads it where it is
+        self.tagger.open_inmemory(self.model)
 
     def __call__(self, words: Sequence[str]) -> list[str]:
         return self.tagger.tag(list(features(words)))
