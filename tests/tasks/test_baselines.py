@@ -48,6 +48,19 @@ def test_columns_are_those_of_the_settings(tmp_path):
     assert by_name(found) == {"majority class": 0.5, shared.LINEAR: 1.0}
 
 
+def test_what_is_held_out_of_train_is_measured_on(tmp_path):
+    """Without dev the split is the task's: here 10 of 50 texts, which `prepare` holds out too."""
+    rows = [(f"text {k} {'red' if k % 3 else 'blue'}", "yes" if k % 3 else "no") for k in range(50)]
+    task = find("classify")
+    path = tmp_path / "all.tsv"
+    path.write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    found = by_name(carousel.baseline("classify", path, dev_split=0.2))
+    assets, data = task.prepare(task.Settings.read({"train": path, "dev_split": 0.2}))
+    gold = data.dev.store["labels"].values
+    assert len(gold) == 10 and found["majority class"] == np.mean(gold == assets.labels.index("yes"))
+    assert found[shared.LINEAR] == 1.0
+
+
 def test_a_sample_of_too_much_text_is_named(monkeypatch):
     monkeypatch.setattr(shared, "CHARACTERS", 40)
     rows = [("good film", "pos"), ("dull film", "neg")] * 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ...data.sources.tables import PairTable
 from ...metrics import pearson
 from ...training import Data
 from ..shared.baselines import CHARACTERS, Ngrams, accuracy, classify, majority, sample, sampled
-from .data import EncodeAssets, open_table
+from .data import EncodeAssets, open_data
 from .settings import EncodeSettings
 
 
@@ -25,15 +26,14 @@ class Pair(NamedTuple):
 
 def baselines(settings: EncodeSettings, assets: EncodeAssets, data: Data) -> dict[str, Callable[[], float]]:
     """By Pearson's correlation of scores, or accuracy of classes."""
-    s = settings
-    if s.dev is None:
-        return {}
+    s, sources = settings, open_data(settings)
+    assert sources.dev is not None
 
     def read(table: PairTable) -> list[Pair]:
         number = assets.target.number
         return [Pair(s.read_text(r.first), s.read_text(r.second), number(table, r.line, r.label)) for r in table]
 
-    train, dev = read(open_table(s, s.train)), read(open_table(s, s.dev))
+    train, dev = read(sources.train), read(sources.dev)
     return _scores(train, dev) if assets.target.is_score else _classes(train, dev)
 
 
@@ -80,13 +80,18 @@ def _classes(train: Sequence[Pair], dev: Sequence[Pair]) -> dict[str, Callable[[
     return {"majority class": most_frequent, name: linear}
 
 
+def words(text: str) -> set[str]:
+    """The words of a text without punctuation, in lower case."""
+    return set(re.findall(r"\w+", text.lower()))
+
+
 def jaccard(pair: Pair) -> float:
     """The share of the words of either text that are in both, in lower case.
 
-    >>> jaccard(Pair("A man sings", "a man sleeps", 0))
+    >>> jaccard(Pair("A man sings.", "a man sleeps", 0))
     0.5
     """
-    first, second = (set(text.lower().split()) for text in pair[:2])
+    first, second = words(pair.first), words(pair.second)
     return len(first & second) / max(1, len(first | second))
 
 
@@ -100,7 +105,7 @@ def shared(ngrams: Ngrams, pairs: Sequence[Pair]) -> np.ndarray:
     cosine = dot / np.maximum(1e-9, next(norms) * next(norms))
     rows = []
     for pair, similarity in zip(pairs, cosine, strict=True):
-        a, b = (set(text.lower().split()) for text in pair[:2])
+        a, b = words(pair.first), words(pair.second)
         alone = [len(x - y) / max(1, len(x)) for x, y in ((a, b), (b, a))]
         rows.append([jaccard(pair), similarity, abs(len(a) - len(b)) / max(1, len(a) + len(b)), *alone])
     return np.array(rows)

@@ -16,7 +16,7 @@ from ...data.text.tags import Scheme, convert
 from ...metrics.spans import SpanScore
 from ...training import Data
 from ..shared.baselines import sample, sampled
-from .data import TagAssets, open_source
+from .data import TagAssets, open_data
 from .settings import TagSettings
 
 WORK = 150_000_000  # words times squared tags that chains are fitted to at most: two or three minutes
@@ -30,10 +30,9 @@ Tagged = tuple[list[str], list[str]]  # the words of a sentence and their tags
 
 def baselines(settings: TagSettings, assets: TagAssets, data: Data) -> dict[str, Callable[[], float]]:
     """By F1 of spans, or accuracy of tags."""
-    if settings.dev is None:
-        return {}
-    scheme = assets.vocabulary.scheme
-    train, dev = (read(open_source(settings, path), scheme) for path in (settings.train, settings.dev))
+    scheme, sources = assets.vocabulary.scheme, open_data(settings)
+    assert sources.dev is not None
+    train, dev = read(sources.train, scheme), read(sources.dev, scheme)
     tags = max(10, len(assets.vocabulary.tags))
     part = sample(train, lambda sentence: len(sentence[0]), WORK // tags**2)
 
