@@ -12,6 +12,7 @@ import torch
 from hypothesis import settings
 
 from carousel.ops import backend
+from carousel.training import trainer
 
 settings.register_profile("local", deadline=None, max_examples=25)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
@@ -70,6 +71,21 @@ def pytest_terminal_summary(terminalreporter, config):
         for name, text in report.user_properties if report.when == "call" else ():
             if name == "margin":
                 terminalreporter.write_line(f"{report.nodeid}: {text}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_baselines():
+    """Runs of the tests have no baselines, which take longer than tiny models; `with_baselines` brings them back."""
+    fit = trainer._baselines
+    trainer._baselines = lambda *args: None
+    yield fit
+    trainer._baselines = fit
+
+
+@pytest.fixture
+def with_baselines(without_baselines, monkeypatch):
+    """Runs have baselines, as those of users have."""
+    monkeypatch.setattr(trainer, "_baselines", without_baselines)
 
 
 @pytest.fixture(autouse=True)

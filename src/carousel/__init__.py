@@ -10,7 +10,7 @@ from .version import __version__ as __version__
 if TYPE_CHECKING:
     from . import cells, data, decoding, functional, lab, layers, metrics, networks, pictures
     from .acceleration import accelerate, accelerated, patch, restore
-    from .api import check, evaluate, load, train
+    from .api import baseline, check, evaluate, load, train
     from .cells import Cell
     from .decoding.config import GenerationConfig
     from .errors import CarouselError
@@ -62,6 +62,7 @@ __all__ = [
     "Trace",
     "accelerate",
     "accelerated",
+    "baseline",
     "cells",
     "check",
     "data",
@@ -88,6 +89,7 @@ _HOMES = {
     "accelerated": "acceleration",
     "patch": "acceleration",
     "restore": "acceleration",
+    "baseline": "api",
     "check": "api",
     "evaluate": "api",
     "load": "api",

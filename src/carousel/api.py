@@ -1,4 +1,4 @@
-"""The calls `carousel.train`, `load`, `evaluate`, `check`: what commands do, with the same names, defaults and errors.
+"""The calls `carousel.train`, `load`, `evaluate`, `check`, `baseline`: what commands do, with the same names.
 
 Data is files, or in memory: lists, tuples, arrays, a DataFrame, a `datasets` object, any iterable, in the natural form
 of the task. Data in memory is written into the run directory, so that the run can be resumed and repeated.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .tasks.translate.predictor import Translator
     from .tasks.tree.predictor import TreeModel
     from .training import Run
+    from .training.baselines import Baselines
 
 
 def train(
@@ -184,14 +185,34 @@ def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, *
         kind, _ = find_for(files)
     else:
         kind = find(task)
+    with _settings(kind, data, dev, settings) as checked:
+        return kind.check(checked)
+
+
+def baseline(task: str | type[Task], train: Any, *, dev: Any = None, **settings: Any) -> Baselines:
+    """What simple methods reach on data, as `carousel baseline` measures it: `print` shows a table.
+
+    The result has `results`, each with a name, a value and seconds, `best`, the best of them, `metric`, `notes` and
+    `as_dict()`.
+    """
+    from .training.baselines import measure_baselines
+
+    kind = find(task)
+    with _settings(kind, train, dev, settings) as checked:
+        return measure_baselines(kind, checked)
+
+
+@contextmanager
+def _settings(task: type[Task], train: Any, dev: Any, given: Mapping[str, Any]) -> Iterator[Any]:
+    """Checked settings, with data in memory written to files for a while."""
     with TemporaryDirectory() as folder:
-        values = dict(settings)
-        for name, given in (("train", data), ("dev", dev)):
-            if given is not None and not _are_files(kind, given):
-                given = kind.write_data(given, Path(folder) / name, values)
-            if given is not None:
-                values[name] = given
-        return kind.check(kind.Settings.check(values, {}))
+        values = dict(given)
+        for name, data in (("train", train), ("dev", dev)):
+            if data is not None and not _are_files(task, data):
+                data = task.write_data(data, Path(folder) / name, values)
+            if data is not None:
+                values[name] = data
+        yield task.Settings.check(values, {})
 
 
 def _are_files(task: type[Any], data: Any) -> bool:

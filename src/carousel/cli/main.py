@@ -17,11 +17,11 @@ from typer.core import TyperGroup
 
 import carousel
 
-from . import bench, data, demo, lab, predict, train, translate, use, vectors
+from . import baseline, bench, data, demo, lab, predict, train, translate, use, vectors
 from .errors import BUG, bug, fail, fault, usage
 
 ORDER = (
-    "train", "eval", "predict", "translate", "generate", "score", "embed", "similar", "check", "demo",
+    "train", "eval", "predict", "translate", "generate", "score", "embed", "similar", "check", "baseline", "demo",
     "bench", "lab", "data",
 )  # fmt: skip
 
@@ -29,6 +29,7 @@ ORDER = (
 # Commands whose options come from a task or a lab, which is known from the arguments only.
 BY_ARGUMENTS = {
     "train": train.register_for, "predict": predict.register_for, "eval": use.register_for, "lab": lab.register_for,
+    "baseline": baseline.register_for,
 }  # fmt: skip
 
 
@@ -47,6 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Errors are one line; set CAROUSEL_TRACEBACK=1 for a traceback.",
 )
+app.add_typer(baseline.app, name="baseline")
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
 app.add_typer(train.app, name="train")

@@ -7,7 +7,7 @@ import shlex
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Union
@@ -30,34 +30,19 @@ app = typer.Typer(
 
 def command(task: Any, name: str) -> Any:
     """The function behind `carousel train NAME`: its options are the keys of the task's settings."""
-    from carousel.training.settings import Choices, group_of
+    from carousel.training.settings import group_of
 
     fields = {key: field for key, field in task.Settings.model_fields.items() if key not in ("task", "train", "dev")}
-    files = "TRAIN" if task.num_files == 1 else "SRC [TGT]"
-    whole = Path | None if task.num_files == 1 else list[Path] | None
     parameters = [
-        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="Training data.")]),
-        _option(
-            "dev",
-            whole,
-            "Validation data, which selects the best epoch.",
-            None,
-            metavar=files.replace("TRAIN", "FILE"),
-        ),
-        _option("out", Path, "The run directory.", None, metavar="RUN", required=True),
-        _option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
-        _option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
-        _option("resume", bool, "Continue the run in --out from its last checkpoint.", None, flag=True),
-        _option("force", bool, "Overwrite the run in --out.", None, flag=True),
-        _option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
+        *data_parameters(task, "Validation data, which selects the best epoch."),
+        option("out", Path, "The run directory.", None, metavar="RUN", required=True),
+        option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
+        option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
+        option("resume", bool, "Continue the run in --out from its last checkpoint.", None, flag=True),
+        option("force", bool, "Overwrite the run in --out.", None, flag=True),
+        option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
+        *(setting(key, field, f"Settings: {group_of(field)}") for key, field in fields.items()),
     ]
-    for key, field in fields.items():
-        default = "" if field.default is None else f" \\[default: {field.default}]"
-        panel = f"Settings: {group_of(field)}"
-        known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
-        metavar = None if known is None else "|".join([*known.names(), known.other])
-        text = f"{field.description}{default}"
-        parameters.append(_option(key, field.annotation, text, panel, metavar=metavar, nullable=field.default is None))
 
     def run(**given: Any) -> None:
         given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
@@ -68,6 +53,27 @@ def command(task: Any, name: str) -> Any:
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = task.help or f"Train a model of the task {task.name}."
     return run
+
+
+def data_parameters(task: Any, dev: str) -> list[inspect.Parameter]:
+    """The argument TRAIN and the option --dev, whose help is `dev`; files, or pairs of files."""
+    files = "TRAIN" if task.num_files == 1 else "SRC [TGT]"
+    whole = Path | None if task.num_files == 1 else list[Path] | None
+    return [
+        _argument("train", Annotated[whole, typer.Argument(metavar=files, help="Training data.")]),
+        option("dev", whole, dev, None, metavar=files.replace("TRAIN", "FILE")),
+    ]
+
+
+def setting(key: str, field: Any, panel: str) -> inspect.Parameter:
+    """The option of a key of the settings."""
+    from carousel.training.settings import Choices
+
+    default = "" if field.default is None else f" \\[default: {field.default}]"
+    known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
+    metavar = None if known is None else "|".join([*known.names(), known.other])
+    text, nullable = f"{field.description}{default}", field.default is None
+    return option(key, field.annotation, text, panel, metavar=metavar, nullable=nullable)
 
 
 def _train(
@@ -104,7 +110,7 @@ def _argument(name: str, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _option(
+def option(
     name: str, kind: Any, help: str, panel: str | None, *, metavar: str | None = None, required: bool = False,
     flag: bool = False, nullable: bool = False,
 ) -> inspect.Parameter:  # fmt: skip
@@ -155,12 +161,17 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
 
 def register_for(_: typer.Typer, args: Sequence[str]) -> None:
     """Add the command of the task that `args` begin with, or of every task. Their options come from pydantic models."""
+    register_tasks(app, args, command)
+
+
+def register_tasks(group: typer.Typer, args: Sequence[str], make: Callable[[Any, str], Any]) -> None:
+    """Add to a group the command that `make` makes of the task that `args` begin with, or of every task."""
     from carousel.tasks import find, names
     from carousel.user_code import is_place
 
-    known = {command.name for command in app.registered_commands}
+    known = {command.name for command in group.registered_commands}
     asked = args[0] if args else ""
     for name in [asked] if asked in names() or is_place(asked) else names():
         if name not in known or is_place(name):
             task = find(name)
-            app.command(name, cls=PairCommand if task.num_files > 1 else None)(command(task, name))
+            group.command(name, cls=PairCommand if task.num_files > 1 else None)(make(task, name))

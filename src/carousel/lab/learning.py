@@ -82,7 +82,7 @@ class Corpus:
         self.runs += 1
         folder = self.folder / str(self.runs)
         files = {"train": self.folder / "train.txt", "dev": self.folder / "dev.txt", "cache": self.folder / "cache"}
-        given = LanguageSettings.read({**MODEL, **files, **settings})
+        given = LanguageSettings.read({**MODEL, **files, "baseline": False, **settings})
         diverged = False
         with torch.random.fork_rng(devices=[]):
             try:

@@ -7,9 +7,10 @@ the other parts when they are needed, so that the help of a command does not wai
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -116,6 +117,13 @@ class Task(ABC):
         """Add to a run's report what this task has to show: samples, figures."""
 
     @classmethod
+    def baselines(cls, settings: Any, assets: Any, data: Data) -> Mapping[str, Callable[[], float]]:
+        """Simple methods to compare a model with, by name: each is a function that fits it to the training data and
+        returns its `Metric.best` on the dev set. `assets` and `data` are what `prepare` gave; there is a dev set.
+        """
+        return {}
+
+    @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:
         """Write data in memory to files: `stem` with an extension. `settings` are those given with it."""
         raise ArgumentError(f"{cls.name}: data is given in files, not as {type(data).__name__}")
@@ -130,7 +138,7 @@ class PackagedTask(Task):
     """A task whose parts are modules beside its declaration, imported when they are needed.
 
     data.py has the class `assets` and the functions `prepare` and `check`; network.py the class `network`; predictor.py
-    the class `predictor`; report.py the function `report`.
+    the class `predictor`; report.py the function `report`; baseline.py, if there is one, the function `baselines`.
     """
 
     assets: ClassVar[str]
@@ -141,8 +149,12 @@ class PackagedTask(Task):
     def part(cls, module: str, name: str) -> Any:
         """What `name` is in a module of the task's package; a variant of a task has the parts of the task."""
         part = module if module in ("network", "predictor") else "assets"
-        home = next(owner.__module__ for owner in cls.__mro__ if part in owner.__dict__)
-        return getattr(importlib.import_module(f".{module}", home.rpartition(".")[0]), name)
+        return getattr(importlib.import_module(f".{module}", cls._package(part)), name)
+
+    @classmethod
+    def _package(cls, part: str) -> str:
+        """The package of the class that declares `part`."""
+        return next(owner.__module__ for owner in cls.__mro__ if part in owner.__dict__).rpartition(".")[0]
 
     @classmethod
     def prepare(cls, settings: Any, assets: Any | None = None) -> tuple[Any, Data]:
@@ -163,6 +175,12 @@ class PackagedTask(Task):
     @classmethod
     def report(cls, model: Any, page: Any) -> None:
         cls.part("report", "report")(model, page)
+
+    @classmethod
+    def baselines(cls, settings: Any, assets: Any, data: Data) -> Mapping[str, Callable[[], float]]:
+        if importlib.util.find_spec(f"{cls._package('assets')}.baseline") is None:
+            return {}
+        return cls.part("baseline", "baselines")(settings, assets, data)
 
     @classmethod
     def check(cls, settings: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -90,6 +90,9 @@ class Trainable(Protocol):
 
     @classmethod
     def report(cls, model: Any, page: Any) -> None: ...
+
+    @classmethod
+    def baselines(cls, settings: Any, assets: Any, data: Data) -> Mapping[str, Callable[[], float]]: ...
 
 
 class Network(nn.Module, ABC):

@@ -7,12 +7,20 @@ from typing import Any
 
 from ..report import Page, duration, emphasis, figure, verbatim
 from ..wording import counted
+from .baselines import Baselines
 from .csv_logger import read_metrics
 from .network import Trainable
 from .run import Run
 
 
-def write_report(run: Run, task: type[Trainable], model: Any, info: dict[str, str], result: dict[str, Any]) -> None:
+def write_report(
+    run: Run,
+    task: type[Trainable],
+    model: Any,
+    info: dict[str, str],
+    result: dict[str, Any],
+    baselines: Baselines | None = None,
+) -> None:
     """Write the page; `info` describes the data, `result` is where the run ended."""
     metric = result["metric"]
     name = model.network.metric().label(metric)
@@ -23,6 +31,8 @@ def write_report(run: Run, task: type[Trainable], model: Any, info: dict[str, st
         lead += f" Best dev {name}: *{found:.4g}*, after epoch {result['best_epoch']}."
     page = Page(f"{run.folder.resolve().name}: {task.name}", lead)
     _curves(page, run, metric, name)
+    if baselines is not None and baselines.best is not None:
+        _compare(page, baselines, result, name)
     task.report(model, page)
     if info:
         page.heading("Data").table(["", ""], [[name, verbatim(value)] for name, value in info.items()])
@@ -36,6 +46,17 @@ def write_report(run: Run, task: type[Trainable], model: Any, info: dict[str, st
     page.table(["key", "value"], rows)
     page.footer(command=result["command"], seed=result["seed"], minutes=result["minutes"])
     page.write(run.report)
+
+
+def _compare(page: Page, baselines: Baselines, result: dict[str, Any], name: str) -> None:
+    """The baselines beside the model; `name` is the metric's."""
+    how = "Simple methods, fitted to the same training data and measured on the same dev set."
+    page.heading("Baselines").text(how, f"The model's {result['verdict']}.")
+    if result.get("suggestions"):
+        page.text(f"*The model does not beat its baseline.* Worth trying: {', '.join(result['suggestions'])}.")
+    value = result[f"dev_{baselines.metric}"]
+    model = [emphasis("this model"), emphasis(f"{value:.4g}"), f"{60 * result['minutes']:.0f}"]
+    page.table(["", f"dev {name}", "seconds"], [*baselines.rows(), model])
 
 
 def _curves(page: Page, run: Run, metric: str, name: str) -> None:

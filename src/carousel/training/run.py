@@ -6,6 +6,7 @@ tokenizer.json …     what the task keeps
 metrics.csv          what was measured, also as tensorboard/
 checkpoints/         to resume from
 manifest.json        hashes of the files that are written once
+baselines.json       what simple methods reach on the same data
 result.json          where it ended
 report.html
 data/                what it was trained on, if that was given in memory
@@ -76,6 +77,7 @@ class Run:
         self.weights = self.folder / "model.safetensors"
         self.metrics = self.folder / "metrics.csv"
         self.checkpoints = self.folder / "checkpoints"
+        self.baselines = self.folder / "baselines.json"
         self.result_file = self.folder / "result.json"
         self.report = self.folder / "report.html"
         self.data = self.folder / "data"

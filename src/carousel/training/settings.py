@@ -130,6 +130,7 @@ class Settings(BaseModel):
     seed: int = key(0, "random seed; the same seed gives the same run", "training", ge=0, le=2**32 - 1)
     threads: int | None = key(None, "CPU threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)
+    baseline: bool = key(True, "fit simple baselines first, for comparison, if the task has some", "training")
     log_steps: int = key(50, "steps between rows of metrics.csv", "training", ge=1)
 
     @model_validator(mode="before")

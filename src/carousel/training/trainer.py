@@ -18,6 +18,7 @@ from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
+from .baselines import Baseline, Baselines, fit_baselines, suggestions
 from .checkpoint_callback import CheckpointCallback
 from .checkpoints import Checkpoints, step_of
 from .csv_logger import CSVLogger
@@ -28,11 +29,11 @@ from .module import Diverged, Module
 from .network import Data, Network, Trainable
 from .progress import Bar
 from .report import write_report
-from .run import Run
+from .run import Run, read_json
 from .settings import Settings, gather, plain, shown
 
 SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # what may be read, at most
-MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes"}  # between a run and its resumption
+MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes", "baseline"}  # between a run and its resumption
 
 
 def train(
@@ -66,20 +67,29 @@ def train(
                 return run
             start = _find_checkpoint(run, bar) if resume else None
             network, assets, data = _set_up(run, task, own, start, resume)
+            baselines = _baselines(run, task, network, assets, data, bar, start)
             with _explained(run, task.name):
                 result = _fit(run, task.name, network, data, bar, callbacks, command, start)
+                result |= _compare(baselines, own, result, bar)
+                write_json(run.result_file, result, indent=2)
                 if report:
-                    _report(run, task, own, assets, data, result)
+                    _report(run, task, own, assets, data, result, baselines)
     return run
 
 
 def _report(
-    run: Run, task: type[Trainable], settings: Settings, assets: Any, data: Data, result: dict[str, Any]
+    run: Run,
+    task: type[Trainable],
+    settings: Settings,
+    assets: Any,
+    data: Data,
+    result: dict[str, Any],
+    baselines: Baselines | None,
 ) -> None:
     """Write report.html, with the weights of the best epoch."""
     best = task.make_network(settings, assets)
     run.load_weights(best)
-    write_report(run, task, task.make_model(best.eval(), assets), data.info, result)
+    write_report(run, task, task.make_model(best.eval(), assets), data.info, result, baselines)
 
 
 def _finish(run: Run, task: type[Trainable], settings: Settings, bar: Bar, report: bool) -> None:
@@ -89,7 +99,8 @@ def _finish(run: Run, task: type[Trainable], settings: Settings, bar: Bar, repor
     if report and not run.report.exists():
         with _explained(run, task.name):
             assets = task.load_assets(settings, run.folder)
-            _report(run, task, settings, *task.prepare(settings, assets), result)
+            baselines = read_json(run.baselines, Baselines) if run.baselines.exists() else None
+            _report(run, task, settings, *task.prepare(settings, assets), result, baselines)
         bar.say(f"{run.report}: written")
 
 
@@ -114,7 +125,7 @@ def _find_checkpoint(run: Run, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
     if not checkpoints.paths() and run.weights.exists():
-        remedy = "copy them from where the run is whole, or start over with --force"
+        remedy = "copy them from an intact copy of the run, or start over with --force"
         raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
     if start is not None:
@@ -141,6 +152,44 @@ def _set_up(
             assets.save(folder)
             write_manifest(folder)
     return network, assets, data
+
+
+def _baselines(
+    run: Run, task: type[Trainable], network: Network, assets: Any, data: Data, bar: Bar, start: Path | None
+) -> Baselines | None:
+    """What simple methods reach on the same data; of a resumed run, what they reached when it began."""
+    if not network.settings.baseline:
+        return None
+    if start is not None and run.baselines.exists():
+        return read_json(run.baselines, Baselines)
+
+    def say(result: Baseline) -> None:
+        bar.say(f"baseline {result.name}: dev {metric.best} {result.value:.4g}  ({result.seconds:.1f} s)")
+
+    metric = network.metric()
+    found = fit_baselines(task, network.settings, assets, data, metric, say)
+    for note in found.notes:
+        bar.say(note, "yellow")
+    if found.results:
+        write_json(run.baselines, found.as_dict(), indent=2)
+    return found
+
+
+def _compare(baselines: Baselines | None, settings: Settings, result: dict[str, Any], bar: Bar) -> dict[str, Any]:
+    """What result.json says of the baselines; a model that is no better than the best of them is flagged."""
+    if baselines is None or baselines.best is None:
+        return {}
+    value = result[f"dev_{result['metric']}"]
+    beaten = baselines.beaten_by(value)
+    found: dict[str, Any] = {
+        "baselines": [one._asdict() for one in baselines.results],
+        "beats_baselines": beaten,
+        "verdict": baselines.verdict(value),
+    }
+    if beaten is False:
+        found["suggestions"] = suggestions(settings, result)
+        bar.say(f"{found['verdict']}; try {', '.join(found['suggestions'])}", "yellow")
+    return found
 
 
 def check_place(run: Run, *, resume: bool, force: bool) -> None:
@@ -237,7 +286,6 @@ def _fit(
     if data.held_out is not None:
         result["held_out"] = data.held_out
     result["command"] = shlex.join(command or ["carousel", "train", task, "--config", str(run.config)])
-    write_json(run.result_file, result, indent=2)
     return result
 
 

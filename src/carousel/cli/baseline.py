@@ -1,0 +1,66 @@
+"""`carousel baseline TASK`: what simple methods reach on data, without training a model."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .train import data_parameters, option, register_tasks, setting
+
+BATCHES = ("batch_size", "batch_tokens", "bptt", "vary_bptt")  # how data is read makes no difference to a baseline
+
+app = typer.Typer(
+    help="Measure simple baselines on data, without training a model.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
+
+
+def command(task: Any, name: str) -> Any:
+    """The function behind `carousel baseline NAME`: its options are the keys of the task's settings about data."""
+    from carousel.training.settings import group_of
+
+    fields = {
+        key: field
+        for key, field in task.Settings.model_fields.items()
+        if group_of(field) == "data" and key not in ("task", "train", "dev", *BATCHES)
+    }
+    parameters = [
+        *data_parameters(task, "Validation data, on which they are measured."),
+        option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
+        option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
+        option("json", bool, "JSON instead of a table.", None, flag=True),
+        *(setting(key, field, "Settings: data") for key, field in fields.items()),
+    ]
+
+    def run(**given: Any) -> None:
+        given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
+        own = {name: given.pop(name) for name in ("config", "set", "json")}
+        _measure(task, given, own["config"], own["set"], own["json"])
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = f"Simple methods to compare a {task.name} model with: fitted to TRAIN, measured on --dev."
+    return run
+
+
+def _measure(task: Any, given: dict[str, Any], config: Path | None, set: list[str] | None, as_json: bool) -> None:
+    from carousel.training.baselines import measure_baselines
+    from carousel.training.settings import gather
+
+    values, places = gather(config, set or [], given)
+    found = measure_baselines(task, task.Settings.check(values, places))
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), ensure_ascii=False))
+        return
+    typer.echo(str(found))
+
+
+def register_for(_: typer.Typer, args: Sequence[str]) -> None:
+    """Add the command of the task that `args` begin with, or of every task."""
+    register_tasks(app, args, command)
