@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.tiny import Killed, fit, kill_at, language, outcome
+from pydantic import TypeAdapter
 
 import carousel
 from carousel.cli.main import main
@@ -82,7 +83,7 @@ def test_verdicts_follow_the_numbers_and_the_direction():
     assert up.verdict(0.75) == "dev accuracy 0.75 is no better than the baseline b, 0.75"
     assert down.verdict(60.0) == "dev perplexity 60 is worse than the baseline a, 50"
     assert Baselines("accuracy", False).verdict(0.8) == ""
-    assert Baselines.from_dict(json.loads(json.dumps(up.as_dict()))) == up
+    assert TypeAdapter(Baselines).validate_python(json.loads(json.dumps(up.as_dict()))) == up
 
 
 def test_suggestions_come_from_the_settings_and_the_best_epoch(tables):
@@ -114,7 +115,7 @@ def test_a_killed_run_resumes_exactly_and_fits_no_baseline_again(stop, tmp_path,
     resumed = fit({}, tmp_path / "killed", resume=True)
     assert outcome(resumed) == outcome(whole)
     assert (tmp_path / "killed" / "baselines.json").read_bytes() == kept
-    assert resumed.result["baselines"] == json.loads(kept)["baselines"]
+    assert resumed.result["baselines"] == json.loads(kept)["results"]
 
 
 def test_the_setting_may_change_on_resume(tmp_path, monkeypatch, with_baselines):
@@ -163,7 +164,7 @@ def test_the_command_prints_a_table_or_json(tables, capsys):
     assert majority.split()[:3] == ["majority", "class", "0.25"] and " 1 " in linear
     code, out, _ = run("classify", tables[0], "--dev", tables[1], "--json")
     found = json.loads(out)
-    assert found["metric"] == "accuracy" and [one["value"] for one in found["baselines"]] == [0.25, 1.0]
+    assert found["metric"] == "accuracy" and [one["value"] for one in found["results"]] == [0.25, 1.0]
     code, out, err = run("classify", tables[0], "--text-column", "9", "--dev", tables[1])
     assert (code, out) == (1, "") and len(err.splitlines()) == 1
     assert run("classify", tables[0], "--set", "label_columm=2")[2].endswith("did you mean label_column?\n")
