@@ -91,6 +91,7 @@ def get(
     carousel data get tang                        # into data/tang
     carousel data get quran --pair en-fr --out fr # English and French
     carousel data get ptb --force                 # once more
+    carousel data get glove                       # for --vectors glove
     """
     from rich.console import Console
 

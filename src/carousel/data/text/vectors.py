@@ -21,7 +21,6 @@ from ..sources.lines import check_file, read_lines
 from ..stores.cache import cached
 from ..stores.ragged import Ragged, RaggedWriter, read
 from .tokenizers import SPECIAL
-from .vocabulary import Vocabulary
 
 FORMAT = 1  # of the store; another number invalidates every one
 CHUNK = 4096  # words that are written at once
@@ -66,17 +65,14 @@ class WordVectors:
         """The word of a row."""
         return self._words[row].tobytes().decode()
 
-    def of(self, vocabulary: Vocabulary) -> Vectors:
-        """The vectors of the words of a vocabulary."""
-        if vocabulary.kind != "word":
-            problem = f"vectors are of words, tokens are of kind {vocabulary.kind}"
-            raise DataError(self.path, None, problem, "use tokens: word")
-        rows = self.rows(vocabulary.tokens)
+    def of(self, words: Sequence[str]) -> Vectors:
+        """The vectors of the words of a vocabulary, its special tokens first."""
+        rows = self.rows(words)
         rows[: len(SPECIAL)] = -1
         known = rows >= 0
         if not known.any():
             raise DataError(self.path, None, "it has no word of the training data", "give vectors for this language")
-        values = np.zeros((len(vocabulary), self.size), np.float32)
+        values = np.zeros((len(words), self.size), np.float32)
         values[known] = self.values[rows[known]]
         return Vectors(values, known)
 
@@ -110,7 +106,7 @@ def open_vectors(path: str | Path, cache: str | Path) -> WordVectors:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "vectors.txt")
     ...     _ = file.write_text("3 2\\nthe 1 0\\nsea 0 1\\nsky 1 1\\n")
-    ...     vectors = open_vectors(file, folder).of(Vocabulary.from_tokens(["The", "sky", "is"], "word"))
+    ...     vectors = open_vectors(file, folder).of(Vocabulary.from_tokens(["The", "sky", "is"], "word").tokens)
     >>> vectors.values[4:].tolist(), vectors.known[4:].tolist()
     ([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [True, True, False])
     """

@@ -10,8 +10,10 @@ from pydantic import model_validator
 from ...training.settings import MOST_LAYERS, key
 from ..shared.settings import CharacterName, CharacterSettings
 
+DEFAULTS = {"epochs": 8, "lr": 0.002, "batch_size": 16}
 
-class BilmSettings(CharacterSettings):
+
+class BilmSettings(CharacterSettings, defaults=DEFAULTS):
     """Keys of the two-way language model."""
 
     task: Literal["bilm"] = key("bilm", "the task", "data")
@@ -28,7 +30,7 @@ class BilmSettings(CharacterSettings):
     layers: int = key(2, "recurrent layers in each direction", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and word vectors share one matrix", "model")
     characters: CharacterName = key("cnn", "character encoder", "model")
-    dropout: float = key(0.3, "dropout before, between and after the layers", "model", ge=0, lt=1)
+    dropout: float = key(0.15, "dropout before, between and after the layers", "model", ge=0, lt=1)
 
     @model_validator(mode="after")
     def _widths(self) -> Self:

@@ -8,8 +8,10 @@ from typing import Literal
 from ...training.settings import ColumnName, key
 from ..shared.settings import PoolingName, WordSettings
 
+DEFAULTS = {"lower": True, "epochs": 6, "average": 0.99, "dropout": 0.4, "word_dropout": 0.1}
 
-class ClassifySettings(WordSettings):
+
+class ClassifySettings(WordSettings, defaults=DEFAULTS):
     """Keys of the classifier."""
 
     task: Literal["classify"] = key("classify", "the task", "data")

@@ -7,8 +7,12 @@ from typing import Literal
 from ...training.settings import ColumnName, key
 from ..shared.settings import PoolingName, WordSettings
 
+DEFAULTS = {
+    "lower": True, "epochs": 15, "lr": 0.002, "weight_decay": 0.05, "average": 0.99, "word_dropout": 0.1,
+}  # fmt: skip
 
-class EncodeSettings(WordSettings):
+
+class EncodeSettings(WordSettings, defaults=DEFAULTS):
     """Keys of the sentence encoder."""
 
     task: Literal["encode"] = key("encode", "the task", "data")

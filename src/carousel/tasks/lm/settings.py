@@ -8,8 +8,10 @@ from ...training.settings import MOST_LAYERS, key
 from ..shared.cell import CellName
 from ..shared.text import TextSettings
 
+DEFAULTS = {"epochs": 20, "lr": 0.004, "weight_decay": 0.05}
 
-class LanguageSettings(TextSettings):
+
+class LanguageSettings(TextSettings, defaults=DEFAULTS):
     """Keys of the language model."""
 
     task: Literal["lm"] = key("lm", "the task", "data")
@@ -19,7 +21,7 @@ class LanguageSettings(TextSettings):
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and embedding share one matrix", "model")
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
-    dropout: float = key(0.2, "dropout before, between and after the layers", "model", ge=0, lt=1)
+    dropout: float = key(0.3, "dropout before, between and after the layers", "model", ge=0, lt=1)
     input_dropout: float | None = key(None, "dropout before the layers; null: the same as dropout", "model", ge=0, lt=1)
     output_dropout: float | None = key(None, "dropout after the layers; null: the same as dropout", "model", ge=0, lt=1)
     embedding_dropout: float = key(0.0, "fraction of the vocabulary dropped in each batch", "model", ge=0, lt=1)

@@ -106,7 +106,10 @@ class VectorSettings(HeldOutSettings):
         if found.size != self.embedding:
             problem = f"its vectors have {counted(found.size, 'number')}, but embedding is {self.embedding}"
             raise DataError(self.vectors, None, problem, f"set embedding to {found.size}, or leave it out")
-        vectors = found.of(vocabulary)
+        if vocabulary.kind != "word":
+            problem = f"vectors are of words, tokens are of kind {vocabulary.kind}"
+            raise DataError(self.vectors, None, problem, "use tokens: word")
+        vectors = found.of(vocabulary.tokens)
         if beyond and self.embed_vectors != "used":
             vocabulary.beyond = found
             found.embedded = self.embed_vectors == "all"

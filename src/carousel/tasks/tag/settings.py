@@ -12,7 +12,13 @@ from ..shared.settings import CharacterSettings, WordSettings
 SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
 
 
-class TagSettings(CharacterSettings, WordSettings):
+DEFAULTS = {
+    "hidden": 200, "epochs": 15, "batch_size": 16, "lr": 0.002, "average": 0.995,
+    "dropout": 0.5, "word_dropout": 0.25,
+}  # fmt: skip
+
+
+class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS):
     """Keys of the tagger."""
 
     task: Literal["tag"] = key("tag", "the task", "data")
@@ -29,14 +35,6 @@ class TagSettings(CharacterSettings, WordSettings):
 
     output: Literal["auto", "softmax", "crf"] = key(
         "auto", "output layer: softmax or CRF; auto: crf for spans", "model"
-    )
-
-    hidden: int = key(200, "hidden units per layer and direction", "model", ge=1)
-    dropout: float = key(0.4, "dropout before, between and after the layers", "model", ge=0, lt=1)
-    word_dropout: float = key(0.2, "fraction of words replaced by [UNK] in training", "model", ge=0, lt=1)
-    lr: float = key(0.003, "peak learning rate", "training", gt=0)
-    schedule: Literal["constant", "linear", "cosine", "step", "plateau"] = key(
-        "cosine", WordSettings.model_fields["schedule"].description or "", "training"
     )
 
     @field_validator("column")

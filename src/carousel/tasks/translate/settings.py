@@ -31,7 +31,10 @@ Files = Annotated[
 ]
 
 
-class TranslateSettings(HeldOutSettings):
+DEFAULTS = {"epochs": 12, "lr": 0.002, "clip": 1.0, "average": 0.998}
+
+
+class TranslateSettings(HeldOutSettings, defaults=DEFAULTS):
     """Keys of the translator."""
 
     task: Literal["translate"] = key("translate", "the task", "data")

@@ -7,8 +7,13 @@ from typing import Literal
 from ...training.settings import key
 from ..shared.settings import VectorSettings
 
+DEFAULTS = {
+    "lower": True, "epochs": 8, "lr": 0.002, "weight_decay": 0.05, "average": 0.998, "word_dropout": 0.1,
+    "embedding": 150,
+}  # fmt: skip
 
-class TreeSettings(VectorSettings):
+
+class TreeSettings(VectorSettings, defaults=DEFAULTS):
     """Keys of the task on trees."""
 
     task: Literal["tree"] = key("tree", "the task", "data")
