@@ -89,7 +89,7 @@ def test_null_on_the_command_line(carousel, place, monkeypatch):
     assert (first["threads"], first["input_dropout"], first["forget_bias"]) == (None, None, 0.5)
     assert (second["threads"], second["input_dropout"]) == (2, 0.5)
     code, _, err = carousel(*args, "--threads", "two")
-    assert code == 2 and "'two' is not a valid integer" in err
+    assert code == 2 and "'two' is not a whole number in digits" in err
 
 
 def test_quiet(carousel, place):
@@ -292,7 +292,7 @@ def test_resuming_from_another_directory(carousel, place, monkeypatch):
 def test_what_does_nothing_is_said_before_training(carousel, place):
     code, _, err = carousel("train", "lm", "text.txt", "--out", "run", "--momentum", 0.9, *SMALL)
     assert code == 0
-    assert err.splitlines()[0] == "momentum: 0.9 does nothing, since optimizer is adam; it is for sgd or rmsprop"
+    assert err.splitlines()[0] == "momentum: 0.9 does nothing, since optimizer is adamw; it is for sgd or rmsprop"
 
 
 def test_wrong_values_while_resuming_name_their_option(carousel, place):

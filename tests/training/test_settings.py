@@ -252,7 +252,7 @@ def test_files_are_written_by_their_absolute_paths(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "given, said",
     [
-        ({"momentum": 0.9}, ["momentum: 0.9 does nothing, since optimizer is adam; it is for sgd or rmsprop"]),
+        ({"momentum": 0.9}, ["momentum: 0.9 does nothing, since optimizer is adamw; it is for sgd or rmsprop"]),
         ({"momentum": 0.9, "optimizer": "sgd"}, []),
         ({"bptt": 70}, ["bptt: 70 does nothing, since layout is lines; it is for running or sentences"]),
         ({"bptt": 70, "layout": "running"}, []),

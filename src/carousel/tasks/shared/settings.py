@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from ...errors import DataError
-from ...training.settings import MOST_LAYERS, MOST_TOKENS, key
+from ...training.settings import MOST_LAYERS, MOST_TOKENS, Choices, key
 from ...wording import counted
 from .cell import CellName
 from .held_out import HeldOutSettings
@@ -30,6 +31,17 @@ CharacterName = Literal["none", "rnn", "cnn"]
 PoolingName = Literal["last", "mean", "max", "attention"]
 
 
+def _path_or_name(given: Any) -> Any:
+    """Word vectors as settings keep them: a name, or the absolute path of a file, which is right everywhere."""
+    if not isinstance(given, str | Path):
+        return given
+    bare = len(Path(given).parts) == 1 and not Path(given).suffix and not Path(given).exists()
+    return str(given) if bare else os.path.abspath(given)
+
+
+VectorsName = Annotated[str, BeforeValidator(_path_or_name), Choices(lambda: ["glove"], "FILE")]
+
+
 class VectorSettings(HeldOutSettings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
@@ -39,7 +51,7 @@ class VectorSettings(HeldOutSettings):
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
-    vectors: Path | None = key(
+    vectors: VectorsName | None = key(
         None, "pre-trained word vectors: a name (glove: see carousel data list) or a file: word2vec text or .bin, "
         "GloVe, fastText .vec, safetensors", "data",
     )  # fmt: skip

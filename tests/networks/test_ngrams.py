@@ -1,0 +1,66 @@
+"""The linear model of n-grams, beside scikit-learn's."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline, make_union
+
+from carousel.networks.ngrams import STRENGTH, NGramClassifier
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Texts of three classes, in which some words and word pairs tell the class."""
+    draw = random.Random(0)
+    words = ["The", "film", "was", "not", "very", "good", "bad", "x", "a,", "--"]
+    rows = [" ".join(draw.choice(words) for _ in range(draw.randint(1, 12))) for _ in range(120)]
+    labels = [0 if "not good" in row else 1 if "good" in row else 2 for row in rows]
+    return rows, torch.tensor(labels)
+
+
+def sklearns(class_weight=None):
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
+    solver = LogisticRegression(C=STRENGTH, max_iter=5000, tol=1e-8, class_weight=class_weight)
+    return make_pipeline(make_union(words, characters), solver)
+
+
+def test_it_is_scikit_learns_tf_idf_and_logistic_regression(texts):
+    rows, labels = texts
+    ours = NGramClassifier.fit(rows[:90], labels[:90], 3)(rows[90:]).exp().numpy()
+    theirs = sklearns().fit(rows[:90], labels[:90].numpy()).predict_proba(rows[90:])
+    np.testing.assert_allclose(ours, theirs, atol=5e-3)
+    assert (ours.argmax(1) == labels[90:].numpy()).mean() > 0.8
+
+
+def test_class_weights_move_it_to_a_class(texts):
+    rows, labels = texts
+    even, tilted = (
+        NGramClassifier.fit(rows, labels, 3, weights)(["film"])[0, 0] for weights in (None, torch.tensor([50.0, 1, 1]))
+    )
+    assert tilted > even + 0.5
+
+
+def test_it_is_saved_and_loaded(texts, tmp_path):
+    rows, labels = texts
+    model = NGramClassifier.fit(rows, labels, 3)
+    model.save(tmp_path / "ngrams.safetensors")
+    again = NGramClassifier.load(tmp_path / "ngrams.safetensors")
+    assert torch.equal(model(rows), again(rows)) and model.fingerprint == again.fingerprint
+    assert again.strongest(2) == model.strongest(2)
+
+
+def test_a_text_without_a_known_n_gram_has_the_bias_alone(texts):
+    model = NGramClassifier.fit(*texts, 3)
+    for text in ("", "  ", "您好"):
+        torch.testing.assert_close(model([text])[0], model.bias.log_softmax(0))
+
+
+def test_what_tells_a_class_is_strongest():
+    rows, labels = ["warm film", "warm plot", "dull film", "dull plot"], torch.tensor([1, 1, 0, 0])
+    dull, warm = NGramClassifier.fit(rows, labels, 2).strongest(3)
+    assert dull[0][0] in "dull" and warm[0][0] in "warm" and warm[0][1] > 0
