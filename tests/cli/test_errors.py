@@ -42,7 +42,7 @@ def raising(monkeypatch, capsys, tmp_path):
         (DataError("a.txt", 3, "is not UTF-8", "convert it"), "a.txt:3: is not UTF-8; convert it"),
         (RunError("run: no weights\nyet"), "run: no weights yet"),
         (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "a.txt: Permission denied"),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; free some space"),
         (MemoryError(), "not enough memory; use smaller batches or a smaller model, or close other programs"),
         (UnicodeEncodeError("ascii", "a詩", 1, 2, ""), "'詩' cannot be printed as ascii; set PYTHONIOENCODING=utf-8"),
     ],

@@ -5,10 +5,12 @@ import random
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline, make_union
 
+from carousel.errors import DataError
 from carousel.networks.ngrams import STRENGTH, NGramClassifier
 
 
@@ -64,3 +66,18 @@ def test_what_tells_a_class_is_strongest():
     rows, labels = ["warm film", "warm plot", "dull film", "dull plot"], torch.tensor([1, 1, 0, 0])
     dull, warm = NGramClassifier.fit(rows, labels, 2).strongest(3)
     assert dull[0][0] in "dull" and warm[0][0] in "warm" and warm[0][1] > 0
+
+
+def test_a_damaged_file_is_one_line(tmp_path):
+    file = tmp_path / "ngrams.safetensors"
+    made = NGramClassifier(["a", "b"], np.ones(2, np.float32), torch.ones(3, 2), torch.zeros(3))
+    made.save(file)
+    assert NGramClassifier.load(file).names == ["a", "b"]
+    whole = file.read_bytes()
+    for data in (b"", whole[:-1], whole.replace(b'"idf"', b'"ifd"'), whole[:8] + b"x" + whole[9:]):
+        file.write_bytes(data)
+        with pytest.raises(DataError, match=r"ngrams\.safetensors: damaged .*; copy it again"):
+            NGramClassifier.load(file)
+    save_file({"idf": np.ones(2), "weight": np.ones((3, 2)), "bias": np.ones(3), "names": np.zeros(1, np.uint8)}, file)
+    with pytest.raises(DataError, match="1 n-grams"):
+        NGramClassifier.load(file)

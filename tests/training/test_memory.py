@@ -42,7 +42,7 @@ def test_the_config_of_a_run_asks_for_more_than_its_weights_have(tmp_path, monke
     text = run.config.read_text()
     run.config.write_text(text.replace("hidden: 6", "hidden: 40000"))
     monkeypatch.setattr(LanguageTask, "make_network", only_on_meta(LanguageTask.make_network))
-    with pytest.raises(RunError, match=r"not of this config\.yaml \(\S+ is \(.*\) in it, \S+ is \(.*40000.*\) by that"):
+    with pytest.raises(RunError, match=r"not of this config\.yaml \(\S+ is \(.*\) in it, \S+ is \(160000,.*\) by that"):
         carousel.load(run.folder)
 
 

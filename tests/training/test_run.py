@@ -39,7 +39,7 @@ def test_what_is_in_it(finished):
     names = {path.name for path in finished.folder.iterdir()}
     assert names == {
         "config.yaml", "model.safetensors", "tokenizer.json", "metrics.csv", "tensorboard", "checkpoints",
-        "result.json", "report.html", "manifest.json",
+        "result.json", "report.html", "manifest.json", "usual.json",
     }  # fmt: skip
     assert finished.result["command"] == "carousel train lm 'a b'"
     json.loads((finished.folder / "tokenizer.json").read_text("utf-8"))
@@ -370,7 +370,7 @@ def test_a_run_without_its_checkpoints_is_not_started_over(tmp_path):
     shutil.rmtree(run.checkpoints)
     (run.folder / "notes.txt").write_text("mine")
     before = contents(run.folder)
-    with pytest.raises(RunError, match="no checkpoints to resume from; copy them from where the run is whole"):
+    with pytest.raises(RunError, match="no checkpoints to resume from; copy them from an intact copy of the run"):
         fit(language(tmp_path, epochs=5), run.folder, resume=True)
     assert contents(run.folder) == before
 

@@ -10,10 +10,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
 from ..data.stores import fingerprint
+from ..errors import DataError
 
 WORDS = (1, 2)  # lengths of the n-grams of words
 CHARACTERS = (2, 3, 4, 5)  # and of characters, inside words and at their edges
@@ -117,9 +119,17 @@ class NGramClassifier:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        parts = load_file(path)
-        names = parts["names"].tobytes().decode().split("\n")
-        return cls(names, parts["idf"], torch.from_numpy(parts["weight"]), torch.from_numpy(parts["bias"]))
+        """The model in a file made by `save`."""
+        try:
+            parts = load_file(path)
+            names = parts["names"].tobytes().decode().split("\n")
+            weight, bias = (torch.from_numpy(parts[name]) for name in ("weight", "bias"))
+            if len(names) != len(parts["idf"]) or len(names) not in weight.shape:
+                raise ValueError(f"{len(names)} n-grams, weights {tuple(weight.shape)}")
+        except (SafetensorError, ValueError, KeyError) as error:
+            remedy = "copy it again from an intact copy of the run, or train again"
+            raise DataError(path, None, f"damaged ({error})", remedy) from error
+        return cls(names, parts["idf"], weight, bias)
 
 
 def _grams(text: str) -> Counter[str]:

@@ -204,7 +204,7 @@ class Run:
         with self._reading_weights(), safe_open(self.weights, "pt") as file:
             kept = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-        for name in own.keys() | kept.keys():
+        for name in sorted(own.keys() | kept.keys()):
             if own.get(name) != kept.get(name):
                 there, here = (f"{name} is {shape or 'missing'}" for shape in (kept.get(name), own.get(name)))
                 raise RunError(f"{self.weights}: damaged, or not of this config.yaml ({there} in it, {here} by that)")

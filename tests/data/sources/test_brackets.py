@@ -103,3 +103,10 @@ def test_bad_dependencies(tmp_path, rows, said):
     with pytest.raises(DataError) as found:
         list(Trees(path))
     assert said in str(found.value)
+
+
+def test_a_head_of_thousands_of_digits(text_file):
+    file = text_file("1\tHi\t_\t_\t_\t_\t" + "9" * 5000 + "\t_\t_\t_\n", "t.conllu")
+    with pytest.raises(DataError, match=r"t\.conllu:1: '9+…?9*.* is not the number of a head") as caught:
+        list(Trees(file))
+    assert len(str(caught.value)) < 500

@@ -21,6 +21,7 @@ from .split import Splittable
 
 UNKNOWN = "_"
 _PARTS = re.compile(r"[()]|[^ \t\r\n()]+")  # a word may hold a space that does not break
+_HEAD = re.compile("[0-9]{1,9}")
 _COMMENT = re.compile(r"#\s*label\s*=\s*(\S.*?)\s*")
 
 
@@ -213,7 +214,7 @@ def read_dependencies(lines: Iterable[tuple[int, str]], path: Path | None) -> It
             if cells[0] != str(len(rows) + 1):
                 remedy = "number words from 1, with a blank line between sentences"
                 raise DataError(path, number, f"word {cells[0]!r} comes after {counted(len(rows), 'word')}", remedy)
-            if not cells[6].isascii() or not cells[6].isdigit():
+            if not _HEAD.fullmatch(cells[6]):
                 raise DataError(path, number, f"{cells[6]!r} is not the number of a head", "give the head in column 7")
             own = next((m.partition("=")[2] for m in cells[9].split("|") if m.startswith("Label=")), None)
             rows.append((number, cells[1], int(cells[6]), own))

@@ -257,7 +257,7 @@ def _wanted(path: Path, header: list[str], columns: Sequence[str], time: int | N
 def _place(path: Path, header: list[str], name: str) -> int:
     if name in header:
         return header.index(name)
-    if name.isdecimal() and 1 <= int(name) <= len(header):
+    if name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(header):
         return int(name) - 1
     remedy = did_you_mean(name, header) or f"columns are {', '.join(header)[:200]}"
     raise DataError(path, 1, f"there is no column {name!r}", remedy)

@@ -206,9 +206,9 @@ class Columns(Splittable):
             if len(first) in self.widths:
                 return list(self.wanted).index(role)
         elif wanted.isdecimal():
-            if 1 <= int(wanted) <= len(first):
+            if len(wanted) < 10 and 1 <= int(wanted) <= len(first):
                 return int(wanted) - 1
-            problem = f"there is no column {wanted}, only {len(first)}"
+            problem = f"there is no column {shorten(wanted)}, only {len(first)}"
             raise DataError(self.path, line, problem, f"choose another {option}, counted from 1")
         elif wanted in names:
             return names.index(wanted)

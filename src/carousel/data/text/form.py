@@ -128,7 +128,7 @@ class TextForm:
             sets = {key: None if kept[key] is None else frozenset(kept[key]) for key in ("marks", "words", "cased")}
             return cls(**{**kept, **sets})
         except (ValueError, KeyError, TypeError) as error:
-            remedy = "train again, or copy it from where the run is whole"
+            remedy = "train again, or copy it from an intact copy of the run"
             raise DataError(path, None, f"damaged ({error})", remedy) from error
 
     @cached_property

@@ -53,7 +53,7 @@ def _kept(path: Path) -> WordVectors:
     try:
         return read_store(path)
     except (Damaged, KeyError) as error:
-        raise RunError(f"{path}: damaged; copy it from where the run is whole, or train again") from error
+        raise RunError(f"{path}: damaged; copy it from an intact copy of the run, or train again") from error
 
 
 def _find(settings: VectorSettings, folder: Path, digest: str) -> WordVectors:
