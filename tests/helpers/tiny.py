@@ -17,6 +17,9 @@ def write_corpus(path, lines=22, seed=0, letters="abcdefg "):
     return path
 
 
+PLAIN = {"optimizer": "adam", "weight_decay": 0.0, "schedule": "constant", "warmup": 0.0}  # steps that are all alike
+
+
 def language(folder, **given):
     """Settings of a small language model on a corpus in `folder`."""
     train, dev = folder / "train.txt", folder / "dev.txt"
@@ -24,7 +27,16 @@ def language(folder, **given):
         write_corpus(train)
         write_corpus(dev, lines=8, seed=1)
     small = {"hidden": 6, "embedding": 5, "batch_size": 4, "bptt": 7, "epochs": 3, "threads": 1, "log_steps": 2}
-    known = {"train": train, "dev": dev, "cache": folder / "cache", "lr": 0.02, "dev_split": "none", **small}
+    known = {
+        "train": train,
+        "dev": dev,
+        "cache": folder / "cache",
+        "lr": 0.02,
+        "dev_split": "none",
+        "dropout": 0.2,
+        **PLAIN,
+        **small,
+    }
     return LanguageSettings.read({**known, **given})
 
 

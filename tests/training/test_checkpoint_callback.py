@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from helpers.stub import Stub, StubSettings, register, sgd
-from helpers.tiny import Killed, fit, kill_at
+from helpers.tiny import PLAIN, Killed, fit, kill_at
 from safetensors.torch import load_file
 
 from carousel import load
@@ -17,7 +17,7 @@ LR = 0.1
 
 
 def settings(**given):
-    return StubSettings.read({"optimizer": "sgd", "lr": LR, "clip": 0, "threads": 1, "log_steps": 1, **given})
+    return StubSettings.read({**PLAIN, "optimizer": "sgd", "lr": LR, "clip": 0, "threads": 1, "log_steps": 1, **given})
 
 
 def kept(run):

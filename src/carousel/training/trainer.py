@@ -226,7 +226,7 @@ def resumed_settings(
 
 
 def _check_dev(settings: Settings, data: Data) -> None:
-    if settings.schedule == "plateau" and settings.warmup:
+    if settings.schedule == "plateau" and settings.warmup not in (0, type(settings).model_fields["warmup"].default):
         raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
     for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
         if asked and data.dev is None:
