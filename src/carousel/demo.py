@@ -25,7 +25,8 @@ PAIRS, DEV, TEST = 60_000, 500, 2500  # each date of the last two in one form
 SETTINGS: dict[str, Any] = {
     "tokens": "character", "lower": True, "bleu_tokenize": "char", "max_length": 60, "embedding": 64, "hidden": 64,
     "attention_size": 32, "dropout": 0.0, "label_smoothing": 0.0, "batch_size": 64, "lr": 0.005,
-    "schedule": "linear", "epochs": 2, "log_steps": 100,
+    "schedule": "linear", "epochs": 2, "log_steps": 100, "optimizer": "adam", "weight_decay": 0.0, "warmup": 0.0,
+    "clip": 5.0, "average": 0.0,
 }  # fmt: skip
 EXAMPLES = (
     "the third of March, 1998",

@@ -1,6 +1,7 @@
 """The explanation of a BLEU score against sacrebleu and against the example as worked by hand."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -82,7 +83,8 @@ def test_it_writes_a_page_figures_and_numbers(tmp_path):
     html = page.read_text("utf-8").split("<main>")[1]
     for part in ("The claim", "What was run", "What came out", "Does it stand?", "lecture notes (text 003), §15.2"):
         assert part in html
-    assert "<td>an &lt;b&gt;</td><td>1</td><td>0</td><td>0</td><td>0</td>" in html
+    cells = re.sub("<td[^>]*>", "<td>", html)
+    assert "<td>an &lt;b&gt;</td><td>1</td><td>0</td><td>0</td><td>0</td>" in cells
     numbers = json.loads((page.parent / "numbers.json").read_text("utf-8"))
     assert numbers["bleu"] == found.score
     assert [o["matched"] for o in numbers["orders"]] == [3, 1, 0, 0]
