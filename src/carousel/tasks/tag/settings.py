@@ -13,8 +13,8 @@ SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
 
 
 DEFAULTS = {
-    "hidden": 200, "epochs": 15, "batch_size": 16, "lr": 0.002, "average": 0.995,
-    "dropout": 0.5, "word_dropout": 0.25,
+    "hidden": 200, "epochs": 15, "batch_size": 16, "lr": 0.004, "average": 0.99,
+    "dropout": 0.5, "word_dropout": 0.2,
 }  # fmt: skip
 
 
