@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from ...networks.encoder import encoder
 from ...training import Loss, Network
 from .data import ForecastAssets
 from .errors import Errors, quantile_loss
+from .linear import apply_linear
 from .settings import ForecastSettings
 
 PATHS = 200  # sampled for the interval of an autoregressive forecast
@@ -23,8 +25,9 @@ PATHS = 200  # sampled for the interval of an autoregressive forecast
 class ForecasterNetwork(Network):
     """Past values (L + lag, B, V) to low, median and high of each step ahead, (h, B, V, 3).
 
-    A forecast is a change from the value a season before (or the last one), so that a level never seen in training is
-    no trouble. With `linear`, a linear autoregression over the same past is added, which starts from nothing.
+    A forecast is a change from that of a linear autoregression, fitted before training; or, without it, from the value a
+    season before (or the last one). Either way a level never seen in training is no trouble, and an untrained network
+    forecasts just that. How much of the change is added, `share`, is chosen for each variable on the dev set.
     """
 
     unit = "values"
@@ -45,7 +48,13 @@ class ForecasterNetwork(Network):
         self.output = nn.Linear(s.hidden, ahead * V * 3)
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.output.bias)
-        self.linear = nn.Parameter(torch.zeros(ahead, 2 * frame.context)) if s.linear and s.direct else None
+        linear = s.linear and s.direct
+        self.linear: Tensor | None
+        self.register_buffer("linear", torch.zeros(V, ahead, frame.lags) if linear else None)
+        self.share: Tensor | None  # (V,)
+        self.register_buffer("share", torch.ones(V) if linear else None)
+        if self.linear is not None and assets.linear is not None:
+            self.linear.copy_(assets.linear)
 
     def features(self, past: Tensor, known: Tensor, phase: Tensor, centre: Tensor) -> Tensor:
         """past (L + lag, B, V) → (L, B, features): levels, changes, what is missing, the place in the season."""
@@ -58,31 +67,34 @@ class ForecasterNetwork(Network):
 
     def read(self, batch: WindowBatch) -> Tensor:
         """What the layers read of a batch, (L, B, features)."""
-        batch = batch.last(self.reach.read)
+        batch = batch.last(self.frame.context + self.lag)
         centre = batch.past[-1 if self.settings.direct else 0]
         return self.features(batch.past, batch.known, batch.phase, centre)
 
-    def spread(self, raw: Tensor, middle: Tensor) -> Tensor:
-        """raw (..., V, 3) and the value that forecasts are a change from → low, median, high, which never cross."""
-        median = middle + raw[..., 1]
+    def spread(self, raw: Tensor, middle: Tensor, share: Tensor | None = None) -> Tensor:
+        """raw (..., V, 3) and the value that forecasts are a change from → low, median, high, which never cross; with
+        `share`, (V,), of that change alone."""
+        median = middle + (raw[..., 1] if share is None else share * raw[..., 1])
         return torch.stack((median - F.softplus(raw[..., 0]), median, median + F.softplus(raw[..., 2])), -1)
 
     def bounds(self, batch: WindowBatch) -> Tensor:
         """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
-        batch = batch.last(self.reach.read)
         if not self.settings.direct:
-            return self.unrolled(batch)
-        past, V, h = batch.past, batch.past.shape[2], self.settings.horizon
+            return self.unrolled(batch.last(self.reach.read))
+        raw, middle = self.parts(batch)
+        return self.spread(raw, middle, self.share)
+
+    def parts(self, batch: WindowBatch) -> tuple[Tensor, Tensor]:
+        """What the layers say of every step ahead, (h, B, V, 3), and what forecasts are a change from, (h, B, V)."""
+        V, h = batch.past.shape[2], self.settings.horizon
         y, _ = self.layers(self.read(batch))
         raw = self.output(self.drop(y[-1])).view(len(y[-1]), h, V, 3).transpose(0, 1)
-        middle = self.reference(past, h)
-        if self.linear is not None:
-            seen = torch.cat((past[self.lag :] - past[-1], past[self.lag :] - past[: -self.lag]))  # (2 L, B, V)
-            middle = middle + torch.einsum("hl,lbv->hbv", self.linear, seen)
-        return self.spread(raw, middle)
+        return raw, self.reference(batch.past, h)
 
     def reference(self, past: Tensor, ahead: int) -> Tensor:
         """What forecasts are a change from, (h, B, V)."""
+        if self.linear is not None:
+            return apply_linear(self.linear, past)
         if self.settings.around == "none":
             return past.new_zeros(ahead, *past.shape[1:])
         steps = torch.arange(ahead, device=past.device) % self.lag
@@ -131,7 +143,7 @@ class ForecasterNetwork(Network):
     def loss(self, batch: WindowBatch) -> Loss:
         """The mean quantile loss of a value."""
         if self.settings.direct:
-            bounds, truth, there = self.bounds(batch), batch.future, batch.there
+            bounds, truth, there = self.spread(*self.parts(batch)), batch.future, batch.there
         else:
             bounds, truth = self.one_ahead(batch)
             there = torch.cat((batch.known, batch.there))[self.lag + 1 :]
@@ -140,4 +152,38 @@ class ForecasterNetwork(Network):
         return Loss(losses.sum() / max(1, count), max(1, count))
 
     def metric(self) -> Errors:
+        return self.errors() if self.share is None else ShareErrors(self)
+
+    def errors(self) -> Errors:
+        """Those of forecasts as they are, to measure them once the network is trained."""
         return Errors(self.settings, self.frame, self.bounds)
+
+
+class ShareErrors(Errors):
+    """The errors on the dev set with the best share of the network for each variable, which the network then has: the
+    one with the smallest mean absolute error there. With a share of 0 the median is the linear autoregression's."""
+
+    SHARES = tuple(k / 20 for k in range(21))
+
+    def __init__(self, network: ForecasterNetwork) -> None:
+        super().__init__(network.settings, network.frame, network.bounds)
+        self.network = network
+        self.each = [network.errors() for _ in self.SHARES]
+
+    @torch.no_grad()
+    def add(self, batch: WindowBatch) -> None:
+        raw, middle = self.network.parts(batch)
+        for share, errors in zip(self.SHARES, self.each, strict=True):
+            errors.count(batch, self.network.spread(raw, middle, raw.new_tensor(share)))
+
+    def merge(self, other: Self) -> None:
+        for own, errors in zip(self.each, other.each, strict=True):
+            own.merge(errors)
+
+    def result(self) -> dict[str, float]:
+        if self.each[0].origins:
+            best = torch.stack([errors.absolute.sum(0) for errors in self.each]).argmin(0)  # (V,)
+            assert self.network.share is not None
+            self.network.share.copy_(torch.tensor(self.SHARES)[best])
+            self.choose(self.each, best)
+        return super().result()
