@@ -48,7 +48,8 @@ def _fit(rows: Rows, origins: np.ndarray, lags: int, horizon: int) -> Tensor:
         products += x.mT @ y
     penalty = torch.full((V, lags), PENALTY, dtype=torch.float64)
     penalty[:, -1] = (squares[:, -1, -1] == 0).double()  # the intercept has none, unless there is nothing to fit it to
-    return torch.linalg.solve(squares + torch.diag_embed(penalty), products).mT.float().contiguous()
+    factor = torch.linalg.cholesky(squares + torch.diag_embed(penalty))
+    return torch.cholesky_solve(products, factor).mT.float().contiguous()
 
 
 def apply_linear(weights: Tensor, past: Tensor) -> Tensor:
