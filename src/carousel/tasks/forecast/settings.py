@@ -9,7 +9,10 @@ from ...training.settings import MOST_LAYERS, ColumnName, Settings, key
 from ..shared.cell import CellName
 
 
-class ForecastSettings(Settings):
+DEFAULTS = {"lr": 0.002, "average": 0.99}
+
+
+class ForecastSettings(Settings, defaults=DEFAULTS):
     """Keys of the forecaster."""
 
     task: Literal["forecast"] = key("forecast", "the task", "data")
