@@ -16,7 +16,7 @@ def test_it_learns(trained, flights, reached):
     reached("MASE beside the naive one", found["mase"] / found["seasonal_naive"], below=0.5)
     assert found["origins"] == 24 - 6 + 1
     assert list(found["steps_ahead"]) == ["1", "2", "3", "4", "5", "6"]
-    assert "forecast after the last row" in (trained / "report.html").read_text("utf-8")
+    assert "Forecast beyond the data" in (trained / "report.html").read_text("utf-8")
     said = repr(model.predict(flights / "one.csv")).splitlines()
     assert len(said) == 6
     assert said[0].startswith("2000-01  x  ")
