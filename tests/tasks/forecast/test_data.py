@@ -17,7 +17,7 @@ def test_assets_are_saved_and_used_again(forecast_settings, flights, tmp_path):
     assets, data = prepare(forecast_settings())
     assets.save(tmp_path)
     kept = ForecastAssets.load(forecast_settings(), tmp_path)
-    assert kept == assets and json.loads((tmp_path / "series.json").read_text())["names"] == ["x", "y"]
+    assert kept.frame == assets.frame and json.loads((tmp_path / "series.json").read_text())["names"] == ["x", "y"]
     head, *rows = (flights / "two.csv").read_text().splitlines()  # ten times as large: the scales are not learned again
     larger = [",".join([time, *(str(10 * float(value)) for value in values)])
               for time, *values in (row.split(",") for row in rows)]  # fmt: skip

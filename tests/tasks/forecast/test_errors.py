@@ -11,7 +11,7 @@ from carousel.data.sources.series import read_series
 
 
 def test_loss_and_errors_by_hand(forecast_settings):
-    model, data = untrained(forecast_settings(interval=0.5))
+    model, data = untrained(forecast_settings(interval=0.5, linear=False))
     network = model.network
     torch.nn.init.normal_(network.output.weight, std=0.3)
     batch = next(iter(data.dev))
@@ -38,7 +38,7 @@ def test_loss_and_errors_by_hand(forecast_settings):
 
 
 def test_the_season_may_be_longer_than_the_context(forecast_settings, flights):
-    model, data = untrained(forecast_settings(context=4, around="last", season=12))
+    model, data = untrained(forecast_settings(context=4, around="last", season=12, linear=False))
     assert model.network.reach == (1, 5, 12)
     metric = model.network.metric()
     for batch in data.dev:

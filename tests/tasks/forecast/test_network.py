@@ -39,6 +39,7 @@ def test_one_step_ahead_sees_the_past_alone(forecast_settings):
     assert not torch.allclose(again[-1], bounds[-1])
 
 
-def test_a_run_goes_on_where_it_was_killed(forecast_settings, goes_on):
-    noisy = forecast_settings(dropout=0.2, decoding="autoregressive", average=0.9)
+@pytest.mark.parametrize("decoding", ["direct", "autoregressive"])
+def test_a_run_goes_on_where_it_was_killed(forecast_settings, goes_on, decoding):
+    noisy = forecast_settings(dropout=0.2, decoding=decoding, average=0.9)
     goes_on(Forecast, noisy, index=2)

@@ -60,6 +60,11 @@ class Rows:
             made.update(np.ascontiguousarray(part).tobytes())
         return made.hexdigest()
 
+    def part(self, variables: slice) -> Rows:
+        """The same of some of the variables."""
+        fill = Fill(*(part[:, variables] for part in self.fill))
+        return replace(self, fill=fill, there=self.there[:, variables])
+
     def window(self, origins: np.ndarray, past: int, ahead: int) -> WindowBatch:
         """The windows whose first future rows are `origins`, (B,). Rows before the start or past the end of the series
         are not there.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+from torch import Tensor
 
 from ...data.batches.windows import Rows, WindowBatches
 from ...data.sources.series import Grid, Series, read_series
@@ -18,14 +19,16 @@ from ...training.run import read_json
 from ...wording import counted
 from .check import SeriesCheck, check_series
 from .frame import Frame
+from .linear import choose_windows, fit_linear
 from .settings import ForecastSettings
 
 
 @dataclass
 class ForecastAssets:
-    """What a run keeps: variables, scales and season of its series."""
+    """What a run keeps: variables, scales and season of its series. The linear autoregression is part of the weights."""
 
     frame: Frame
+    linear: Tensor | None = None  # (V, h, lags), as fitted for a new run
 
     def save(self, folder: Path) -> None:
         write_json(folder / "series.json", asdict(self.frame))
@@ -70,9 +73,13 @@ def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) ->
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
     series, rows = read_all(s)
-    assets = assets or ForecastAssets(Frame.of(s, series, rows))
-    frame = assets.frame
+    frame = Frame.of(s, series, rows) if assets is None else assets.frame
     scaled, reach = frame.rows(series, s.missing, stepwise=not s.direct), frame.reach(s).read
+    if assets is None:
+        assets = ForecastAssets(frame)
+        if s.linear and s.direct:
+            fitted = choose_windows(rows, frame.lags, s.horizon, len(frame.names))
+            assets.linear = fit_linear(scaled, fitted, frame.lags, s.horizon)
     origins = np.arange(reach, rows - s.horizon + 1)
     train = WindowBatches(scaled, origins, reach, s.horizon, windows=s.batch_size, seed=s.seed)
     last = series.time(int(series.ticks[rows - 1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import torch
@@ -35,14 +35,14 @@ class Errors(Metric):
 
     best = "mase"
     lower_is_better = True
+    SUMS = ("absolute", "squared", "between", "pinball", "naive", "counted")  # each (h, V)
 
     def __init__(self, settings: ForecastSettings, frame: Frame, bounds: Callable[[WindowBatch], Tensor]) -> None:
         self.interval, self.frame, self.bounds = settings.interval, frame, bounds
         h, V = settings.horizon, len(frame.names)
-        self.absolute, self.squared, self.between, self.naive, self.counted = (
-            torch.zeros(h, V, dtype=torch.float64) for _ in range(5)
+        self.absolute, self.squared, self.between, self.pinball, self.naive, self.counted = (
+            torch.zeros(h, V, dtype=torch.float64) for _ in self.SUMS
         )
-        self.pinball = 0.0
         self.origins = 0
 
     @torch.no_grad()
@@ -62,7 +62,7 @@ class Errors(Metric):
         self.naive += ((naive - truth).abs() * there).sum(1)
         self.between += ((low <= truth) & (truth <= high)).double().mul(there).sum(1)
         self.counted += there.sum(1)
-        self.pinball += float((quantile_loss(bounds, batch.future, self.interval) * batch.there).sum())
+        self.pinball += (quantile_loss(bounds, batch.future, self.interval) * there).sum(1)
         self.origins += len(batch.origins)
 
     @property
@@ -81,8 +81,15 @@ class Errors(Metric):
         return self._mase(self.naive)
 
     def merge(self, other: Self) -> None:
-        for name in ("absolute", "squared", "between", "naive", "counted", "pinball", "origins"):
+        for name in (*self.SUMS, "origins"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def choose(self, others: Sequence[Errors], best: Tensor) -> None:
+        """Be, for each variable, the one of some errors that `best`, (V,), says."""
+        for name in self.SUMS:
+            every = torch.stack([getattr(one, name) for one in others])  # (n, h, V)
+            setattr(self, name, every[best, :, torch.arange(len(best))].T)
+        self.origins = others[0].origins
 
     def result(self) -> dict[str, float]:
         count = max(1.0, float(self.counted.sum()))
@@ -91,7 +98,7 @@ class Errors(Metric):
             "mae": float(self.absolute.sum()) / count,
             "rmse": math.sqrt(float(self.squared.sum()) / count),
             "coverage": float(self.between.sum()) / count,
-            "loss": self.pinball / count,
+            "loss": float(self.pinball.sum()) / count,
         }
 
     def by_variable(self) -> dict[str, dict[str, float]]:

@@ -19,6 +19,10 @@ from .settings import ForecastSettings
 SEASONS = {("month", 1): 12, ("month", 3): 4, ("second", 604800): 52, ("second", 86400): 7, ("second", 3600): 24}
 
 
+WEEK = 7  # seasons that the linear autoregression reads, if the series is long enough
+MOST_LAGS = 1000  # that it reads
+
+
 class Reach(NamedTuple):
     """How many rows before an origin a forecast needs."""
 
@@ -27,9 +31,10 @@ class Reach(NamedTuple):
     compared: int  # rows before an origin that is evaluated: the seasonal naive forecast needs a season of them
 
     @classmethod
-    def of(cls, s: ForecastSettings, season: int, context: int) -> Reach:
+    def of(cls, s: ForecastSettings, season: int, context: int, lags: int) -> Reach:
         lag = season if s.around == "season" else 1
-        return cls(lag, context + lag, max(context + lag, season))
+        read = max(context + lag, lags if s.linear and s.direct else 0)
+        return cls(lag, read, max(read, season))
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Frame:
     step: int
     season: int
     context: int
+    lags: int  # of the linear autoregression
     last: int  # the last tick of the training rows
     logarithm: bool
 
@@ -52,7 +58,8 @@ class Frame:
         """From the first `rows` rows."""
         season = s.season or SEASONS.get((series.unit, series.step), 1)
         context = s.context or max(2 * season, 2 * s.horizon, 8)
-        reach = Reach.of(s, season, context).compared
+        lags = choose_lags(season, context, rows, s.horizon)
+        reach = Reach.of(s, season, context, lags).compared
         if rows < reach + s.horizon:
             problem = f"{counted(rows, 'row')} to train on, but a window takes {reach} to read and {s.horizon} ahead"
             raise DataError(series.path, None, problem, "give more rows, or lower horizon, context or season")
@@ -72,7 +79,7 @@ class Frame:
         return cls(
             series.names, [float(part.mean()) for part in z], [float(part.std()) for part in z],
             [_naive_error(column, season) for column in series.values[:rows].T], series.unit, series.step, season,
-            context, int(series.ticks[rows - 1]), s.logarithm,
+            context, lags, int(series.ticks[rows - 1]), s.logarithm,
         )  # fmt: skip
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
@@ -88,7 +95,7 @@ class Frame:
         return values.exp() if self.logarithm else values
 
     def reach(self, s: ForecastSettings) -> Reach:
-        return Reach.of(s, self.season, self.context)
+        return Reach.of(s, self.season, self.context, self.lags)
 
     def rows(self, series: Series, missing: Filling, stepwise: bool = False) -> Rows:
         """The series as windows are cut from it; before a variable's first reading it is at the training mean, 0."""
@@ -98,6 +105,12 @@ class Frame:
         closed, carried = (np.nan_to_num(self.scaled(part), nan=0.0) for part in (fill.closed, fill.open))
         phase = int(series.ticks[0]) // series.step % self.season
         return Rows(Fill(closed, carried, fill.closes), ~np.isnan(series.values), self.season, phase, stepwise)
+
+
+def choose_lags(season: int, context: int, rows: int, horizon: int) -> int:
+    """Seven seasons, if twice as many windows are left to fit; at least the network's context."""
+    week = WEEK * season if season > 1 else 0
+    return min(MOST_LAGS, max(context, week if rows - week - horizon + 1 >= 2 * week else 0))
 
 
 def _naive_error(column: np.ndarray, season: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from ...networks.encoder import encoder
 from ...training import Loss, Network
 from .data import ForecastAssets
 from .errors import Errors, quantile_loss
+from .linear import apply_linear
 from .settings import ForecastSettings
 
 PATHS = 200  # sampled for the interval of an autoregressive forecast
@@ -23,8 +25,12 @@ PATHS = 200  # sampled for the interval of an autoregressive forecast
 class ForecasterNetwork(Network):
     """Past values (L + lag, B, V) to low, median and high of each step ahead, (h, B, V, 3).
 
-    A forecast is a change from the value a season before (or the last one), so that a level never seen in training is
-    no trouble. With `linear`, a linear autoregression over the same past is added, which starts from nothing.
+    A forecast is a change from that of a linear autoregression or, without it, from the value a season before (or the
+    last one). Either way a level never seen in training is no trouble, and an untrained network forecasts just that.
+
+    The autoregression is fitted before training, in closed form, to squared errors (`fitted`); a copy is then trained
+    with the network, to absolute ones (`linear`). `shares` (2, V) says how far to go from the first to the second, and
+    how much of the network's change to add; they are chosen for each variable on the dev set.
     """
 
     unit = "values"
@@ -45,7 +51,15 @@ class ForecasterNetwork(Network):
         self.output = nn.Linear(s.hidden, ahead * V * 3)
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.output.bias)
-        self.linear = nn.Parameter(torch.zeros(ahead, 2 * frame.context)) if s.linear and s.direct else None
+        linear = s.linear and s.direct
+        self.linear = nn.Parameter(torch.zeros(V, ahead, frame.lags)) if linear else None
+        self.fitted: Tensor | None
+        self.shares: Tensor | None
+        self.register_buffer("fitted", torch.zeros(V, ahead, frame.lags) if linear else None)
+        self.register_buffer("shares", torch.ones(2, V) if linear else None)
+        if self.linear is not None and self.fitted is not None and assets.linear is not None:
+            self.linear.data.copy_(assets.linear)
+            self.fitted.copy_(assets.linear)
 
     def features(self, past: Tensor, known: Tensor, phase: Tensor, centre: Tensor) -> Tensor:
         """past (L + lag, B, V) → (L, B, features): levels, changes, what is missing, the place in the season."""
@@ -58,31 +72,40 @@ class ForecasterNetwork(Network):
 
     def read(self, batch: WindowBatch) -> Tensor:
         """What the layers read of a batch, (L, B, features)."""
-        batch = batch.last(self.reach.read)
+        batch = batch.last(self.frame.context + self.lag)
         centre = batch.past[-1 if self.settings.direct else 0]
         return self.features(batch.past, batch.known, batch.phase, centre)
 
-    def spread(self, raw: Tensor, middle: Tensor) -> Tensor:
-        """raw (..., V, 3) and the value that forecasts are a change from → low, median, high, which never cross."""
-        median = middle + raw[..., 1]
+    def spread(self, raw: Tensor, middle: Tensor, share: Tensor | float = 1.0) -> Tensor:
+        """raw (..., V, 3), the value that forecasts are a change from and the share of that change → low, median, high,
+        which never cross."""
+        median = middle + share * raw[..., 1]
         return torch.stack((median - F.softplus(raw[..., 0]), median, median + F.softplus(raw[..., 2])), -1)
 
     def bounds(self, batch: WindowBatch) -> Tensor:
         """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
-        batch = batch.last(self.reach.read)
         if not self.settings.direct:
-            return self.unrolled(batch)
-        past, V, h = batch.past, batch.past.shape[2], self.settings.horizon
+            return self.unrolled(batch.last(self.reach.read))
+        raw, middle = self.parts(batch)
+        if self.shares is None or self.fitted is None:
+            return self.spread(raw, middle)
+        return self.mixed(raw, middle, apply_linear(self.fitted, batch.past), self.shares)
+
+    def parts(self, batch: WindowBatch) -> tuple[Tensor, Tensor]:
+        """What the layers say of every step ahead, (h, B, V, 3), and what forecasts are a change from, (h, B, V)."""
+        V, h = batch.past.shape[2], self.settings.horizon
         y, _ = self.layers(self.read(batch))
         raw = self.output(self.drop(y[-1])).view(len(y[-1]), h, V, 3).transpose(0, 1)
-        middle = self.reference(past, h)
-        if self.linear is not None:
-            seen = torch.cat((past[self.lag :] - past[-1], past[self.lag :] - past[: -self.lag]))  # (2 L, B, V)
-            middle = middle + torch.einsum("hl,lbv->hbv", self.linear, seen)
-        return self.spread(raw, middle)
+        return raw, self.reference(batch.past, h)
+
+    def mixed(self, raw: Tensor, middle: Tensor, fitted: Tensor, shares: Tensor) -> Tensor:
+        """The bounds with `shares`, (2, V) or (2,), of the trained autoregression and of the network."""
+        return self.spread(raw, torch.lerp(fitted, middle, shares[0]), shares[1])
 
     def reference(self, past: Tensor, ahead: int) -> Tensor:
         """What forecasts are a change from, (h, B, V)."""
+        if self.linear is not None:
+            return apply_linear(self.linear, past)
         if self.settings.around == "none":
             return past.new_zeros(ahead, *past.shape[1:])
         steps = torch.arange(ahead, device=past.device) % self.lag
@@ -129,15 +152,55 @@ class ForecasterNetwork(Network):
         return quantiles.movedim(0, -1)
 
     def loss(self, batch: WindowBatch) -> Loss:
-        """The mean quantile loss of a value."""
+        """The mean quantile loss of a value, and the mean absolute error of the linear autoregression: each part is
+        trained by its own, so that neither leaves its work to the other."""
         if self.settings.direct:
-            bounds, truth, there = self.bounds(batch), batch.future, batch.there
+            raw, middle = self.parts(batch)
+            bounds, truth, there = self.spread(raw, middle.detach()), batch.future, batch.there
         else:
             bounds, truth = self.one_ahead(batch)
             there = torch.cat((batch.known, batch.there))[self.lag + 1 :]
-        count = int(there.sum())
-        losses = quantile_loss(bounds, truth, self.settings.interval) * there
-        return Loss(losses.sum() / max(1, count), max(1, count))
+        losses = quantile_loss(bounds, truth, self.settings.interval)
+        if self.linear is not None:
+            losses = losses + (middle - truth).abs()
+        count = max(1, int(there.sum()))
+        return Loss((losses * there).sum() / count, count)
 
     def metric(self) -> Errors:
+        return self.errors() if self.shares is None else ShareErrors(self)
+
+    def errors(self) -> Errors:
+        """Those of forecasts as they are, to measure them once the network is trained."""
         return Errors(self.settings, self.frame, self.bounds)
+
+
+class ShareErrors(Errors):
+    """The errors on the dev set with the best shares for each variable, which the network then has: those with the
+    smallest mean absolute error there. With shares of 0 the median is that of the fitted autoregression."""
+
+    SHARES = tuple((k / 2, n / 10) for k in range(3) for n in range(11))
+
+    def __init__(self, network: ForecasterNetwork) -> None:
+        super().__init__(network.settings, network.frame, network.bounds)
+        self.network = network
+        self.each = [network.errors() for _ in self.SHARES]
+
+    @torch.no_grad()
+    def add(self, batch: WindowBatch) -> None:
+        assert self.network.fitted is not None
+        raw, middle = self.network.parts(batch)
+        fitted = apply_linear(self.network.fitted, batch.past)
+        for shares, errors in zip(self.SHARES, self.each, strict=True):
+            errors.count(batch, self.network.mixed(raw, middle, fitted, raw.new_tensor(shares)))
+
+    def merge(self, other: Self) -> None:
+        for own, errors in zip(self.each, other.each, strict=True):
+            own.merge(errors)
+
+    def result(self) -> dict[str, float]:
+        if self.each[0].origins:
+            best = torch.stack([errors.absolute.sum(0) for errors in self.each]).argmin(0)  # (V,)
+            assert self.network.shares is not None
+            self.network.shares.copy_(torch.tensor(self.SHARES)[best].T)
+            self.choose(self.each, best)
+        return super().result()

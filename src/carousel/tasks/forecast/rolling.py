@@ -78,7 +78,7 @@ def _bounds(network: ForecasterNetwork, rows: Rows, origins: np.ndarray) -> Tens
 
 def measure(network: ForecasterNetwork, series: Series) -> Errors:
     """The errors of forecasts from every origin of a series."""
-    errors = network.metric()
+    errors = network.errors()
     errors.count(*roll(network, series, find_origins(network, series)))
     if not errors.values:
         problem = f"every value after {series.time(network.frame.last)}, the last trained on, is missing"

@@ -9,7 +9,10 @@ from ...training.settings import MOST_LAYERS, ColumnName, Settings, key
 from ..shared.cell import CellName
 
 
-class ForecastSettings(Settings):
+DEFAULTS = {"lr": 0.002, "average": 0.99}
+
+
+class ForecastSettings(Settings, defaults=DEFAULTS):
     """Keys of the forecaster."""
 
     task: Literal["forecast"] = key("forecast", "the task", "data")
@@ -39,14 +42,15 @@ class ForecastSettings(Settings):
     )
     around: Literal["season", "last", "none"] = key(
         "season",
-        "reference of a forecast: the value one season before, the last value, or the mean",
+        "what the network's input, and without linear its forecast, is a change from: the value one season before, the "
+        "last value, or the mean",
         "model",
     )
     logarithm: bool = key(False, "model the logarithm, for series whose variation grows with their level", "model")
     interval: float = key(0.8, "nominal coverage of the bounds", "model", gt=0, lt=1)
     calibration: int = key(100, "preceding origins whose errors calibrate the bounds; 0: no calibration", "model",
                            ge=0)  # fmt: skip
-    linear: bool = key(True, "add a linear autoregression to the network (direct)", "model", {"decoding": ("direct",)})
+    linear: bool = key(True, "forecast changes from a linear autoregression that is fitted first, by a share chosen on the dev set (direct)", "model", {"decoding": ("direct",)})
     cell: CellName = key("lstm", "recurrent cell", "model")
     hidden: int = key(32, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
