@@ -42,9 +42,7 @@ def test_an_untrained_model_is_scikit_learns_ridge(walks):
         fit = [o for o in range(LAGS, ROWS - HELD_OUT - AHEAD + 1) if not np.isnan(z[o : o + AHEAD]).any()]
         y = np.stack([z[o : o + AHEAD] - filled[o - 1] for o in fit])
         ahead = Ridge(0.1).fit(x[np.array(fit) - LAGS], y).predict(x[-1:])[0] + filled[-1]
-        np.testing.assert_allclose(
-            found[:, v], ahead * np.nanstd(trained) + np.nanmean(trained), rtol=1e-3, atol=1e-4
-        )
+        np.testing.assert_allclose(found[:, v], ahead * np.nanstd(trained) + np.nanmean(trained), rtol=1e-3, atol=1e-4)
 
 
 def test_few_variables_at_a_time_and_few_windows_give_the_same(walks, monkeypatch):

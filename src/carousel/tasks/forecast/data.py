@@ -25,7 +25,7 @@ from .settings import ForecastSettings
 
 @dataclass
 class ForecastAssets:
-    """What a run keeps: variables, scales and season of its series. The linear autoregression is part of the weights."""
+    """What a run keeps: variables, scales and season of its series; the linear autoregression is in the weights."""
 
     frame: Frame
     linear: Tensor | None = None  # (V, h, lags), as fitted for a new run

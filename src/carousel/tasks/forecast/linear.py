@@ -1,7 +1,7 @@
 """A linear autoregression, fitted in closed form: each variable's steps ahead from its own past.
 
-Both sides are taken minus the last value, so that the level does not matter. The weights are one tensor (V, h, lags): of
-the values before the last one, and in the place of the last one, whose difference from itself is 0, the intercept.
+Both sides are taken minus the last value, so that the level does not matter. The weights are one tensor (V, h, lags):
+of the values before the last one, and in the place of the last one, whose difference from itself is 0, the intercept.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import Literal
 from ...training.settings import MOST_LAYERS, ColumnName, Settings, key
 from ..shared.cell import CellName
 
-
 DEFAULTS = {"lr": 0.002, "average": 0.99}
 
 
@@ -50,7 +49,12 @@ class ForecastSettings(Settings, defaults=DEFAULTS):
     interval: float = key(0.8, "nominal coverage of the bounds", "model", gt=0, lt=1)
     calibration: int = key(100, "preceding origins whose errors calibrate the bounds; 0: no calibration", "model",
                            ge=0)  # fmt: skip
-    linear: bool = key(True, "forecast changes from a linear autoregression that is fitted first, by a share chosen on the dev set (direct)", "model", {"decoding": ("direct",)})
+    linear: bool = key(
+        True,
+        "forecast a change from a linear autoregression that is fitted first; shares of both chosen on the dev set",
+        "model",
+        {"decoding": ("direct",)},
+    )
     cell: CellName = key("lstm", "recurrent cell", "model")
     hidden: int = key(32, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
