@@ -2,8 +2,8 @@
 
     python evaluation/forecast_apart.py SERIES.csv HORIZON [SEEDS]
 
-Trains by the plain command on the first four fifths of the rows, the last fifth of which is the dev set, and measures the
-MASE of the last fifth of the file: of the model, of ridge regression (the autoregression as fitted) and of the
+Trains by the plain command on the first four fifths of the rows, the last fifth of which is the dev set, and measures
+the MASE of the last fifth of the file: of the model, of ridge regression (the autoregression as fitted) and of the
 autoregression as trained, without the network.
 """
 
@@ -32,9 +32,7 @@ def main(path: Path, horizon: int, seeds: int) -> None:
             trained = model.evaluate(test)["mase"]
             shares[0] = 0
             ridge = model.evaluate(test)["mase"]
-            print(
-                f"seed {seed}: model {own:.3f}, ridge {ridge:.3f}, autoregression as trained {trained:.3f}", flush=True
-            )
+            print(f"seed {seed}: model {own:.3f}, ridge {ridge:.3f}, linear {trained:.3f}", flush=True)
 
 
 if __name__ == "__main__":
