@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def outline(task: type[Trainable], settings: Settings, assets: Any) -> Network |
     Raises if it is larger than any machine's memory.
     """
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*non-meta parameter")  # of an embedder
             return task.make_network(settings, assets)
     except (OverflowError, RuntimeError, TypeError) as error:
         if "overflow" in str(error).lower():
