@@ -72,7 +72,7 @@ class Splittable:
 
 
 class ByExample(Protocol):
-    """A source whose examples can be told apart by their texts."""
+    """A source whose examples are identified by their texts (`keys`)."""
 
     def keys(self) -> Iterator[str]: ...
 

@@ -85,7 +85,7 @@ class Columns(Splittable):
         return self.selected(self._every(), lambda row: row[1][0])
 
     def keys(self) -> Iterator[str]:
-        """What rows are told apart by: the text, or the first of two."""
+        """The text that identifies each row; of a pair, the first."""
         return (values[0] for _, values in self.rows())
 
     def _every(self) -> Iterator[tuple[int, list[str]]]:

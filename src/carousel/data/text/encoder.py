@@ -40,7 +40,10 @@ class TextEncoder:
 
     def __call__(self, texts: Sequence[str], tokenized: bool | None = None) -> tuple[dict[str, Column], np.ndarray]:
         """The columns of some texts, and which of them were cut off, (texts,) bool."""
-        texts = self.prepare(texts, tokenized)
+        return self.encode(self.prepare(texts, tokenized))
+
+    def encode(self, texts: Sequence[str]) -> tuple[dict[str, Column], np.ndarray]:
+        """The same for texts in the form of the model."""
         if self.context is not None or self.vocabulary.beyond is not None:  # each word has its vector
             words = [text.split() for text in texts]
             short = [sentence[: self.max_length] for sentence in words]

@@ -78,7 +78,7 @@ class TextForm:
     quotes: bool = False  # `` and '' for quotes
     brackets: str = ""  # "-LRB-" or "-lrb-" for (
     escaped: bool = False  # &quot; and its kin, as of Moses
-    numbers: str = ""  # what stands for every number
+    numbers: str = ""  # the token that replaces every number, such as N
     marks: frozenset[str] | None = None  # the marks that occur; others are dropped. None: all are kept
     words: frozenset[str] = frozenset()  # words with marks in them
     spacing: dict[str, str] = field(default_factory=dict)  # by mark: "left", "right", "both" (no space there), "none"

@@ -15,7 +15,7 @@ from .tokenizers import UNK
 
 FILE = "usual.json"  # in a run directory
 TEXTS = 2000  # that are looked at to know what is usual
-FEWEST = 20  # tokens from which on something is said
+FEWEST = 20  # tokens below which there is no warning
 MORE_UNKNOWN = 0.25  # added to three times the usual share of unknown tokens
 MORE_PIECES = 1.6  # times as many tokens for a character as usual
 

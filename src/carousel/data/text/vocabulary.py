@@ -112,7 +112,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str | Path, kind: Kind) -> Vocabulary:
-        r"""The vocabulary in a file with one token per line; `\n` stands for the newline among characters.
+        r"""The vocabulary in a file with one token per line; `\n` is the newline character.
 
         The special tokens and `<unk>` may be among them, anywhere; they keep the ids 0 to 3.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Self
 
@@ -115,8 +116,9 @@ def learn_vocabulary(settings: ClassifySettings, tables: Sequence[Table]) -> tup
 
 def fit_linear(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> NGramClassifier:
     """The linear model of the texts to train on; of more than `MOST_TEXTS`, of as many at equal distances."""
-    rows = [(row.text, row.label) for table in tables for row in table]
-    rows = rows[:: max(1, -(-len(rows) // MOST_TEXTS))]
+    total = sum(1 for table in tables for _ in table)
+    step = max(1, -(-total // MOST_TEXTS))
+    rows = [(row.text, row.label) for row in islice(chain.from_iterable(tables), 0, None, step)]
     numbers = {label: k for k, label in enumerate(assets.labels)}
     texts = assets.encoder(settings, training=True).prepare([text for text, _ in rows])
     labels = torch.tensor([numbers[label] for _, label in rows])

@@ -20,10 +20,10 @@ class ClassifyEncoder(TextEncoder):
 
     linear: NGramClassifier | None = None
 
-    def __call__(self, texts: Sequence[str], tokenized: bool | None = None) -> tuple[dict[str, Column], np.ndarray]:
-        columns, cut = super().__call__(texts, tokenized)
+    def encode(self, texts: Sequence[str]) -> tuple[dict[str, Column], np.ndarray]:
+        columns, cut = super().encode(texts)
         if self.linear is not None:
-            scores = self.linear(self.prepare(texts, tokenized)).numpy()
+            scores = self.linear(texts).numpy()
             columns["linear"] = Column(scores.reshape(-1), np.full(len(texts), scores.shape[1]))
         return columns, cut
 

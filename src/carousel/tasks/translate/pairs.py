@@ -69,7 +69,7 @@ class Pairs(Splittable):
         return self.selected(self._every(), lambda pair: pair.source)
 
     def keys(self) -> Iterator[str]:
-        """What pairs are told apart by: the source, so that its translations stay together."""
+        """The text that identifies each pair: its source, so that all translations of a sentence stay together."""
         return (pair.source for pair in self)
 
     def _every(self) -> Iterator[Pair]:
