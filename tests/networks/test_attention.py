@@ -71,6 +71,16 @@ def test_as_written_by_hand(kind):
             assert (weights[t, b, length:] == 0).all()
 
 
+def test_additive_attention_without_a_bias():
+    """v · tanh(W [q; m]) as it is written with one matrix, whose halves are ours; nothing else is added."""
+    attention = make_attention("additive", 3, SIZE, size=5, bias=False).double()
+    assert sorted(name for name, _ in attention.named_parameters()) == ["key.weight", "query.weight", "v"]
+    query, memory = torch.randn(1, 1, 3).double(), torch.randn(6, 1, SIZE).double()
+    joined = torch.cat((query[0, 0].expand(6, -1), memory[:, 0]), 1)
+    scores = torch.tanh(joined @ torch.cat((attention.query.weight, attention.key.weight), 1).T) @ attention.v
+    torch.testing.assert_close(attention(query, memory)[1][0, 0], scores.softmax(0))
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 3), st.sampled_from(sorted(MAKE)))
 def test_padding_is_not_there(lengths, steps, kind):
     """Weights sum to 1 over what is real, are exactly 0 past it; what stands there, and the neighbours, matter not."""

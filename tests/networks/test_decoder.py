@@ -1,5 +1,7 @@
 """The decoder: against its equations in plain torch, and one step for training and search."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -13,10 +15,10 @@ WORDS, EMBEDDING, HIDDEN, MEMORY = 9, 4, 5, 3
 LENGTHS, SOURCES = [3, 1, 4], [2, 4, 3]
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "feeding"])
+@pytest.fixture(params=["luong", "input-feeding", "bahdanau"])
 def decoder(request):
     torch.manual_seed(0)
-    layers = carousel.LSTM(EMBEDDING + (HIDDEN if request.param else 0), HIDDEN)
+    layers = carousel.LSTM(Decoder.input_size(request.param, EMBEDDING, HIDDEN, MEMORY), HIDDEN)
     return Decoder(layers, Additive(HIDDEN, MEMORY), request.param).double()
 
 
@@ -30,16 +32,25 @@ def inputs():
 
 def by_hand(decoder, b, tokens, words, encoded, state):
     """The vectors and attention weights of sequence `b`, by torch's own cell and one position after the other."""
-    cell = nn.LSTMCell(decoder.layers.input_size, HIDDEN).double()
-    cell.load_state_dict({name.removesuffix("_l0"): p for name, p in decoder.layers.named_parameters()})
+    weights_of = {name.removesuffix("_l0"): p for name, p in decoder.layers.named_parameters()}
+    cell = partial(torch.func.functional_call, nn.LSTMCell(decoder.layers.input_size, HIDDEN).double(), weights_of)
     attention, places = decoder.attention, encoded[: SOURCES[b], b]
-    (h, c), vector = (part[0, b : b + 1] for part in state), torch.zeros(1, HIDDEN).double()
+    (s, c), vector = (part[0, b : b + 1] for part in state), torch.zeros(1, HIDDEN).double()
+
+    def align(query):
+        scores = [attention.v @ torch.tanh(attention.query(query[0]) + attention.key(place)) for place in places]
+        weights = torch.stack(scores).softmax(0)
+        return weights @ places, weights
+
     for token in tokens[: LENGTHS[b], b]:
         x = words[token].unsqueeze(0)
-        h, c = cell(torch.cat((x, vector), 1) if decoder.feeding else x, (h, c))
-        scores = [attention.v @ torch.tanh(attention.query(h[0]) + attention.key(place)) for place in places]
-        weights = torch.stack(scores).softmax(0)
-        vector = torch.tanh(decoder.join(torch.cat((weights @ places, h[0])))).unsqueeze(0)
+        if decoder.kind == "bahdanau":  # α from s_{t−1}; s_t = f(s_{t−1}, y_{t−1}, c_t)
+            context, weights = align(s)
+            s, c = cell((torch.cat((x, context.unsqueeze(0)), 1), (s, c)))
+        else:
+            s, c = cell((torch.cat((x, vector), 1) if decoder.kind == "input-feeding" else x, (s, c)))
+            context, weights = align(s)
+        vector = torch.tanh(decoder.join(torch.cat((context, s[0])))).unsqueeze(0)
         yield vector[0], weights
 
 
@@ -81,7 +92,22 @@ def test_training_and_search_share_one_step(decoder, inputs, monkeypatch):
     memory = decoder.prepare(encoded, torch.tensor(SOURCES), nn.Identity())
     real = Unpadded(torch.tensor(LENGTHS), len(tokens))
     vectors = real.put(decoder(words[tokens], memory, state, real)[0])
-    assert calls == ([3, 2, 2, 1] if decoder.feeding else [8])
+    assert calls == ([8] if decoder.kind == "luong" else [3, 2, 2, 1])
     for t, searched in enumerate(search_steps(decoder, *inputs)):
         batch_sizes = torch.tensor(LENGTHS) > t
         torch.testing.assert_close(vectors[t, batch_sizes], searched[batch_sizes])
+
+
+def test_the_gradients_are_those_of_the_equations(decoder, inputs):
+    tokens, words, encoded, state = inputs
+    memory = decoder.prepare(encoded, torch.tensor(SOURCES), nn.Identity())
+    real = Unpadded(torch.tensor(LENGTHS), len(tokens))
+    vectors = real.put(decoder(words[tokens], memory, state, real)[0])
+    torch.manual_seed(2)
+    factors = torch.randn_like(vectors)
+    expected = sum(
+        factors[t, b] @ vector for b in range(len(LENGTHS)) for t, (vector, _) in enumerate(by_hand(decoder, b, *inputs))
+    )
+    ours = torch.autograd.grad((vectors * factors).sum(), list(decoder.parameters()))
+    for gradient, right in zip(ours, torch.autograd.grad(expected, list(decoder.parameters())), strict=True):
+        torch.testing.assert_close(gradient, right)

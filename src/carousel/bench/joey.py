@@ -21,7 +21,7 @@ from ..tasks.translate.settings import TranslateSettings
 
 NETWORK: dict[str, tuple[Any, ...]] = {  # of what our network may have, what its network has
     "cell": ("lstm",), "bidirectional": (True,), "layers": (1,), "decoder_layers": (None, 1), "init": ("bridge",),
-    "attention": ("additive",), "tied": ("none",),
+    "attention": ("additive",), "decoder": ("luong",), "tied": ("none",),
 }  # fmt: skip
 
 
@@ -81,7 +81,8 @@ def share_weights(ours: TranslatorNetwork, joey: Any) -> None:
     source, target = (theirs(torch.arange(len(e.weight))) for e in (ours.source_embedder, ours.target_embedder))
     assert ours.decoder.join is not None and ours.output is not None
     ours.bias.zero_()
-    attention.key.bias.zero_()
+    if attention.key.bias is not None:
+        attention.key.bias.zero_()
     bridges = [part.chunk(2) for part in (ours.bridge.map.weight, ours.bridge.map.bias)]
     for of_h, of_c in bridges:
         of_c.copy_(of_h)

@@ -12,7 +12,7 @@ In the place of `lengths`, `key_padding_mask` may say which places a sequence ha
 
 Six kinds, by how query q and place m are scored before the softmax:
 
-Additive     v · tanh(W q + U m)          (Bahdanau)
+Additive     v · tanh(W q + U m + b)      (Bahdanau, who has no b: bias=False)
 Dot          q · m
 ScaledDot    q · m / √D
 General      q · W m                      (Luong)
@@ -283,7 +283,7 @@ class Attention(nn.Module):
 
 
 class Additive(Attention):
-    """v · tanh(W q + U m), with `size` units (by default as many as a query has).
+    """v · tanh(W q + U m + b), with `size` units (by default as many as a query has); without b if `bias` is false.
 
     >>> context, weights = Additive(8, 6)(torch.randn(5, 2, 8), torch.randn(7, 2, 6), torch.tensor([7, 3]))
     >>> context.shape, weights.shape, weights[:, 1, 3:].abs().max().item()
@@ -293,12 +293,13 @@ class Additive(Attention):
     v: nn.Parameter
 
     def __init__(
-        self, query_size: int, memory_size: int, size: int | None = None, *, batch_first: bool = False
-    ) -> None:
+        self, query_size: int, memory_size: int, size: int | None = None, *, bias: bool = True,
+        batch_first: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(query_size, memory_size, batch_first=batch_first)
         self.size = query_size if size is None else size
         self.query = nn.Linear(query_size, self.size, bias=False)
-        self.key = nn.Linear(memory_size, self.size)
+        self.key = nn.Linear(memory_size, self.size, bias=bias)
         self.v = nn.Parameter(torch.empty(self.size).uniform_(-1, 1) / math.sqrt(self.size))
 
     def make_keys(self, values: Tensor) -> Tensor:
@@ -308,7 +309,7 @@ class Additive(Attention):
         return self.query(query)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, size={self.size}"
+        return f"{super().extra_repr()}, size={self.size}{'' if self.key.bias is not None else ', bias=False'}"
 
 
 class Dot(Attention):
@@ -404,7 +405,7 @@ class Location(Attention):
 
 
 def make_attention(name: AttentionName, query_size: int, memory_size: int, **options: Any) -> Attention:
-    """The attention `name`; `options` are `batch_first` and its own: `size` of additive, `places` of location.
+    """The attention `name`; `options` are `batch_first` and its own: `size` and `bias` of additive, `places` of location.
 
     >>> make_attention("general", 8, 6)
     General(

@@ -25,6 +25,7 @@ from ..ops.attention import AdditiveAttentionStep
 from ..ops.prediction import Predictor
 from .attention import Additive, Attention, Memory, Unpadded
 
+DecoderName = Literal["luong", "input-feeding", "bahdanau"]
 InitName = Literal["bridge", "last", "zeros"]
 S = TypeVar("S")
 
@@ -88,11 +89,12 @@ def _real_shape(layer: layers.Recurrent, name: str) -> tuple[int, ...]:
 class AttentionMemory(NamedTuple):
     """The encoder's output, prepared for the attention of a decoder.
 
-    tanh(W [context; h] + b) is a sum of two products, one for each half of W, and the context is a weighted mean over
-    the source's positions; so the first half is applied to the positions, once for all steps.
+    tanh(W [context; s] + b) is a sum of two products, one for each half of W, and the context is a weighted mean over
+    the source's positions. So where nothing but this vector needs the context, the first half is applied to the
+    positions, once for all steps.
     """
 
-    memory: Memory  # its values are the positions times W's first half
+    memory: Memory  # its values are the positions times W's first half; of a Bahdanau decoder the positions themselves
     of_state: Tensor  # (H, H): W's second half
 
     def select(self, rows: Tensor) -> AttentionMemory:
@@ -101,36 +103,70 @@ class AttentionMemory(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """layers → attention → tanh(W [context; h]), the vector from which a token is predicted.
+    """Recurrent layers with attention to a source, and the vector from which a token is predicted.
 
-    With `feeding`, a step also reads the previous step's vector, so that it knows where that one attended; steps then
-    run one after the other. Without, all steps of the layers and of the attention run at once. Without attention the
-    vector is the layers' own output.
+    With x_t the embedding of the previous token, s_t the output of the layers and c_t the context, which is the mean of
+    the encoder's outputs m weighted by the attention of a query:
+
+    luong           s_t = f(s_{t−1}, x_t)              c_t = attend(s_t, m)
+    input-feeding   s_t = f(s_{t−1}, [x_t; v_{t−1}])   c_t = attend(s_t, m)       v_0 = 0
+    bahdanau        s_t = f(s_{t−1}, [x_t; c_t])       c_t = attend(s_{t−1}, m)
+
+    and in all three v_t = tanh(W [c_t; s_t] + b) is the vector that predicts. f is the stack of layers, of which the
+    top one is compared with the source. Only the steps of luong can run all at once: the layers, then the attention.
+    Without attention the vector is s_t itself.
     """
 
-    def __init__(self, recurrent: layers.Recurrent, attention: Attention | None, feeding: bool = False) -> None:
+    def __init__(
+        self, recurrent: layers.Recurrent, attention: Attention | None, kind: DecoderName = "luong"
+    ) -> None:
         super().__init__()
         self.layers = recurrent
         self.attention = attention
-        self.feeding = feeding
+        self.kind = kind
         self.size = recurrent.output_size
         self.join = None
         if attention is not None:
             if attention.batch_first:
                 raise ValueError("a Decoder is time-major; its attention must not be batch_first")
             self.join = nn.Linear(attention.memory_size + self.size, self.size)
+        elif kind != "luong":
+            raise ValueError(f"a decoder of kind {kind} reads what attention found, so it needs an attention")
+
+    @staticmethod
+    def input_size(kind: DecoderName, embedding: int, size: int, encoded: int) -> int:
+        """How many numbers the layers read at a step: the embedding, and the vector (`size`) or context (`encoded`)."""
+        return embedding + {"luong": 0, "input-feeding": size, "bahdanau": encoded}[kind]
+
+    @property
+    def sequential(self) -> bool:
+        """Whether a step reads something of the previous one besides the layers' state, so that they run in turn."""
+        return self.kind != "luong"
 
     def prepare(self, encoded: Tensor, lengths: Tensor, drop: Callable[[Tensor], Tensor]) -> AttentionMemory | None:
         """The encoder's output (S, B, E) with lengths (B,) as a memory; `drop` is as in `Attention.prepare`."""
         if self.attention is None or self.join is None:
             return None
         of_context, of_state = self.join.weight.split([self.attention.memory_size, self.size], 1)
-        value = partial(nn.functional.linear, weight=of_context)
+        value = None if self.kind == "bahdanau" else partial(nn.functional.linear, weight=of_context)
         return AttentionMemory(self.attention.prepare(encoded, lengths, value, drop), of_state)
+
+    def begin(self, state: Any, rows: int) -> Tensor | None:
+        """What the first step reads in the place of the previous one's `carried`, (rows, H), given the layers' state,
+        (layers, rows, H) each: a vector of zeros, or of a Bahdanau decoder s_0."""
+        if not self.sequential:
+            return None
+        start = 0.0
+        if self.kind == "bahdanau":
+            if state is not None:
+                h: Tensor = state[0] if isinstance(state, tuple) else state
+                return h[-1]
+            start = self.layers.cell.states[self.layers.cell.output].initial
+        return next(self.parameters()).new_full((rows, self.size), start)
 
     def attend(self, y: Tensor, memory: AttentionMemory | None, num_queries: Tensor) -> tuple[Tensor, Tensor | None]:
         """The layers' output (N, H), sequence by sequence, `num_queries` (B,) of each → vectors (N, H), attention
-        weights (N, S)."""
+        weights (N, S); for decoders that attend after the layers."""
         if self.attention is None or self.join is None or memory is None:
             return y, None
         base = nn.functional.linear(y, memory.of_state, self.join.bias)
@@ -139,38 +175,54 @@ class Decoder(nn.Module):
     def step(
         self,
         x: Tensor,
-        fed: Tensor | None,
+        carried: Tensor | None,
         memory: AttentionMemory | None,
         num_queries: Tensor,
         run_layers: Callable[[Tensor], tuple[Tensor, S]],
         attend: Callable[[Tensor, AttentionMemory | None, Tensor], tuple[Tensor, Tensor | None]] | None = None,
-    ) -> tuple[Tensor, Tensor | None, S]:
-        """Vectors (N, H), attention weights (N, S) and the layers' new state, given the previous tokens.
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, S]:
+        """Vectors (N, H), attention weights (N, S), what the next step is to be given as `carried`, and the layers' new
+        state, given the previous tokens.
 
-        `x` (N, E) has their embeddings, `fed` (N, H) the previous vectors. `run_layers` maps what the layers read to
-        their output (N, H) and their state; `attend` stands in for `Decoder.attend`. Without `feeding`, `fed` is None
-        and `x` is whatever `run_layers` takes.
+        `x` (N, E) has their embeddings, `carried` (N, H) the previous vectors or, of a Bahdanau decoder, the layers'
+        previous output. `run_layers` maps what the layers read to their output (N, H) and their state; `attend` stands
+        in for `Decoder.attend`. In a luong decoder `carried` is None and `x` is whatever `run_layers` takes.
         """
-        y, state = run_layers(x if fed is None else torch.cat((x, fed), 1))
-        vectors, weights = (attend or self.attend)(y, memory, num_queries)
-        return vectors, weights, state
+        if self.kind == "bahdanau":
+            assert self.attention is not None and self.join is not None and memory is not None and carried is not None
+            context, weights = self.attention.attend(carried, memory.memory, num_queries)
+            y, state = run_layers(torch.cat((x, context), 1))
+            return torch.tanh(self.join(torch.cat((context, y), 1))), weights, y, state
+        y, state = run_layers(x if carried is None else torch.cat((x, carried), 1))
+        vectors, seen = (attend or self.attend)(y, memory, num_queries)
+        return vectors, seen, vectors if self.sequential else None, state
+
+    def rollout(self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Unpadded) -> DecoderRollout:
+        """x (T, B, E): the embeddings of the previous tokens → all steps, run one after the other."""
+        rollout = DecoderRollout(self, memory, state, real)
+        for given in x.flatten(0, 1).index_select(0, rollout.rows).split(rollout.batch_sizes):
+            rollout.step(given)
+        return rollout
 
     def forward(
         self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Unpadded
     ) -> tuple[Tensor, Tensor | None]:
         """x (T, B, E): the embeddings of the previous tokens → vectors of real steps (N, H), attention (T, B, S)."""
-        if self.feeding:
-            rollout = DecoderRollout(self, memory, state, real)
-            for given in x.flatten(0, 1).index_select(0, rollout.rows).split(rollout.batch_sizes):
-                rollout.step(given)
+        if self.sequential:
+            rollout = self.rollout(x, memory, state, real)
             return rollout.vectors, rollout.weights
 
         def run_layers(x: Tensor) -> tuple[Tensor, Any]:
             y, final = self.layers(x, state, lengths=real.lengths)
             return real.take(y), final
 
-        vectors, weights, _ = self.step(x, None, memory, real.lengths, run_layers)
+        vectors, weights, _, _ = self.step(x, None, memory, real.lengths, run_layers)
         return vectors, None if weights is None else real.put(weights)
+
+    def layer_input(self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Unpadded) -> Tensor:
+        """x (T, B, E) as in `forward` → what the layers read at each step, (T, B, ·): with what a step reads of the
+        previous one, and 0 past the end of a sequence, if the decoder is sequential."""
+        return real.put(self.rollout(x, memory, state, real).inputs) if self.sequential else x
 
 
 class DecoderRollout:
@@ -184,11 +236,14 @@ class DecoderRollout:
         lengths = real.lengths
         self.order = lengths.argsort(descending=True, stable=True)
         self.batch_sizes = [n for n in length_mask(lengths, real.steps).sum(1).tolist() if n]
-        self.walker = StepwiseLayer(decoder.layers, self.batch_sizes, select_rows(state, self.order, 1))
+        state = select_rows(state, self.order, 1)
+        self.walker = StepwiseLayer(decoder.layers, self.batch_sizes, state)
         steps = (t * len(lengths) + self.order[:n] for t, n in enumerate(self.batch_sizes))
         self.rows = torch.cat([self.order[:0], *steps])  # (N,): where each is in (T, B)
         like = next(decoder.parameters())
         self.last = like.new_zeros(len(lengths), decoder.size)  # the previous step's vectors, (n, H); zeros at first
+        self.carried = decoder.begin(state, len(lengths))
+        self._inputs = [like.new_zeros(0, decoder.layers.input_size)]
         self._vectors = [self.last[:0]]
         self._weights = [] if memory is None else [like.new_zeros(0, memory.memory.most)]
 
@@ -196,15 +251,23 @@ class DecoderRollout:
         """x (n, E): the embeddings of the previous tokens. The vectors are in `last` then, (n, H)."""
         n = len(x)
         rows = self.order[:n]
-        fed = self.last[:n] if self.decoder.feeding else None
+        carried = None if self.carried is None else self.carried[:n]
         memory = None if self.memory is None else self.memory.select(rows)
-        self.last, weights, _ = self.decoder.step(x, fed, memory, torch.ones_like(rows), self._run_layers)
+        self.last, weights, self.carried, _ = self.decoder.step(
+            x, carried, memory, torch.ones_like(rows), self._run_layers
+        )
         self._vectors.append(self.last)
         if weights is not None:
             self._weights.append(weights)
 
     def _run_layers(self, x: Tensor) -> tuple[Tensor, None]:
+        self._inputs.append(x)
         return self.walker.step(x), None  # the walker keeps the state
+
+    @property
+    def inputs(self) -> Tensor:
+        """What the layers have read, (N, ·), in the order of `Unpadded`."""
+        return self._in_order(torch.cat(self._inputs))
 
     @property
     def vectors(self) -> Tensor:
@@ -228,7 +291,7 @@ class DecodeState:
     beam, share its memory."""
 
     inner: BeamState  # the state of the layers
-    fed: Tensor | None  # (N, H): the previous step's vectors
+    carried: Tensor | None  # (N, H): what the next step reads of the previous one, as `Decoder.step` gave it
     sources: Tensor  # (N,): the source of each row
     memory: AttentionMemory | None  # of B sources
     num_queries: Tensor  # (B,): how many rows each source has
@@ -247,7 +310,7 @@ class SearchDecoder:
         self.predict = predict
         self.layers = PackedStepper(decoder.layers, remembers=True)
         self.native_attend: AdditiveAttentionStep | None = None
-        if isinstance(decoder.attention, Additive) and decoder.join is not None:
+        if isinstance(decoder.attention, Additive) and decoder.join is not None and decoder.kind != "bahdanau":
             of_state = decoder.join.weight[:, decoder.attention.memory_size :]
             native = AdditiveAttentionStep(
                 decoder.attention.query.weight, decoder.attention.v, of_state, decoder.join.bias
@@ -258,7 +321,7 @@ class SearchDecoder:
     def advance(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
         """Read tokens (N,): the input of the output layer, (N, ·), and the new state."""
         x, inputs = self.words, None
-        if state.fed is None:  # the layers look tokens up themselves, and keep W x of those they have read
+        if state.carried is None:  # the layers look tokens up themselves, and keep W x of those they have read
             inputs = tokens
         else:
             x = nn.functional.embedding(tokens, self.words)
@@ -266,8 +329,10 @@ class SearchDecoder:
         def run_layers(x: Tensor) -> tuple[Tensor, BeamState]:
             return self.layers.step(x, state.inner, inputs)
 
-        vectors, _, inner = self.decoder.step(x, state.fed, state.memory, state.num_queries, run_layers, self.attend)
-        state = replace(state, inner=inner, fed=None if state.fed is None else vectors)
+        vectors, _, carried, inner = self.decoder.step(
+            x, state.carried, state.memory, state.num_queries, run_layers, self.attend
+        )
+        state = replace(state, inner=inner, carried=carried)
         return vectors if self.project is None else self.project(vectors), state
 
     def attend(self, y: Tensor, memory: AttentionMemory | None, num_queries: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -289,10 +354,9 @@ class DecoderStepper:
         self.device = decoder.words.device
 
     def start(self, items: int) -> DecodeState:
-        decoder = self.decoder.decoder
-        fed = self.decoder.words.new_zeros(items, decoder.size) if decoder.feeding else None
+        carried = self.decoder.decoder.begin(self.state, items)
         sources = torch.arange(items, device=self.device)
-        return DecodeState(BeamState(self.state), fed, sources, self.memory, torch.ones_like(sources))
+        return DecodeState(BeamState(self.state), carried, sources, self.memory, torch.ones_like(sources))
 
     def step(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
         vectors, state = self.decoder.advance(tokens, state)
@@ -308,8 +372,8 @@ class DecoderStepper:
 
     def select(self, state: DecodeState, rows: Tensor) -> DecodeState:
         inner = state.inner.select(rows)
-        fed, sources = select_rows((state.fed, state.sources), rows)
+        carried, sources = select_rows((state.carried, state.sources), rows)
         if self.memory is None or torch.equal(sources, state.sources):
-            return replace(state, inner=inner, fed=fed, sources=sources)
+            return replace(state, inner=inner, carried=carried, sources=sources)
         kept, num_queries = sources.unique_consecutive(return_counts=True)
-        return DecodeState(inner, fed, sources, self.memory.select(kept), num_queries)
+        return DecodeState(inner, carried, sources, self.memory.select(kept), num_queries)

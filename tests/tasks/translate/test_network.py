@@ -15,23 +15,33 @@ from carousel.tasks.translate.task import Translate
 def one_by_one(network, batch):
     """Vectors and weights of each step, all sequences at every one, by the layers' own step."""
     memory, state = network.encode(batch.source, batch.source_lengths)
-    fed = torch.zeros(batch.inputs.shape[1], network.decoder.size).double()
+    decoder = network.decoder
+    carried = decoder.begin(state, batch.inputs.shape[1])
     for tokens in batch.inputs:
-        x = network.target_embedder(tokens)
-        y, state = network.decoder.layers.step(torch.cat((x, fed), 1) if network.decoder.feeding else x, state)
-        fed, weights = network.decoder.attend(y, memory, torch.ones_like(tokens))
-        yield fed, weights
+        x, each = network.target_embedder(tokens), torch.ones_like(tokens)
+        if decoder.kind == "bahdanau":
+            context, weights = decoder.attention.attend(carried, memory.memory, each)
+            carried, state = decoder.layers.step(torch.cat((x, context), 1), state)
+            yield torch.tanh(decoder.join(torch.cat((context, carried), 1))), weights
+            continue
+        y, state = decoder.layers.step(x if carried is None else torch.cat((x, carried), 1), state)
+        vectors, weights = decoder.attend(y, memory, each)
+        carried = None if carried is None else vectors
+        yield vectors, weights
 
 
+DECODERS = [{}, {"input_feeding": True}, {"decoder": "bahdanau"}]
 STEPPED = [
     {}, {"cell": "gru", "layers": 2, "init": "last"}, {"bidirectional": False}, {"input_feeding": True},
     {"input_feeding": True, "cell": "gru", "layers": 2}, {"input_feeding": True, "cell": "layernorm", "init": "zeros"},
+    {"decoder": "bahdanau"}, {"decoder": "bahdanau", "cell": "gru", "layers": 2, "init": "zeros"},
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("attention", "given"),
-    [(kind, given) for kind in ATTENTIONS for given in STEPPED if kind != "none" or "input_feeding" not in given],
+    [(kind, given) for kind in ATTENTIONS for given in STEPPED
+     if kind != "none" or not {"input_feeding", "decoder"} & given.keys()],
 )
 def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
     network = untrained(attention=attention, **given).network.double()
@@ -58,7 +68,7 @@ def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
 @pytest.mark.parametrize(
     "given",
     [
-        *({"cell": cell, "input_feeding": feeding} for cell in sorted(registry()) for feeding in (False, True)),
+        *({"cell": cell, **given} for cell in sorted(registry()) for given in DECODERS),
         *({"attention": attention} for attention in ATTENTIONS),
     ],
     ids=lambda given: " ".join(map(str, given.values())),
@@ -82,9 +92,9 @@ def test_the_search_sees_what_training_sees(given, copies):
         torch.testing.assert_close(torch.stack(found), expected, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("feeding", [False, True])
-def test_teachers_and_the_model_itself(feeding):
-    network = untrained(input_feeding=feeding).network.double()
+@pytest.mark.parametrize("given", DECODERS, ids=str)
+def test_teachers_and_the_model_itself(given):
+    network = untrained(**given).network.double()
     batch = batch_of(*BATCH)
     torch.testing.assert_close(network.scheduled_sampling(batch, 1.0)[0], network(batch)[0])
     # without a teacher, a step reads the most probable token: the same as the true ones being those
@@ -110,11 +120,11 @@ def test_the_loss_is_cross_entropy(tied):
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-@pytest.mark.parametrize("feeding", [False, True])
-def test_every_parameter_learns(attention, feeding):
-    if attention == "none" and feeding:
+@pytest.mark.parametrize("given", DECODERS, ids=str)
+def test_every_parameter_learns(attention, given):
+    if attention == "none" and given:
         pytest.skip("nothing to feed")
-    network = untrained(attention=attention, input_feeding=feeding, teacher_forcing=0.5 if feeding else 1.0).network
+    network = untrained(attention=attention, **given, teacher_forcing=0.5 if given else 1.0).network
     network.loss(batch_of(*BATCH)).mean.backward()
     still = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert still == []
@@ -129,10 +139,10 @@ def test_neighbours_do_not_matter_in_training():
         torch.testing.assert_close(weights[: len(alone), k, : seen.shape[2]], seen[:, 0])
 
 
-@pytest.mark.parametrize("feeding", [False, True])
-def test_a_run_goes_on_where_it_was_killed(settings, goes_on, feeding):
+@pytest.mark.parametrize("given", DECODERS, ids=str)
+def test_a_run_goes_on_where_it_was_killed(settings, goes_on, given):
     noisy = settings(
-        dropout=0.3, average=0.9, schedule="cosine", epochs=2, batch_size=64, input_feeding=feeding,
-        teacher_forcing=1.0, teacher_forcing_end=0.5 if feeding else 1.0,
+        dropout=0.3, average=0.9, schedule="cosine", epochs=2, batch_size=64, **given,
+        teacher_forcing=1.0, teacher_forcing_end=0.5 if given else 1.0,
     )  # fmt: skip
     goes_on(Translate, noisy)

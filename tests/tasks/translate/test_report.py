@@ -43,14 +43,30 @@ def test_the_trace_is_what_the_decoder_goes_through(cell):
     assert sorted(map(tuple, drawn.data[0].z)) == sorted(map(tuple, values[1, :, 0].T.tolist()))  # the top layer's
 
 
-def test_a_decoder_with_input_feeding_shows_its_attention_only():
-    model = make(input_feeding=True)
-    made = model.translate(["abc"], attention=True)
-    with pytest.raises(ValueError, match="cannot be traced with input_feeding"):
-        trace_decoder(model, made[0])
+@pytest.mark.parametrize("given", [{"input_feeding": True}, {"decoder": "bahdanau"}, {"decoder": "bahdanau", "layers": 2}])
+def test_the_trace_of_a_decoder_that_reads_what_attention_found(given):
+    model = make(**given)
+    [made] = model.translate(["abcde"], attention=True, max_length=7)
+    trace, steps = trace_decoder(model, made)
+    network, ids = model.network, model.encode_line("abcde")[0]
+    memory, state = network.encode(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
+    carried, states = network.decoder.begin(state, 1), [state]
+    for t, token in enumerate([START, *made.ids[:-1]]):
+        outputs = []
+
+        def run_layers(x, outputs=outputs):
+            y, after = network.decoder.layers.step(x, states[-1])
+            outputs.append(y)
+            return y, after
+
+        x = network.target_embedder(torch.tensor([token]))
+        _, weights, carried, after = network.decoder.step(x, carried, memory, torch.tensor([1]), run_layers)
+        states.append(after)
+        torch.testing.assert_close(trace.output[t], outputs[0])
+        torch.testing.assert_close(torch.as_tensor(made.attention[t]).float(), weights[0].float())
     page = Page("t")
-    show_attention(model, page, made)
-    assert page.figures == 1
+    show_attention(model, page, [made])
+    assert page.figures == 2 and len(steps) == len(made.tokens)
 
 
 def test_without_attention_there_is_none_to_show():

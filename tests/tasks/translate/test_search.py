@@ -16,9 +16,16 @@ lines_of_letters = st.lists(
 )
 
 
-@given(lines_of_letters, st.integers(1, 4), st.booleans(), st.sampled_from(["additive", "none", "dot"]))
-def test_a_translation_does_not_depend_on_its_neighbours(lines, beam, feeding, attention):
-    model = untrained(attention=attention, input_feeding=feeding and attention != "none")
+DECODERS = [{}, {"input_feeding": True}, {"decoder": "bahdanau"}]
+
+
+@given(
+    lines_of_letters,
+    st.integers(1, 4),
+    st.sampled_from([{"attention": "none"}, *({"attention": a, **d} for a in ("additive", "dot") for d in DECODERS)]),
+)
+def test_a_translation_does_not_depend_on_its_neighbours(lines, beam, network):
+    model = untrained(**network)
     options = {"num_beams": beam, "num_return_sequences": beam, "attention": True}
     together = model.translate(lines, batch_size=4, **options)
     for line, found in zip(lines, together, strict=True):
@@ -27,7 +34,7 @@ def test_a_translation_does_not_depend_on_its_neighbours(lines, beam, feeding, a
         np.testing.assert_allclose(
             [one.log_prob for one in found.sequences], [one.log_prob for one in alone.sequences], atol=1e-4
         )
-        if attention != "none":
+        if network["attention"] != "none":
             torch.testing.assert_close(found.attention, alone.attention, atol=1e-5, rtol=1e-4)
 
 

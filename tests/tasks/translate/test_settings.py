@@ -28,6 +28,8 @@ def test_the_share_of_true_tokens_changes_in_a_straight_line():
     [
         ({"tied": "all"}, "tied: all needs one vocabulary for both languages"),
         ({"attention": "none", "input_feeding": True}, "input_feeding: it feeds what attention found"),
+        ({"attention": "none", "decoder": "bahdanau"}, "decoder: bahdanau's step reads the context"),
+        ({"decoder": "bahdanau", "input_feeding": True}, "input_feeding: the step of a bahdanau decoder"),
         ({"attention": "none", "init": "zeros"}, "leaves the decoder blind"),
         ({"attention": "dot", "decoder_hidden": 7}, "dot needs decoder_hidden to be 12"),
         ({"init": "last", "decoder_hidden": 7}, "init: last needs decoder_hidden to be 12"),

@@ -41,11 +41,12 @@ class TranslatorNetwork(Network):
         size = s.decoder_size
         attention = None
         if s.attention != "none":
-            options = {"additive": {"size": s.attention_size or size}, "location": {"places": s.max_length}}
+            additive = {"size": s.attention_size or size, "bias": s.attention_bias}
+            options: dict[str, dict[str, Any]] = {"additive": additive, "location": {"places": s.max_length}}
             attention = make_attention(s.attention, size, s.encoded, **options.get(s.attention, {}))
-        read = s.embedding + (size if s.input_feeding else 0)
+        read = Decoder.input_size(s.decoder_kind, s.embedding, size, s.encoded)
         layers = encoder(s.cell, read, size, num_layers=s.decoder_layers or s.layers, **common)
-        self.decoder = Decoder(layers, attention, s.input_feeding)
+        self.decoder = Decoder(layers, attention, s.decoder_kind)
         self.bridge = Bridge(s.init, self.encoder, layers)
         tied = s.tied != "none"
         self.project = nn.Linear(size, s.embedding, bias=False) if tied and size != s.embedding else None

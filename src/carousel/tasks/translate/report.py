@@ -11,9 +11,9 @@ import torch
 from ... import pictures
 from ...data import START
 from ...data.stores.examples import Column
-from ...errors import ArgumentError
 from ...layers.trace import Trace
 from ...metrics import bleu, chrf
+from ...networks.attention import Unpadded
 from ...report import Page, verbatim
 from ..shared.analysis import lengths_and_unknown, shorten, show_breakdown
 from .data import open_data
@@ -70,20 +70,14 @@ def show_errors(model: Translator, page: Page, pairs: Sequence[Pair], texts: Seq
 
 @torch.no_grad()
 def trace_decoder(model: Translator, translation: Translation) -> tuple[Trace, list[str]]:
-    """The trace of the decoder's layers for a translation, by a model in `eval` mode; and the token each step reads.
-
-    Not with input feeding, where a step needs the attentional vector of the previous one.
-    """
+    """The trace of the decoder's layers for a translation, by a model in `eval` mode; and the token each step reads."""
     network = model.network
-    if network.decoder.feeding:
-        raise ArgumentError("the decoder cannot be traced with input_feeding: there is no pass over all steps at once")
     source, _ = model.encode_line(translation.source)
-    _, state = network.encode(torch.from_numpy(source.astype(np.int64))[:, None], torch.tensor([len(source)]))
+    memory, state = network.encode(torch.from_numpy(source.astype(np.int64))[:, None], torch.tensor([len(source)]))
     read = torch.tensor([START, *translation.ids[:-1]])  # no step reads the last token
-    return network.decoder.layers.trace(network.target_embedder(read[:, None]), state), [
-        BEGIN,
-        *translation.tokens[:-1],
-    ]
+    x = network.target_embedder(read[:, None])
+    x = network.decoder.layer_input(x, memory, state, Unpadded(torch.tensor([len(read)]), len(read)))
+    return network.decoder.layers.trace(x, state), [BEGIN, *translation.tokens[:-1]]
 
 
 def gates_picture(model: Translator, translation: Translation) -> Any:
@@ -106,7 +100,7 @@ def show_attention(model: Translator, page: Page, translations: Sequence[Transla
         )
         page.figure(one.attention_picture(), f"Attention, {number} of {len(attentive)}", *texts[: 3 - min(number, 2)])
     first = next((one for one in translations if one.source_tokens), None)
-    if first is not None and not model.network.decoder.feeding:
+    if first is not None:
         page.figure(
             gates_picture(model, first),
             "Gates of the decoder",

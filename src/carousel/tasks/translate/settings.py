@@ -16,6 +16,7 @@ from ..shared.text import TOKENIZE, Tokenize, default_cache
 
 if TYPE_CHECKING:
     from ...data.text.form import TextForm
+    from ...networks.decoder import DecoderName
 
 
 def _one_or_two(files: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -81,7 +82,15 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS):
     attention_size: int | None = key(
         None, "units of additive attention; null: as the decoder", "model", {"attention": ("additive",)}, ge=1
     )
-    input_feeding: bool = key(False, "input feeding: each step also reads the previous attentional vector", "model")
+    attention_bias: bool = key(
+        True, "bias of additive attention, v · tanh(W q + U m + b)", "model", {"attention": ("additive",)}
+    )
+    decoder: Literal["luong", "bahdanau"] = key(
+        "luong", "luong: attention after the step; bahdanau: before it, so that the step reads the context", "model"
+    )
+    input_feeding: bool = key(
+        False, "input feeding: each step also reads the previous attentional vector", "model", {"decoder": ("luong",)}
+    )
     tied: Literal["none", "output", "all"] = key(
         "output", "weight tying: target embedding and output, or both embeddings and output (needs shared)", "model"
     )
@@ -109,6 +118,10 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS):
             raise ValueError("tied: all needs one vocabulary for both languages; set shared, or tie output only")
         if self.attention == "none" and self.input_feeding:
             raise ValueError("input_feeding: it feeds what attention found, and attention is none; choose one of them")
+        if self.decoder == "bahdanau" and self.attention == "none":
+            raise ValueError("decoder: bahdanau's step reads the context, and attention is none; choose one of them")
+        if self.decoder == "bahdanau" and self.input_feeding:
+            raise ValueError("input_feeding: the step of a bahdanau decoder reads the context instead; choose one")
         if self.attention == "none" and self.init == "zeros":
             raise ValueError("init: zeros without attention leaves the decoder blind to the source; choose bridge")
         if self.attention in ("dot", "scaled-dot", "content") and self.decoder_size != self.encoded:
@@ -126,6 +139,10 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS):
     def encoded(self) -> int:
         """How many numbers the encoder gives for a step."""
         return self.hidden * (2 if self.bidirectional else 1)
+
+    @property
+    def decoder_kind(self) -> DecoderName:
+        return "input-feeding" if self.input_feeding else self.decoder
 
     @property
     def decoder_size(self) -> int:
