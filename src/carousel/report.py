@@ -77,7 +77,14 @@ h2 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.01em; margin: 0 0 
 p {{ margin: 0 0 .8rem; max-width: 46rem }}
 .lead {{ font-size: 1.1rem; color: {QUIET} }}
 section {{ background: #fff; border: 1px solid {RULE}; border-radius: 12px; padding: 1.4rem 1.5rem; margin: 1.4rem 0 }}
-.equation {{ font: 1.1rem 'STIX Two Math', 'Cambria Math', Cambria, Georgia, serif; margin-left: 1.5rem }}
+.equation {{ display: flex; align-items: center; gap: 1rem; overflow-x: auto; margin: 0 0 .8rem; padding: .2rem 0 }}
+.equation math {{ font-size: 1.12rem; flex: none; margin-left: 1.5rem; text-align: left }}
+.label {{ color: {QUIET}; font-size: .85rem; margin-left: auto; flex: none }}
+blockquote {{ margin: 0 0 .8rem; padding-left: 1rem; border-left: 3px solid {RULE}; max-width: 46rem }}
+blockquote p {{ margin: 0 }}
+cite {{ color: {QUIET}; font-size: .88rem; font-style: normal }}
+details {{ margin: 0 0 1rem 1.2rem }}
+summary {{ cursor: pointer; color: {QUIET} }}
 section > :last-child {{ margin-bottom: 0 }}
 figure {{ margin: .6rem 0 0; padding-top: 30px; overflow-x: auto }}
 figure .modebar-container {{ top: -30px !important }}
@@ -187,8 +194,8 @@ def mark(text: str, label: str = "", wrong: bool = False) -> Html:
 class Page:
     """One page, put together from top to bottom. Every method returns the page, so calls can be chained.
 
-    Prose is plain text in which `*emphasis*` and backquoted code are marked up, and everything else is escaped. What
-    comes from data goes through `verbatim`.
+    Prose is plain text in which `*emphasis*`, backquoted code and formulas, `\\(TeX\\)`, are marked up, and everything
+    else is escaped. What comes from data goes through `verbatim`.
     """
 
     def __init__(self, title: str, lead: str = "") -> None:
@@ -208,9 +215,22 @@ class Page:
         self._part().extend(f"<p>{prose(paragraph)}</p>" for paragraph in paragraphs)
         return self
 
-    def equation(self, *lines: str) -> Self:
-        """Formulas in plain characters, each on a line of its own."""
-        self._part().extend(f'<p class="equation">{html.escape(line)}</p>' for line in lines)
+    def equation(self, *formulas: str, label: str = "") -> Self:
+        """Formulas in TeX, each on a line of its own, with a label on the right."""
+        beside = f'<span class="label">{html.escape(label)}</span>' if label else ""
+        self._part().extend(f'<div class="equation">{mathml(tex, display=True)}{beside}</div>' for tex in formulas)
+        return self
+
+    def quote(self, text: str, source: str = "") -> Self:
+        """The words of somebody else, and where they stand."""
+        cite = f"<cite>{prose(source)}</cite>" if source else ""
+        self._part().append(f"<blockquote><p>{prose(text)}</p>{cite}</blockquote>")
+        return self
+
+    def details(self, summary: str, *paragraphs: str) -> Self:
+        """Paragraphs that are folded away until a reader opens them."""
+        inside = "".join(f"<p>{prose(paragraph)}</p>" for paragraph in paragraphs)
+        self._part().append(f"<details><summary>{prose(summary)}</summary>{inside}</details>")
         return self
 
     def samples(self, *texts: str) -> Self:
@@ -333,10 +353,29 @@ class Page:
 
 
 def prose(entry: Any) -> str:
-    """Plain text as HTML, with `*emphasis*` and backquoted code marked up; `Html` as it stands."""
+    """Plain text as HTML, with `*emphasis*`, backquoted code and `\\(TeX\\)` marked up; `Html` as it stands."""
     if isinstance(entry, Html):
         return entry
-    text = re.sub(r"(?<=\d) (?=%)", "&nbsp;", html.escape(str(entry)))
+    parts = re.split(r"\\\((.+?)\\\)", str(entry))  # every second one is a formula
+    return "".join(mathml(part) if k % 2 else _marked_up(part) for k, part in enumerate(parts))
+
+
+def mathml(tex: str, display: bool = False) -> Html:
+    """A formula in TeX as MathML, which browsers set without a script or a font from elsewhere.
+
+    >>> mathml("x^2").partition("<mrow>")[2]
+    '<msup><mi>x</mi><mn>2</mn></msup></mrow></math>'
+    """
+    from latex2mathml.converter import convert
+
+    converted = convert(tex, display="block" if display else "inline")
+    if "\\" in converted:  # what the converter does not know, it copies
+        raise ValueError(f"unknown command in the formula {tex!r}")
+    return Html(converted)
+
+
+def _marked_up(plain: str) -> str:
+    text = re.sub(r"(?<=\d) (?=%)", "&nbsp;", html.escape(plain))
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     return re.sub(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])", r"<em>\1</em>", text)
 

@@ -60,18 +60,18 @@ def test_a_lab_is_one_file(carousel, monkeypatch, tmp_path):
     """The example of the documentation, as the only file that is added."""
     page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text("utf-8")
     source = page.partition("## A lab of your own")[2].partition("```python\n")[2].partition("```")[0]
-    (tmp_path / "square_roots.py").write_text(source.partition("\nprint(")[0], "utf-8")
+    (tmp_path / "square_roots.py").write_text(source.partition("\nresult = ")[0], "utf-8")
     monkeypatch.setattr(lab.claims, "__path__", [*lab.claims.__path__, str(tmp_path)])
     lab._labs.cache_clear()
     try:
         assert "square-roots    Squares: whether one of them is negative.\n" in carousel("lab", "list")[1]
         assert "Squares: whether" in carousel("lab", "--help")[1]
         code, out, _ = carousel("lab", "square-roots", "--count", 2, "--seed", 1, "--out", tmp_path / "page")
-        assert (code, out.splitlines()[:2]) == (0, [" -0.50    0.25", "  1.00    1.00"])
+        assert (code, out.splitlines()[:2]) == (0, ["x      square", "-0.50    0.25"])
         assert (tmp_path / "page" / "squares.png").is_file()
         assert "x>=1" in carousel("lab", "square-roots", "--help")[1]
         assert carousel("lab", "square-roots", "--low", "1")[0] == 2  # Python's only
-        assert "square_roots" in dir(lab) and lab.square_roots(1).numbers() == {"squares": [(-2.0, 4.0)]}
+        assert "square_roots" in dir(lab) and lab.square_roots(1, seeds=1).numbers()["squares"] == [[4.0]]
     finally:
         lab._labs.cache_clear()
         sys.modules.pop("carousel.lab.claims.square_roots", None)
@@ -109,7 +109,7 @@ def test_bleu_of_ones_own_sentence(carousel):
     code, out, err = carousel("lab", "bleu", "ein mann geht", "ein mann läuft", "ein mann geht dort")
     assert (code, err) == (0, "")
     assert "3-grams      1/1" in out
-    assert "stand" not in out  # the claim is about another sentence
+    assert "hold" not in out  # the claim is about another sentence
     _, out, _ = carousel("lab", "bleu")
     assert "The claim does not hold as printed. BLEU clips" in out
     _, out, _ = carousel("lab", "bleu", "a b", "a c", "--json")

@@ -149,7 +149,7 @@ def test_the_gates_of_a_model_reach_where_its_weights_let_them():
 def test_every_page_is_written_with_its_numbers(found, tmp_path):
     made = found()
     page = made.write(tmp_path / "page").read_text("utf-8")
-    assert "Does it stand?" in page
+    assert "hold?" in page
     numbers = json.loads((tmp_path / "page" / "numbers.json").read_text("utf-8"))
     assert numbers["lab"] == made.name
     assert {p.stem for p in (tmp_path / "page").glob("*.svg")} == set(made.figures())

@@ -129,8 +129,7 @@ def _show(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
     if as_json:
         typer.echo(json.dumps(finding.numbers(), ensure_ascii=False))
     else:
-        verdict = finding.verdict()
-        typer.echo(finding if verdict.stands is None else f"{finding}\n\n{verdict}")
+        typer.echo(f"{finding}\n\n{finding.decision()}")
     if out is not None:
         typer.echo(out / "index.html", err=as_json)
 

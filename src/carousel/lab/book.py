@@ -9,11 +9,10 @@ from pathlib import Path
 from ..errors import ArgumentError
 from ..files import replace_text_file
 from ..report import Page
-from ..wording import counted
 from . import LABS, module_of
+from .claim import Outcome
 from .finding import Finding
-
-STANDS = {True: "holds", False: "does not hold as printed", None: "undecided"}
+from .words import listing
 
 
 def write_book(
@@ -38,25 +37,20 @@ def write_book(
             one = module_of(name).run()
             one.write(folder / name)
             found.append(one)
-            verdict = STANDS[one.verdict().stands]
-            say(f"{name:{max(map(len, LABS))}}  {verdict:25}  {time.monotonic() - began:5.1f} s")
+            outcomes = ", ".join(verdict.short for verdict in one.verdicts().values())
+            say(f"{name:{max(map(len, LABS))}}  {outcomes:25}  {time.monotonic() - began:5.1f} s")
         file.write(contents(found).footer(command, minutes=(time.monotonic() - start) / 60).html())
     return folder / "index.html"
 
 
-def contents(found: Sequence[Finding]) -> Page:
+def contents(findings: Sequence[Finding]) -> Page:
     """The page that leads to all: what became of each claim, at a glance and in words."""
-    verdicts = [one.verdict() for one in found]
-    counts = [sum(verdict.stands is it for verdict in verdicts) for it in STANDS]
-    stand, fall = counted(counts[0], "holds", "hold"), counted(counts[1], "does not hold", "do not hold")
-    undecided = counted(counts[2], "is", "are")
-    page = Page(
-        "The lab",
-        f"Of {len(found)} claims of the textbook that were run, {stand}, {fall} as printed, and {undecided} undecided.",
-    )
-    rows = [[one.title, one.name, STANDS[verdict.stands]] for one, verdict in zip(found, verdicts, strict=True)]
+    verdicts = [(one, verdict) for one in findings for verdict in one.verdicts().values()]
+    counts = [(outcome, sum(verdict.outcome is outcome for _, verdict in verdicts)) for outcome in Outcome]
+    page = Page("The lab", f"{len(verdicts)} claims of the sources: {listing(f'{n} {o}' for o, n in counts if n)}.")
+    rows = [[one.title, one.name, verdict.short] for one, verdict in verdicts]
     page.heading("At a glance").table(["", "`carousel lab`", "the claim"], rows)
-    for one, verdict in zip(found, verdicts, strict=True):
-        page.heading(one.title).text(one.lead(), f"{one.claim.source}: *{STANDS[verdict.stands]}*.")
-        page.link("The claim, what was run, and what came out", f"{one.name}/index.html")
+    for one in findings:
+        page.heading(one.title).text(one.page().lead)
+        page.link("The claims, what was run, and the results", f"{one.name}/index.html")
     return page

@@ -1,110 +1,154 @@
-"""What every lab gives back: the claim, what was run, what came out, and whether the claim stands."""
+"""What every lab gives back: the claims, what was run, the numbers, and whether the claims hold."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..files import replace_files, write_json
+from ..ops.backend import isa
 from ..report import Page
+from .claim import Claim, Numbers, Verdict
+from .words import power, text_table
 
-# The texts whose claims are run, by the numbers that the documentation calls them by.
-SOURCES = {
-    "000": "M. Arora, ECE 684 Natural Language Processing, homework (2024)",
-    "001": "J. Huang, 50.039 Theory and Practice of Deep Learning, theory homework 6 (2019)",
-    "002": "Assignment 3 report: LSTM variants and Tang poems",
-    "003": "M. Ş. Bilici, Recurrent Neural Networks, lecture notes",
-    "004": "CIS 522, lecture 12: RNNs and LSTMs (2020)",
-}
+Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # columns and rows
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What a text says: in a sentence or two, where (`003 §15.2`), and its equations in plain characters."""
+class Step:
+    """One step of a derivation, checked by the run: `numbers["derivation"][key]` is how far its two sides are apart."""
 
-    says: str
-    where: str
-    equations: tuple[str, ...] = ()
-
-    @property
-    def source(self) -> str:
-        number, _, place = self.where.partition(" ")
-        return f"{SOURCES[number]} (text {number}), {place}"
+    text: str
+    tex: str
+    key: str
+    tolerance: float
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a claim stands, as far as a run can tell (None: it cannot), and the reason in words."""
+class Exercise:
+    """A question to the reader, and its answer, which the page keeps folded."""
 
-    stands: bool | None
-    says: str
-
-    def __str__(self) -> str:
-        return {
-            True: "The claim holds.",
-            False: "The claim does not hold as printed.",
-            None: "This run does not settle the claim.",
-        }[self.stands] + f" {self.says}"
+    question: str
+    answer: str
 
 
 class Finding(ABC):
-    """A lab's result. A lab gives the parts; the page and the files are made here, alike for all.
+    """A lab's result. A lab gives the parts; the page and the files are made here, in the same way for all.
 
-    `print(finding)` is what the command line shows, `numbers()` what a program reads, `figures()` are plotly figures
-    by name, the main one first.
+    `print(finding)` is what the command line shows, `numbers()` what a program reads and what numbers.json holds.
+    Lead, table and verdicts are made from these numbers alone; `figures()` are plotly figures by name, the main one
+    first.
     """
 
     name: ClassVar[str]  # carousel lab NAME
     title: ClassVar[str]
-    claim: ClassVar[Claim]
-    seed: int | None = None
+    claims: ClassVar[tuple[Claim, ...]]
+    derivation: ClassVar[tuple[Step, ...]] = ()
+    exercises: ClassVar[tuple[Exercise, ...]] = ()
+    code: ClassVar[str] = ""  # Python that gives the main figure or number, ready to copy
+    trains: ClassVar[bool] = False  # networks are trained: the last bits, which differ between processors, matter
     seconds: float | None = None
 
     @abstractmethod
-    def __str__(self) -> str: ...
+    def numbers(self) -> dict[str, Any]:
+        """Everything that was measured, as JSON can hold it; "seeds" lists the random seeds, if there are any."""
 
+    @staticmethod
     @abstractmethod
-    def lead(self) -> str:
+    def lead(numbers: Numbers) -> str:
         """What came out, in a sentence or two."""
 
+    @staticmethod
     @abstractmethod
-    def ran(self) -> Sequence[str]:
+    def table(numbers: Numbers) -> Table:
+        """The main table: columns and rows."""
+
+    @abstractmethod
+    def setup(self) -> Sequence[str]:
         """What was run, in paragraphs."""
 
     @abstractmethod
-    def tell(self, page: Page) -> None:
-        """Add what came out to the page: figures, tables, words."""
-
-    @abstractmethod
-    def verdict(self) -> Verdict: ...
+    def render(self, page: Page) -> None:
+        """Add the results to the page: figures, tables, text."""
 
     @abstractmethod
     def figures(self) -> dict[str, Any]: ...
 
-    @abstractmethod
-    def numbers(self) -> dict[str, Any]:
-        """Everything that was found, as JSON can hold it."""
+    def __str__(self) -> str:
+        return text_table(*self.table(self.measured))
+
+    @cached_property
+    def measured(self) -> Numbers:
+        """The numbers exactly as numbers.json holds them."""
+        return json.loads(json.dumps(self.numbers(), allow_nan=False))
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each claim, by its key."""
+        return {claim.key: claim.verdict(self.measured) for claim in self.claims}
+
+    def decision(self) -> str:
+        """Each claim with its place and the verdict, as the command line shows them."""
+        verdicts = self.verdicts()
+        return "\n\n".join(f"“{claim.quote}” ({claim.where})\n{verdicts[claim.key]}" for claim in self.claims)
 
     def plot(self) -> Any:
         """The main figure."""
         return next(iter(self.figures().values()))
 
     def facts(self) -> dict[str, str]:
-        """More that the page's foot should say, by name."""
+        """Further entries for the foot of the page, by name."""
         return {}
 
     def page(self, command: str | None = None) -> Page:
         """The report, on one page that works offline; `command` is the one that gives it."""
-        page = Page(self.title, self.lead())
-        page.heading("The claim").text(self.claim.says).equation(*self.claim.equations).text(self.claim.source)
-        page.heading("What was run").text(*self.ran())
-        self.tell(page)
-        page.heading("Does it stand?").text(str(self.verdict()))
+        page = Page(self.title, self.lead(self.measured))
+        page.heading("The claim" if len(self.claims) == 1 else "The claims")
+        for claim in self.claims:
+            page.quote(claim.quote, claim.source)
+            page.equation(*claim.printed, label="as printed")
+            page.equation(*claim.corrected, label="corrected")
+            page.text(f"Decided by: {claim.criterion}")
+        page.heading("What was run").text(*self.setup())
+        self._derive(page)
+        self.render(page)
+        page.heading("Does it hold?" if len(self.claims) == 1 else "Do they hold?")
+        for claim in self.claims:
+            page.quote(claim.quote).text(_emphasised(self.verdicts()[claim.key]))
+        if self.exercises:
+            page.heading("Exercises")
+        for number, exercise in enumerate(self.exercises, 1):
+            page.text(f"{number}. {exercise.question}").details("Answer", exercise.answer)
+        if self.code:
+            page.heading("The code").text("It gives the figure, or the number that matters; copy it.")
+            page.code(self.code.strip())
         minutes = None if self.seconds is None else self.seconds / 60
-        return page.footer(command or f"carousel lab {self.name}", self.seed, minutes, **self.facts())
+        return page.footer(command or f"carousel lab {self.name}", None, minutes, **self._facts())
+
+    def _derive(self, page: Page) -> None:
+        """The derivation, each step with the difference between its two sides in this run."""
+        if self.derivation:
+            page.heading("The derivation, step by step")
+        for step in self.derivation:
+            apart = self.measured["derivation"][step.key]
+            sides = "the two sides agree" if apart <= step.tolerance else "*the two sides do not agree*"
+            page.text(step.text).equation(step.tex)
+            page.text(f"In this run {sides}: at most {power(apart)} apart (tolerance {power(step.tolerance)}).")
+
+    def _facts(self) -> dict[str, str]:
+        facts = {}
+        if seeds := self.measured.get("seeds"):
+            facts["Random seeds"] = ", ".join(map(str, seeds))
+        if self.trains:
+            facts["Instruction set"] = (
+                f"{isa()}; training amplifies the last bits, so another instruction set or number of threads gives "
+                "other figures"
+            )
+        return facts | self.facts()
 
     def write(self, folder: str | Path, command: str | None = None) -> Path:
         """Write index.html, every figure as SVG and PNG, and numbers.json to `folder`; returns the page's path."""
@@ -116,10 +160,21 @@ class Finding(ABC):
         """Write the same to a directory that is there already, file by file."""
         from ..pictures import save
 
-        verdict = self.verdict()
-        told = {"lab": self.name, "stands": verdict.stands, "verdict": verdict.says, **self.numbers()}
-        write_json(folder / "numbers.json", told)
+        write_json(folder / "numbers.json", self.saved())
         for name, figure in self.figures().items():
             for ending in (".svg", ".png"):
                 save(figure, folder / f"{name}{ending}")
         self.page(command).write(folder / "index.html")
+
+    def saved(self) -> dict[str, Any]:
+        """What numbers.json holds: the lab's name, the verdict on each claim, and the numbers."""
+        verdicts = {
+            key: {"outcome": verdict.outcome, "cases": verdict.cases, "reason": verdict.reason}
+            for key, verdict in self.verdicts().items()
+        }
+        return {"lab": self.name, "isa": isa(), "verdicts": verdicts, **self.measured}
+
+
+def _emphasised(verdict: Verdict) -> str:
+    short = verdict.short[0].upper() + verdict.short[1:]
+    return f"*{short}.* {verdict.reason}"

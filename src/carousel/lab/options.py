@@ -20,3 +20,4 @@ class Option(NamedTuple):
 
 Seed = Annotated[int, Option("Random seed.", "N", minimum=0, maximum=2**32 - 1)]
 Hidden = Annotated[int, Option("Units of a layer.", "H", minimum=1)]
+Seeds = Annotated[int, Option("How many random seeds, from --seed on.", "N", minimum=1)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -41,3 +42,31 @@ def listing(parts: Iterable[str]) -> str:
     """
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:
+    """A mean over seeds, and the smallest and largest value in brackets.
+
+    >>> mean_and_spread([1.0, 2.0, 4.5])
+    '2.50 (1.00 to 4.50)'
+    """
+    low, high, mean = min(values), max(values), sum(values) / len(values)
+    return f"{mean:.{digits}f}" + (f" ({low:.{digits}f} to {high:.{digits}f})" if len(values) > 1 else "")
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in plain text: the first column on the left, the others on the right.
+
+    >>> print(text_table(["cell", "accuracy"], [["LSTM", "99 %"], ["GRU", "100 %"]]))
+    cell  accuracy
+    LSTM      99 %
+    GRU      100 %
+    """
+    lines = [[str(entry).replace("*", "").replace("`", "") for entry in row] for row in (columns, *rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            [f"{line[0]:{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for line in lines
+    )

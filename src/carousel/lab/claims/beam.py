@@ -23,7 +23,7 @@ from ...errors import ArgumentError
 from ...layers import LSTM, RecurrentStepper
 from ...pictures import tree
 from ...report import Page, figure
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option, Seed
 
 END = 0  # also what a sequence starts from

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from ...errors import ArgumentError
 from ...report import Page, figure
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option
 from ..words import listing, percent
 

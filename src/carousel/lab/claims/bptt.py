@@ -17,7 +17,7 @@ from ...layers.batch import read
 from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import StepDerivatives, apart, has_derivative
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
 from ..words import listing, power
 

@@ -14,22 +14,26 @@ from torch import Tensor
 from ...errors import ArgumentError, check_counts
 from ...layers import RNN
 from ...report import Page, figure
-from ..finding import Claim, Finding, Verdict
-from ..options import Option
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..finding import Exercise, Finding, Step, Table
+from ..options import Option, Seed
+from ..words import listing
 
 LENGTH, TARGET, BEGIN = 50, 0.7, (5.0, -3.0)  # steps of the network, what h should be at the last, w and b at the start
+LAST, ARRIVED = 50, 0.02  # a descent has arrived if its mean loss over the last 50 steps is below 0.02
 COLOURS = {"": "#d55e00", "norm": "#0072b2", "value": "#009e73"}
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Gradient descent on w and b: where it was before each step, the loss there, and the size of the gradient."""
+    """Gradient descent on w and b from several starts, all at once. Tensors have a row for each step."""
 
     by: str  # "", "norm" or "value"
     threshold: float
-    path: tuple[tuple[float, float], ...]
-    losses: tuple[float, ...]
-    gradients: tuple[float, ...]
+    path: Tensor  # (steps, starts, 2): w and b before each step
+    losses: Tensor  # (steps, starts)
+    gradients: Tensor  # (steps, starts): the norm, before clipping
+    clipped: Tensor  # (steps, starts): the norm, after clipping
     turned: float  # the most that clipping turned a gradient, in degrees
 
     @property
@@ -37,9 +41,38 @@ class Descent:
         return f"{self.by} at most {self.threshold:g}" if self.by else "without clipping"
 
     @property
-    def farthest(self) -> float:
-        """The longest single step."""
-        return max((math.dist(a, b) for a, b in zip(self.path, self.path[1:], strict=False)), default=0.0)
+    def steps(self) -> Tensor:
+        """The length of each step: (steps − 1, starts)."""
+        return self.path.diff(dim=0).norm(dim=-1)
+
+
+def _algorithm(numbers: Numbers, tolerance: float) -> Verdict:
+    by_norm = [one for one in numbers["descents"] if one["by"] == "norm"]
+    turned = max(one["turned"] for one in by_norm)
+    excess = max(one["largest_clipped"] / one["threshold"] for one in by_norm) - 1
+    by_value = max(one["turned"] for one in numbers["descents"] if one["by"] == "value")
+    text = (
+        f"By norm, gradients were turned by at most {turned:.1g}° and are never longer than the threshold; by value, "
+        f"entry by entry, they were turned by up to {by_value:.0f}°."
+    )
+    return holds(text) if turned <= tolerance and excess <= tolerance else fails(text)
+
+
+def _region(numbers: Numbers, tolerance: float) -> Verdict:
+    free, *others = numbers["descents"]
+    clipped = [one for one in others if one["by"] == "norm"]
+    starts = numbers["starts"]
+    counts = listing(f"{one['arrived']} with threshold {one['threshold']:g}" for one in clipped)
+    text = f"Of {starts} descents, {free['arrived']} arrive without clipping, {counts}."
+    if free["largest_gradient"] <= min(one["threshold"] for one in clipped):
+        return undecided(f"{text} No gradient was long enough to be clipped.")
+    better = [one for one in clipped if one["arrived"] > free["arrived"] + tolerance * starts]
+    if not better:
+        return fails(text)
+    if len(better) == len(clipped):
+        return holds(text)
+    values = listing(f"{one['threshold']:g}" for one in better)
+    return holds_for(f"{'threshold' if len(better) == 1 else 'thresholds'} {values}", text)
 
 
 @dataclass(frozen=True)
@@ -48,85 +81,145 @@ class Clipping(Finding):
 
     name = "clipping"
     title = "Gradient clipping at a cliff"
-    claim = Claim(
-        "A gradient that is too long is shortened to a threshold and keeps its direction. Its direction can be "
-        "trusted, its length cannot: so a step does not leave the region in which it points downhill.",
-        "003 §10.1, algorithm 3",
-        ("if ‖g‖ ≥ threshold:  g ← threshold / ‖g‖ · g",),
+    claims = (
+        Claim(
+            "algorithm",
+            "the gradient does not specify the optimal step size, but only the optimal direction within an "
+            "infinitesimal region",
+            "003 §10.1, algorithm 3",
+            "clipping by norm turns no gradient by more than {tolerance} degrees and leaves none longer than the "
+            "threshold.",
+            _algorithm,
+            tolerance=1e-3,
+            printed=(
+                r"\hat{\mathbf{g}} \leftarrow \frac{\partial E}{\partial \theta}",
+                r"\text{if } \|\hat{\mathbf{g}}\| \geq \mathit{threshold}:\quad "
+                r"\hat{\mathbf{g}} \leftarrow \frac{\mathit{threshold}}{\|\hat{\mathbf{g}}\|} \hat{\mathbf{g}}",
+            ),
+        ),
+        Claim(
+            "region",
+            "When the traditional gradient descent algorithm proposes to make a very large step, the gradient clipping "
+            "heuristic intervenes to reduce the step size to be small enough that it is less likely to go outside the "
+            "region where the gradient indicates the direction of approximately steepest descent",
+            "003 §10.1",
+            f"from random starts, more descents arrive (mean loss of the last {LAST} steps below {ARRIVED}) than "
+            "without clipping, by more than {tolerance} of the starts.",
+            _region,
+            tolerance=0.1,
+        ),
     )
+    derivation = (
+        Step(
+            "The state depends on \\(w\\) directly and through the state before it, so its derivative is carried along "
+            "with it, from \\(0\\) on. The run compares it with backpropagation through the layer.",
+            r"\frac{d h_t}{d w} = \sigma'(w h_{t-1} + b)\left(h_{t-1} + w \frac{d h_{t-1}}{d w}\right)",
+            "by_backpropagation",
+            1e-12,
+        ),
+        Step(
+            "The loss is a square, so the chain rule gives its gradient. The run compares it with central differences "
+            "of the loss.",
+            r"\frac{\partial E}{\partial w} = 2 (h_T - y) \frac{d h_T}{d w}, \qquad "
+            r"\frac{\partial E}{\partial b} = 2 (h_T - y) \frac{d h_T}{d b}",
+            "by_differences",
+            1e-6,
+        ),
+    )
+    exercises = (
+        Exercise(
+            "Where does the cliff come from? Look at the fixed points of \\(h = \\sigma(w h + b)\\) for \\(w = 5\\) "
+            "and \\(b\\) between \\(-3\\) and \\(-2\\).",
+            "For \\(w > 4\\) there are values of \\(b\\) with three fixed points, the middle one unstable. Where the "
+            "lower one disappears, the state after fifty steps jumps from low to high, and so does the loss.",
+        ),
+        Exercise(
+            "Clip \\((3, 4)\\) by norm and by value, with threshold 1. Which of the two still points the same way?",
+            "By norm: \\((0.6, 0.8)\\), the same direction. By value: \\((1, 1)\\), turned by 8.1 degrees.",
+        ),
+    )
+    code = """
+import torch
+from carousel import lab
+from carousel.lab.claims.clipping import clip
+
+print(clip(torch.tensor([3.0, 4.0]), "norm", 1.0))    # algorithm 3
+print(clip(torch.tensor([3.0, 4.0]), "value", 1.0))   # entry by entry: it turns
+figure = lab.clipping(60, starts=5).plot()
+"""
 
     descents: tuple[Descent, ...]  # the first without clipping
+    derivation_checks: dict[str, float]
     lr: float
+    seed: int
     seconds: float
 
-    @property
-    def free(self) -> Descent:
-        return self.descents[0]
+    def numbers(self) -> dict[str, Any]:
+        def told(one: Descent) -> dict[str, Any]:
+            final = one.losses[-LAST:].mean(0)
+            return {
+                "label": one.label, "by": one.by, "threshold": one.threshold if one.by else None,
+                "largest_gradient": float(one.gradients.max()), "largest_clipped": float(one.clipped.max()),
+                "longest_step": float(one.steps.max()) if len(one.steps) else 0.0, "turned": one.turned,
+                "arrived": int((final < ARRIVED).sum()), "final": final.tolist(),
+                "first": {"path": one.path[:, 0].tolist(), "losses": one.losses[:, 0].tolist()},
+            }  # fmt: skip
 
-    def __str__(self) -> str:
-        width = max(len(one.label) for one in self.descents)
-        lines = [f"{'descent':{width}}  largest gradient  longest step  turned  loss at the end"]
-        for one in self.descents:
-            lines.append(
-                f"{one.label:{width}}  {max(one.gradients):16.2f}  {one.farthest:12.3f}  {one.turned:5.1f}°  "
-                f"{one.losses[-1]:15.5f}"
-            )
-        return "\n".join(lines)
+        return {
+            "descents": [told(one) for one in self.descents],
+            "starts": self.descents[0].losses.shape[1],
+            "steps": len(self.descents[0].losses),
+            "lr": self.lr,
+            "seeds": [self.seed],
+            "seconds": self.seconds,
+            "derivation": self.derivation_checks,
+        }
 
-    def lead(self) -> str:
-        best = min(self.descents[1:], key=lambda one: one.losses[-1])
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        free, *clipped = numbers["descents"]
+        best = max(clipped, key=lambda one: one["arrived"])
         return (
-            f"Without clipping, one gradient of {max(self.free.gradients):.0f} throws the weights "
-            f"{self.free.farthest:.1f} away, and the loss ends at {self.free.losses[-1]:.3f}; with clipping "
-            f"({best.label}) it ends at {best.losses[-1]:.5f}."
+            f"Of {numbers['starts']} descents at a cliff, {free['arrived']} arrive without clipping, where the longest "
+            f"step is {free['longest_step']:.1f}, and {best['arrived']} with the best clipping ({best['label']}), "
+            f"where it is {best['longest_step']:.2g}."
         )
 
-    def ran(self) -> Sequence[str]:
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = [
+            [
+                one["label"], f"{one['largest_gradient']:.2f}", f"{one['longest_step']:.3f}", f"{one['turned']:.1f}°",
+                f"{one['arrived']} of {numbers['starts']}", f"{one['first']['losses'][-1]:.5f}",
+            ]
+            for one in numbers["descents"]
+        ]  # fmt: skip
+        return ["descent", "largest gradient", "longest step", "turned by", "arrive", "first start ends at"], rows
+
+    def setup(self) -> Sequence[str]:
+        numbers = self.measured
         return (
-            f"One unit, h = σ(w h₋ + b), {LENGTH} steps from h = 0.5, and the loss (h − {TARGET})² at the end. "
-            f"Gradient descent on w and b, {len(self.free.losses)} steps of rate {self.lr:g} from w = {BEGIN[0]:g}, b "
-            f"= {BEGIN[1]:g}. Near w = 4 to 9 the loss has a cliff: on one side of it h ends low, on the other high.",
+            f"One unit, \\(h_t = \\sigma(w h_{{t-1}} + b)\\), {LENGTH} steps from \\(h_0 = 0.5\\), and the loss "
+            f"\\(E = (h_T - {TARGET})^2\\) at the end. Gradient descent on \\(w\\) and \\(b\\), {numbers['steps']} "
+            f"steps of rate {self.lr:g}, from \\(w = {BEGIN[0]:g}\\), \\(b = {BEGIN[1]:g}\\), which the figures show, "
+            f"and from {numbers['starts'] - 1} random places near it (\\(\\pm 0.5\\)). The loss has a cliff there: on "
+            "one side of it the state ends low, on the other high.",
             "Clipped by norm, as the algorithm has it; and by value, each entry for itself, which turns the gradient.",
         )
 
-    def tell(self, page: Page) -> None:
+    def render(self, page: Page) -> None:
         drawn = self.figures()
         page.figure(
-            drawn["cliff"], "The loss over w and b, and where descent went",
-            "The darker, the larger the loss. Descent begins at the same place, with and without clipping.",
+            drawn["cliff"], "The loss over w and b, and the descent from the first start",
+            "The darker, the larger the loss. Both begin at the same place, with and without clipping.",
         )  # fmt: skip
-        page.figure(drawn["loss"], "The loss, step by step", "On a logarithmic scale.")
-        rows = [
-            [
-                one.label,
-                f"{max(one.gradients):.2f}",
-                f"{one.farthest:.3f}",
-                f"{one.turned:.1f}°",
-                f"{one.losses[-1]:.5f}",
-            ]
-            for one in self.descents
-        ]
-        page.table(["descent", "largest gradient", "longest step", "turned by at most", "loss at the end"], rows)
-
-    def verdict(self) -> Verdict:
-        by_norm = [one for one in self.descents if one.by == "norm"]
-        kept = all(one.turned < 1e-3 for one in by_norm)
-        better = [one for one in by_norm if one.losses[-1] < self.free.losses[-1]]
-        if not kept:
-            return Verdict(False, "Clipping by norm turned a gradient.")
-        if not better:
-            return Verdict(None, "Clipping did not help with these thresholds.")
-        by_value = max((one.turned for one in self.descents if one.by == "value"), default=0.0)
-        return Verdict(
-            True,
-            f"Clipping by norm keeps every direction and, with {len(better)} of {len(by_norm)} thresholds, descends "
-            "where plain descent is thrown off the cliff. Clipping by value turned gradients by up to "
-            f"{by_value:.0f}°.",
-        )
+        page.figure(drawn["loss"], "The loss, step by step", "On a logarithmic scale, from the first start.")
+        page.table(*self.table(self.measured))
 
     def figures(self) -> dict[str, Any]:
-        chosen = min((one for one in self.descents if one.by == "norm"), key=lambda one: one.losses[-1])
-        shown = (self.free, chosen)
+        numbers = self.measured["descents"]
+        chosen = max((one for one in numbers if one["by"] == "norm"), key=lambda one: one["arrived"])
+        shown = (numbers[0], chosen)
         cliff = figure(480, hovermode="closest")
         w, b = torch.linspace(2, 9, 71, dtype=torch.float64), torch.linspace(-5, 1.5, 66, dtype=torch.float64)
         cliff.add_heatmap(
@@ -134,35 +227,21 @@ class Clipping(Finding):
             colorscale=[(0, "#ffffff"), (0.25, "#cfd8e3"), (1, "#3a4757")],
         )  # fmt: skip
         for one in shown:
-            x, y = zip(*one.path, strict=True)
+            x, y = zip(*one["first"]["path"], strict=True)
             cliff.add_scatter(
-                x=x, y=y, mode="lines+markers", name=one.label, marker={"size": 4},
-                line={"color": COLOURS[one.by], "width": 1.8},
+                x=x, y=y, mode="lines+markers", name=one["label"], marker={"size": 4},
+                line={"color": COLOURS[one["by"]], "width": 1.8},
             )  # fmt: skip
         cliff.update_xaxes(range=[2, 9], title_text="w", showgrid=False)
         cliff.update_yaxes(range=[-5, 1.5], title_text="b", showgrid=False)
         loss = figure(340, hovermode="x")
         for one in shown:
+            losses = one["first"]["losses"]
             loss.add_scatter(
-                y=one.losses, x=list(range(len(one.losses))), name=one.label, line={"color": COLOURS[one.by]}
+                y=losses, x=list(range(len(losses))), name=one["label"], line={"color": COLOURS[one["by"]]}
             )
-        loss.update_yaxes(type="log", exponentformat="power", dtick=1, title_text="loss").update_xaxes(
-            title_text="step"
-        )
-        return {"cliff": cliff, "loss": loss}
-
-    def numbers(self) -> dict[str, Any]:
-        told = [
-            {
-                "label": one.label,
-                "path": one.path,
-                "losses": one.losses,
-                "gradients": one.gradients,
-                "turned": one.turned,
-            }
-            for one in self.descents
-        ]
-        return {"descents": told, "lr": self.lr, "seconds": self.seconds}
+        loss.update_yaxes(type="log", exponentformat="power", dtick=1, title_text="loss")
+        return {"cliff": cliff, "loss": loss.update_xaxes(title_text="step")}
 
 
 HELP = """Gradient descent at a cliff, with and without clipping.
@@ -171,65 +250,99 @@ HELP = """Gradient descent at a cliff, with and without clipping.
 carousel lab clipping
 carousel lab clipping --lr 0.5 --out clipping
 """
+QUICK = {"steps": 150, "starts": 10}
 
 
 def run(
     steps: Annotated[int, Option("Steps of descent.", "N", minimum=1)] = 300,
     *,
     lr: Annotated[float, Option("The learning rate.")] = 0.1,
-    thresholds: Sequence[float] = (10.0, 1.0, 0.5, 0.1),
+    starts: Annotated[int, Option("How many places descent starts from.", "N", minimum=1)] = 40,
+    thresholds: Sequence[float] = (10.0, 5.0, 1.0, 0.5, 0.1),
+    seed: Seed = 0,
 ) -> Clipping:
     """Descend without clipping, with each threshold for the norm, and with one for each value.
 
-    >>> found = run(30, thresholds=[0.5])
-    >>> found.descents[1].farthest <= 0.5 * found.lr + 1e-9
-    True
+    >>> result = run(30, thresholds=[0.5], starts=2)
+    >>> result.descents[1].steps.max() <= 0.5 * result.lr + 1e-9
+    tensor(True)
     """
-    check_counts(steps=steps)
+    check_counts(steps=steps, starts=starts)
     if not lr > 0:
         raise ArgumentError(f"lr must be above 0, got {lr:g}")
     if not thresholds or min(thresholds) <= 0:
         raise ArgumentError(f"thresholds must be some numbers above 0, got {list(thresholds)}")
-    start = time.perf_counter()
+    begun = time.perf_counter()
     ways = [
         ("", math.inf),
         *(("norm", limit) for limit in thresholds),
         ("value", min(thresholds, key=lambda t: abs(t - 0.5))),
     ]
-    found = tuple(descend(by, threshold, steps, lr) for by, threshold in ways)
-    return Clipping(found, lr, time.perf_counter() - start)
+    near = torch.rand(starts, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) - 0.5
+    near[0] = 0
+    places = torch.tensor(BEGIN, dtype=torch.float64) + near
+    descents = tuple(descend(by, threshold, places, steps, lr) for by, threshold in ways)
+    return Clipping(descents, check_gradients(places), lr, seed, time.perf_counter() - begun)
 
 
-def descend(by: str, threshold: float, steps: int, lr: float) -> Descent:
-    layer = unit(*BEGIN)
-    w, b = layer.get_parameter("weight_hh_l0"), layer.get_parameter("bias_ih_l0")
-    path, losses, gradients, turned = [], [], [], 0.0
+def descend(by: str, threshold: float, places: Tensor, steps: int, lr: float) -> Descent:
+    """Gradient descent from `places` (starts, 2)."""
+    path, losses, gradients, clipped, turned = [], [], [], [], 0.0
     for _ in range(steps):
-        layer.zero_grad()
-        value = loss_of(layer)
-        value.backward()
-        before = torch.stack([w.grad.flatten()[0], b.grad.flatten()[0]])  # type: ignore[union-attr]
-        after = clip(before, by, threshold)
-        path.append((w.item(), b.item()))
-        losses.append(value.item())
-        gradients.append(before.norm().item())
-        turned = max(turned, _angle(before, after))
-        with torch.no_grad():
-            w.sub_(lr * after[0])
-            b.sub_(lr * after[1])
-    return Descent(by, threshold, tuple(path), tuple(losses), tuple(gradients), turned)
+        loss, gradient = loss_and_gradient(places)
+        step = clip(gradient, by, threshold)
+        path.append(places)
+        losses.append(loss)
+        gradients.append(gradient.norm(dim=-1))
+        clipped.append(step.norm(dim=-1))
+        turned = max(turned, _angle(gradient, step))
+        places = places - lr * step
+    path_, losses_, gradients_, clipped_ = map(torch.stack, (path, losses, gradients, clipped))
+    return Descent(by, threshold, path_, losses_, gradients_, clipped_, turned)
+
+
+def loss_and_gradient(places: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss (starts,) at `places` (starts, 2), and its gradient by w and b, carried along with the state."""
+    w, b = places.unbind(-1)
+    h, dw, db = torch.full_like(w, 0.5), torch.zeros_like(w), torch.zeros_like(w)
+    for _ in range(LENGTH):
+        new = torch.sigmoid(w * h + b)
+        slope = new * (1 - new)
+        h, dw, db = new, slope * (h + w * dw), slope * (1 + w * db)
+    return (h - TARGET).square(), 2 * (h - TARGET)[:, None] * torch.stack([dw, db], -1)
+
+
+def check_gradients(places: Tensor) -> dict[str, float]:
+    """How far the gradient is from backpropagation through the layer and from central differences, relatively."""
+    _, gradient = loss_and_gradient(places)
+    by_layer = []
+    for w, b in places.tolist():
+        layer = unit(w, b)
+        loss_of(layer).backward()
+        parts = (layer.get_parameter(name).grad for name in ("weight_hh_l0", "bias_ih_l0"))
+        by_layer.append(torch.cat([part.flatten() for part in parts if part is not None]))
+    size = gradient.abs().max()
+    differences = []
+    for direction in torch.eye(2, dtype=places.dtype) * 1e-6:
+        up, down = (loss_and_gradient(places + sign * direction)[0] for sign in (1, -1))
+        differences.append((up - down) / 2e-6)
+    return {
+        "by_backpropagation": float((gradient - torch.stack(by_layer)).abs().max() / size),
+        "by_differences": float((gradient - torch.stack(differences, -1)).abs().max() / size),
+    }
 
 
 def clip(gradient: Tensor, by: str, threshold: float) -> Tensor:
-    """Algorithm 3, or the same entry by entry.
+    """Algorithm 3 on each gradient (..., n), or the same entry by entry.
 
     >>> clip(torch.tensor([3.0, 4.0]), "norm", 1.0)
     tensor([0.6000, 0.8000])
     """
     if by == "value":
         return gradient.clamp(-threshold, threshold)
-    if by == "norm" and gradient.norm() >= threshold:
-        return gradient * (threshold / gradient.norm())
+    if by == "norm":
+        norm = gradient.norm(dim=-1, keepdim=True)
+        return torch.where(norm >= threshold, gradient * (threshold / norm), gradient)
     return gradient
 
 
@@ -252,13 +365,11 @@ def loss_of(layer: RNN) -> Tensor:
 
 def surface(w: Tensor, b: Tensor) -> Tensor:
     """The loss for each of `w` and `b`: (len(w), len(b))."""
-    h = torch.full((len(w), len(b)), 0.5, dtype=w.dtype)
-    for _ in range(LENGTH):
-        h = torch.sigmoid(w[:, None] * h + b)
-    return (h - TARGET).square()
+    places = torch.cartesian_prod(w, b)
+    return loss_and_gradient(places)[0].reshape(len(w), len(b))
 
 
 def _angle(one: Tensor, other: Tensor) -> float:
-    """Between two vectors, in degrees."""
-    across = one[0] * other[1] - one[1] * other[0]
-    return abs(math.degrees(math.atan2(float(across), float(one @ other)))) if one.any() and other.any() else 0.0
+    """The largest angle between rows of two tensors (n, 2), in degrees."""
+    across = one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]
+    return float(torch.atan2(across, (one * other).sum(-1)).rad2deg().abs().max())

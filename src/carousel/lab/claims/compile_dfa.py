@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ..automata import DFA, compile_dfa, compile_pattern, count_machine
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option, Seed
 from ..words import raised
 

@@ -14,8 +14,8 @@ from ...errors import ArgumentError, check_counts
 from ...inspect import LayerReading, read_layers
 from ...report import Page, figure
 from ...wording import an
-from ..finding import Claim, Finding, Verdict
 from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option, Seed
 from ..words import percent
 

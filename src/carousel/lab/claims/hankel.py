@@ -16,7 +16,7 @@ from ...errors import check_counts
 from ...layers import GRU
 from ...report import Page, figure
 from ..automata import compile_pattern
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option, Seed
 from ..weighted import WeightedAutomaton, hankel, learn, strings_up_to
 from ..words import percent, power

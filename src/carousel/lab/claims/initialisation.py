@@ -17,8 +17,8 @@ from ...pictures.gates import opens
 from ...report import Page, figure
 from ...tasks.lm.network import LanguageNetwork
 from ..cells import CELLS
-from ..finding import Claim, Finding, Verdict
 from ..learning import Corpus, Curve, corpus
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option, Seed
 from ..words import listing, percent
 

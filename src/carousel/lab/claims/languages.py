@@ -18,8 +18,8 @@ from ...errors import ArgumentError
 from ...report import Page, figure
 from ...threads import threads
 from ..cells import CELLS, carrying_state, lab_cell
-from ..finding import Claim, Finding, Verdict
 from ..grammars import GRAMMARS, Grammar, Strings
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
 from ..progress import Bar
 from ..words import listing, percent

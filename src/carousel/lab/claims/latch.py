@@ -27,8 +27,8 @@ import torch
 from ... import report
 from ...threads import threads
 from ..cells import CELLS
-from ..finding import Claim, Finding, Verdict
 from ..latching import Outcome, Setting, cost, fixed_points, train, turning_input
+from ..old_finding import Claim, Finding, Verdict
 from ..progress import Bar
 from ..words import listing, percent, power
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
-from ..finding import Claim, Finding, Verdict
 from ..learning import MODEL, Curve, corpus
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option, Seed
 from ..words import listing
 

@@ -15,7 +15,7 @@ from ...errors import ArgumentError
 from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Option
 from ..words import percent
 

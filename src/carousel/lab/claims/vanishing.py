@@ -18,7 +18,7 @@ from ...layers import RNN, Recurrent
 from ...report import Page, figure
 from ..cells import CELLS
 from ..derivatives import StepDerivatives
-from ..finding import Claim, Finding, Verdict
+from ..old_finding import Claim, Finding, Verdict
 from ..options import Hidden, Option, Seed
 from ..words import percent, power, raised
 

@@ -1,0 +1,108 @@
+"""Every lab: its verdicts follow from numbers.json, and its page has what a page must have."""
+
+import html
+import inspect
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from carousel import lab
+from carousel.lab import LABS
+from carousel.lab.claim import SOURCES, Claim, Outcome, fails, holds, holds_for, undecided
+from carousel.lab.finding import Finding
+from carousel.report import mathml, prose
+
+# The smallest run of each lab that shows everything its page has.
+TINY = {
+    "clipping": {"steps": 60, "starts": 4},
+    "parameters": {"horizons": (1, 10)},
+}
+
+
+@pytest.fixture(scope="module", params=list(TINY))
+def written(request, tmp_path_factory):
+    """A lab that was run and written: the finding, its page and its numbers.json."""
+    finding = lab.module_of(request.param).run(**TINY[request.param])
+    page = finding.write(tmp_path_factory.mktemp(request.param) / "page")
+    return finding, page.read_text("utf-8"), json.loads((page.parent / "numbers.json").read_text("utf-8")), page.parent
+
+
+def test_verdicts_follow_from_the_saved_numbers(written):
+    finding, page, numbers, folder = written
+    again = lab.verdicts(folder)
+    assert again == finding.verdicts() == lab.verdicts(folder / "numbers.json")
+    assert list(again) == [claim.key for claim in finding.claims]
+    for key, verdict in again.items():
+        saved = numbers["verdicts"][key]
+        assert (verdict.outcome, verdict.cases, verdict.reason) == (saved["outcome"], saved["cases"], saved["reason"])
+        assert f"<em>{html.escape(str(verdict).partition('. ')[0])}.</em>" in page
+        assert prose(verdict.reason) in page
+
+
+def test_lead_and_table_follow_from_the_saved_numbers(written):
+    finding, page, numbers, _ = written
+    kind = lab.finding_class(numbers["lab"])
+    assert kind is type(finding)
+    assert f'<p class="lead">{prose(kind.lead(numbers))}</p>' in page
+    columns, rows = kind.table(numbers)
+    assert rows
+    assert all(len(row) == len(columns) for row in rows)
+    assert all(prose(entry) in page for row in rows for entry in row)
+
+
+def test_a_verdict_can_fall(written):
+    """Every claim is decided by the numbers: it is a function of them and of nothing else."""
+    finding, _, _, _ = written
+    for claim in finding.claims:
+        assert list(inspect.signature(claim.decide).parameters) == ["numbers", "tolerance"]
+        assert claim.where[:3] in SOURCES
+        assert claim.quote in finding.decision()
+
+
+def test_each_step_of_a_derivation_is_checked(written):
+    finding, page, numbers, _ = written
+    for step in finding.derivation:
+        assert numbers["derivation"][step.key] <= step.tolerance
+        assert mathml(step.tex, display=True) in page
+
+
+def test_a_page_teaches(written):
+    finding, page, _, _ = written
+    assert 2 <= len(finding.exercises) <= 3
+    assert page.count("<details>") == len(finding.exercises)
+    assert html.escape(finding.code.strip()) in page
+    for formula in re.findall(r"<math.*?</math>", page, re.S):
+        ElementTree.fromstring(formula)
+
+
+def test_the_code_of_a_page_runs(written):
+    finding, _, _, _ = written
+    exec(finding.code, {})
+
+
+def test_every_lab_is_tested_here():
+    new = {name for name in LABS if issubclass(lab.finding_class(name), Finding)}
+    assert new == set(TINY)
+
+
+# ---------------------------------------------------------------- the mechanism by hand
+
+
+def largest(numbers, tolerance):
+    text = f"The largest is {max(numbers['values'])}."
+    return holds(text) if max(numbers["values"]) <= tolerance else fails(text)
+
+
+def test_a_claim_by_hand():
+    claim = Claim("small", "all are small", "003 §1", "none is above {tolerance}.", largest, tolerance=0.5, seeds=5)
+    assert claim.criterion == "none is above 0.5. At least 5 random seeds."
+    assert claim.source == f"{SOURCES['003']} (source 003), §1"
+    five = {"seeds": [0, 1, 2, 3, 4]}
+    assert claim.verdict({"values": [0.1, 0.5], **five}) == holds("The largest is 0.5.")
+    assert claim.verdict({"values": [0.1, 0.6], **five}).outcome is Outcome.FAILS
+    few = claim.verdict({"values": [0.1], "seeds": [3, 4]})
+    assert few == undecided("The largest is 0.1. This run has 2 random seeds; it takes 5.")
+    assert str(few).startswith("Not decided by this run. The largest")
+    assert str(holds_for("a GRU", "It is bounded.")) == "Holds for a GRU. It is bounded."
