@@ -26,7 +26,7 @@ def raising(monkeypatch, capsys, tmp_path):
         def app(*args, **options):
             raise error
 
-        monkeypatch.setattr(cli, "app", app)
+        monkeypatch.setattr(cli, "application", lambda args: app)
         with pytest.raises(SystemExit) as stop:
             cli.main(["check", "a file"])
         return stop.value.code, capsys.readouterr().err

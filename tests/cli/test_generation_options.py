@@ -9,7 +9,7 @@ import torch
 
 import carousel
 from carousel.cli.generation_options import FILES, dashed
-from carousel.cli.main import app, main
+from carousel.cli.main import application, main
 from carousel.decoding.config import NAMES
 from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.lm.task import LanguageTask
@@ -123,7 +123,7 @@ def test_a_constraint_that_is_none(command, folder, name, place, message):
 def test_every_field_is_an_option_with_its_help(name):
     import typer
 
-    options = {o: p for p in typer.main.get_command(app).commands[name].params for o in p.opts}
+    options = {o: p for p in typer.main.get_command(application([name])).commands[name].params for o in p.opts}
     for field, declared in NAMES.items():
         if field not in FILES:
             plain = declared.metadata["help"].partition("{")[0]

@@ -10,15 +10,12 @@ from typing import Any
 
 import typer
 
+from .app import App
 from .train import data_parameters, option, register_tasks, setting
 
 BATCHES = ("batch_size", "batch_tokens", "bptt", "vary_bptt")  # how data is read makes no difference to a baseline
 
-app = typer.Typer(
-    help="Measure simple baselines on data, without training a model.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-)
+app = App(help="Measure simple baselines on data, without training a model.")
 
 
 def command(task: Any, name: str) -> Any:
@@ -61,6 +58,7 @@ def _measure(task: Any, given: dict[str, Any], config: Path | None, set: list[st
     typer.echo(str(found))
 
 
-def register_for(_: typer.Typer, args: Sequence[str]) -> None:
-    """Add the command of the task that `args` begin with, or of every task."""
-    register_tasks(app, args, command)
+def register(commands: App, words: Sequence[str]) -> None:
+    """Add the group, with the command of the task that `words` name or of every task."""
+    register_tasks(app, words, command)
+    commands.add_typer(app, name="baseline")

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .app import App
 from .errors import option
 
-app = typer.Typer(
-    invoke_without_command=True,
-    help="Measure speed against the alternatives, as ratios.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback()
-def group(context: typer.Context) -> None:
-    """Measure speed against the alternatives, as ratios."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = App(help="Measure speed against the alternatives, as ratios.")
 
 
 @app.command()
@@ -183,3 +174,7 @@ def translate(
 
     with option("--out"):
         translate.main(out=out, seconds=seconds, run=run)
+
+
+def register(commands: App, _: Sequence[str]) -> None:
+    commands.add_typer(app, name="bench")

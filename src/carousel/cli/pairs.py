@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
+from .app import Command
 
 
-class PairCommand(TyperCommand):
+class PairCommand(Command):
     """A command whose --dev, like its arguments, is two files, or one that has both sides."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -12,10 +12,11 @@ import typer
 
 from carousel.errors import DataError
 
+from .app import App
 from .errors import keep_input, warn_cut, warn_unlike
 from .pairs import PairCommand
+from .runs import JsonOption, RunArgument, lines_of, load
 from .task_options import CellOption, TaskOption, dashed, for_task, refuse_files
-from .use import JsonOption, RunArgument, lines_of, load
 
 
 def predict(
@@ -133,11 +134,7 @@ def check(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(for_task(predict, lambda task: task.predict_options, ()))
+def register(app: App, words: Sequence[str]) -> None:
+    """`carousel predict` has the options of the run in `words`, too."""
+    app.command()(for_task(predict, lambda task: task.predict_options, words[1:] if words[:1] == ["predict"] else ()))
     app.command(cls=PairCommand)(check)
-
-
-def register_for(app: typer.Typer, args: Sequence[str]) -> None:
-    """`carousel predict` with the options of the run in `args`."""
-    app.command("predict")(for_task(predict, lambda task: task.predict_options, args))

@@ -14,6 +14,8 @@ import typer
 from carousel.errors import CarouselError, RunError
 from carousel.wording import an
 
+from .app import METAVARS
+
 TaskOption = Annotated[
     str | None, typer.Option("--task", metavar="FILE:CLASS", help="The task of the run, if it is one of your own.")
 ]
@@ -50,7 +52,7 @@ def for_task(
 
 def _parameter(name: str, option: Any, task: Any) -> inspect.Parameter:
     made = typer.Option(
-        dashed(name), help=option.help, metavar=option.metavar, min=option.minimum,
+        dashed(name), help=option.help, metavar=option.metavar or METAVARS.get(option.kind), min=option.minimum,
         rich_help_panel=f"Options for {task.name} runs", show_default=False,
     )  # fmt: skip
     flag = option.kind is bool

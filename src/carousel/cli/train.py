@@ -16,16 +16,12 @@ import typer
 
 from carousel.errors import shorten
 
+from .app import METAVARS, App, Command
 from .pairs import PairCommand
 
 NULL = object()  # what the word null on the command line gives
-METAVARS = {bool: " ", int: "N", float: "X", Path: "FILE"}  # what help shows for a value of each type
 
-app = typer.Typer(
-    help="Train a model and save it in a run directory.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-)
+app = App(help="Train a model and save it in a run directory.")
 
 
 def command(task: Any, name: str) -> Any:
@@ -69,7 +65,8 @@ def setting(key: str, field: Any, panel: str) -> inspect.Parameter:
     """The option of a key of the settings."""
     from carousel.training.settings import Choices
 
-    default = "" if field.default is None else f" \\[default: {field.default}]"
+    shown = ("" if field.default else "no-") + key.replace("_", "-") if field.annotation is bool else field.default
+    default = "" if field.default is None else f" [default: {shown}]"
     known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
     metavar = None if known is None else "|".join([*known.names(), known.other])
     text, nullable = f"{field.description}{default}", field.default is None
@@ -159,19 +156,23 @@ def _plain(kind: Any) -> tuple[Any, list[str]]:
     return kind, []
 
 
-def register_for(_: typer.Typer, args: Sequence[str]) -> None:
-    """Add the command of the task that `args` begin with, or of every task. Their options come from pydantic models."""
-    register_tasks(app, args, command)
+def register(commands: App, words: Sequence[str]) -> None:
+    """Add the group, with the command of the task that `words` name or of every task."""
+    register_tasks(app, words, command)
+    commands.add_typer(app, name="train")
 
 
-def register_tasks(group: typer.Typer, args: Sequence[str], make: Callable[[Any, str], Any]) -> None:
-    """Add to a group the command that `make` makes of the task that `args` begin with, or of every task."""
+def register_tasks(group: App, words: Sequence[str], make: Callable[[Any, str], Any]) -> None:
+    """Add to a group the command that `make` makes of the task that `words` name, or of every task; of none if there
+    are no words, because options come from pydantic models, whose import takes a while."""
+    if not words:
+        return
     from carousel.tasks import find, names
     from carousel.user_code import is_place
 
     known = {command.name for command in group.registered_commands}
-    asked = args[0] if args else ""
+    asked = words[1] if len(words) > 1 else ""
     for name in [asked] if asked in names() or is_place(asked) else names():
         if name not in known or is_place(name):
             task = find(name)
-            group.command(name, cls=PairCommand if task.num_files > 1 else None)(make(task, name))
+            group.command(name, cls=PairCommand if task.num_files > 1 else Command)(make(task, name))

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,11 @@ import typer
 from carousel.decoding.config import GenerationConfig
 from carousel.errors import DataError, RunError
 
+from .app import App
 from .errors import apart, keep_input, warn_unlike
 from .generation_options import generation_options, with_seed
+from .runs import RunArgument, lines_of, load
 from .task_options import CellOption, TaskOption
-from .use import RunArgument, lines_of, load
 
 
 def _file(help: str) -> Any:
@@ -197,5 +198,5 @@ def _with_progress(translations: Iterator[Any], data: Path | None) -> Iterator[A
     yield from track(translations, "translating", total, console=Console(stderr=True), transient=True)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: App, _: Sequence[str]) -> None:
     app.command()(translate)

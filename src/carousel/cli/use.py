@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,30 +13,14 @@ import typer
 
 from carousel.decoding.config import GenerationConfig
 
+from .app import App
 from .errors import warn_unlike
 from .generation_options import generation_options, with_seed
-from .task_options import CellOption, TaskOption, for_task, refuse_command, refuse_files
+from .runs import JsonOption, RunArgument, lines_of, load
+from .task_options import CellOption, TaskOption, for_task, refuse_files
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
 MOST = 10  # classes in a confusion matrix; with more classes, errors in a list
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def load(folder: Path, command: str | None = None, task: str | None = None, cell: str | None = None) -> Any:
-    """The model in a run directory, which must have `command` if one is named; `task`, `cell`: its own, FILE:CLASS."""
-    from carousel.tasks import find
-    from carousel.tasks.runs import load_run, task_of
-    from carousel.tasks.shared.cell import find_cell
-    from carousel.training import Run
-
-    if task is not None:
-        find(task)
-    if cell is not None:
-        find_cell(cell)
-    if command is not None:
-        refuse_command(folder, command, task_of(Run(folder)))
-    return load_run(folder)
 
 
 def evaluate(
@@ -196,32 +180,14 @@ def generate(
             typer.echo(json.dumps(one.as_dict(), ensure_ascii=False) if as_json else one.text)
 
 
-def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
-    """The lines of a file, without blank ones unless `blank`; or of standard input."""
-    if path is not None:
-        from carousel.data import Lines, read_lines
-
-        yield from (text for _, text in read_lines(path)) if blank else Lines(path)
-        return
-    from carousel.data.sources.lines import decode
-
-    if sys.stdin.isatty():
-        typer.echo("reading standard input, one item per line; end it with Ctrl-D", err=True)
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        yield decode(raw.rstrip(b"\r\n"), Path("standard input"), number)
-
-
 def visible(token: str) -> str:
     """A token as one cell of a table."""
     return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
 
 
-def register(app: typer.Typer) -> None:
-    app.command("eval")(for_task(evaluate, lambda task: task.evaluate_options, ()))
+def register(app: App, words: Sequence[str]) -> None:
+    """`carousel eval` has the options of the run in `words`, too."""
+    args = words[1:] if words[:1] == ["eval"] else ()
+    app.command("eval")(for_task(evaluate, lambda task: task.evaluate_options, args))
     app.command()(score)
     app.command()(generate)
-
-
-def register_for(app: typer.Typer, args: Sequence[str]) -> None:
-    """`carousel eval` with the options of the run in `args`."""
-    app.command("eval")(for_task(evaluate, lambda task: task.evaluate_options, args))

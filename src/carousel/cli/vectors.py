@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +12,10 @@ import typer
 from carousel.errors import DataError
 from carousel.wording import counted
 
+from .app import App
 from .errors import keep_input, option, warn_cut, warn_unlike
+from .runs import RunArgument, lines_of, load
 from .task_options import CellOption, TaskOption
-from .use import RunArgument, lines_of, load
 
 
 def embed(
@@ -91,6 +93,6 @@ def similar(
         typer.echo(f"the {n:,} nearest of {len(texts):,} texts; more with -n", err=True)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: App, _: Sequence[str]) -> None:
     app.command()(embed)
     app.command()(similar)

@@ -1,0 +1,46 @@
+"""What commands on a run have in common: its argument, loading it, the lines it is applied to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .task_options import refuse_command
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def load(folder: Path, command: str | None = None, task: str | None = None, cell: str | None = None) -> Any:
+    """The model in a run directory, which must have `command` if one is named; `task`, `cell`: its own, FILE:CLASS."""
+    from carousel.tasks import find
+    from carousel.tasks.runs import load_run, task_of
+    from carousel.tasks.shared.cell import find_cell
+    from carousel.training import Run
+
+    if task is not None:
+        find(task)
+    if cell is not None:
+        find_cell(cell)
+    if command is not None:
+        refuse_command(folder, command, task_of(Run(folder)))
+    return load_run(folder)
+
+
+def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
+    """The lines of a file, without blank ones unless `blank`; or of standard input."""
+    if path is not None:
+        from carousel.data import Lines, read_lines
+
+        yield from (text for _, text in read_lines(path)) if blank else Lines(path)
+        return
+    from carousel.data.sources.lines import decode
+
+    if sys.stdin.isatty():
+        typer.echo("reading standard input, one item per line; end it with Ctrl-D", err=True)
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        yield decode(raw.rstrip(b"\r\n"), Path("standard input"), number)
