@@ -76,16 +76,16 @@ def pytest_terminal_summary(terminalreporter, config):
 @pytest.fixture(scope="session", autouse=True)
 def without_baselines():
     """Runs of the tests have no baselines, which take longer than tiny models; `with_baselines` brings them back."""
-    fit = trainer._baselines
-    trainer._baselines = lambda *args: None
+    fit = trainer.find_baselines
+    trainer.find_baselines = lambda *args: None
     yield fit
-    trainer._baselines = fit
+    trainer.find_baselines = fit
 
 
 @pytest.fixture
 def with_baselines(without_baselines, monkeypatch):
     """Runs have baselines, as those of users have."""
-    monkeypatch.setattr(trainer, "_baselines", without_baselines)
+    monkeypatch.setattr(trainer, "find_baselines", without_baselines)
 
 
 @pytest.fixture(autouse=True)

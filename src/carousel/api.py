@@ -62,14 +62,14 @@ def train(
     >>> model.predict("a fine film").label in ("bad", "good")
     True
     """
-    from .training import Run, trainer
+    from .training import Run, several
 
     kind, run = find(task), Run(out)
     given = {"train": train, "dev": dev}
     held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
     values = {**{name: data for name, data in given.items() if data is not None and name not in held}, **settings}
     with run.locked(), _written(kind, run, held, values, resume=resume, force=force) as files:
-        trainer.train(
+        several.train(
             kind, {**values, **files}, run, resume=resume, force=force, callbacks=callbacks, quiet=quiet, report=report
         )
     return load(out)
@@ -248,7 +248,7 @@ def _written(
     try:
         yield files
     finally:
-        if not run.metrics.exists():
+        if not run.begun:
             run.begin()
             run.incomplete.unlink()
             shutil.rmtree(run.data)

@@ -80,7 +80,8 @@ def _train(
     from carousel.training.checkpoint_callback import Interrupted
     from carousel.training.run import Run
     from carousel.training.settings import gather
-    from carousel.training.trainer import resume_command, train
+    from carousel.training.several import train
+    from carousel.training.trainer import resume_command
     from carousel.user_code import is_place
 
     if resume and force:

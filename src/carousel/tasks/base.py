@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ..errors import ArgumentError
 from ..training.settings import Settings, group_of
@@ -108,6 +108,12 @@ class Task(ABC):
         """A new network; its parameters are drawn from torch's generator."""
 
     @classmethod
+    def make_ensemble(cls, networks: Sequence[Any]) -> Network:
+        """Networks that differ by their seeds as one, which averages what they predict (see `shared/ensemble.py`). Only
+        for tasks whose settings have `seeds`."""
+        raise ArgumentError(f"{cls.name}: there are no ensembles of this task")
+
+    @classmethod
     @abstractmethod
     def make_model(cls, network: Any, assets: Any) -> Model[Any, Any]:
         """The network for use."""
@@ -138,17 +144,19 @@ class PackagedTask(Task):
     """A task whose parts are modules beside its declaration, imported when they are needed.
 
     data.py has the class `assets` and the functions `prepare` and `check`; network.py the class `network`; predictor.py
-    the class `predictor`; report.py the function `report`; baseline.py, if there is one, the function `baselines`.
+    the class `predictor`; report.py the function `report`; if there are such, ensemble.py the class `ensemble` and
+    baseline.py the function `baselines`.
     """
 
     assets: ClassVar[str]
     network: ClassVar[str]
     predictor: ClassVar[str]
+    ensemble: ClassVar[str]  # only if there are ensembles
 
     @classmethod
     def part(cls, module: str, name: str) -> Any:
         """What `name` is in a module of the task's package; a variant of a task has the parts of the task."""
-        part = module if module in ("network", "predictor") else "assets"
+        part = module if module in ("network", "predictor", "ensemble") else "assets"
         return getattr(importlib.import_module(f".{module}", cls._package(part)), name)
 
     @classmethod
@@ -167,6 +175,12 @@ class PackagedTask(Task):
     @classmethod
     def make_network(cls, settings: Any, assets: Any) -> Network:
         return cls.part("network", cls.network)(settings, assets)
+
+    @classmethod
+    def make_ensemble(cls, networks: Sequence[Any]) -> Network:
+        if not hasattr(cls, "ensemble"):
+            return super().make_ensemble(networks)
+        return cls.part("ensemble", cls.ensemble)(networks)
 
     @classmethod
     def make_model(cls, network: Any, assets: Any) -> Model[Any, Any]:
@@ -215,6 +229,11 @@ class Model(ABC, Generic[N, A]):
     @property
     def settings(self) -> Any:
         return self.network.settings
+
+    @property
+    def members(self) -> list[Self]:
+        """The models of an ensemble, each for itself; none if this is one model."""
+        return [type(self)(network, self.assets) for network in getattr(self.network, "members", ())]
 
     @property
     def task(self) -> type[Task]:
@@ -300,7 +319,8 @@ class Model(ABC, Generic[N, A]):
             if group_of(field) == "model" and (name in ESSENTIAL or value != field.default)
         ]
         rows = {"from": self.origin, "settings": ", ".join(keys), **self.info}
-        lines = [f"{self.name} model, {self.size:,} parameters"]
+        members = f", ensemble of {len(self.members)}" if self.members else ""
+        lines = [f"{self.name} model{members}, {self.size:,} parameters"]
         for name, value in rows.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             if shown:

@@ -9,6 +9,7 @@ from ..errors import RunError, SettingsError, did_you_mean
 from ..training import Run, Settings
 from ..training.manifest import check_manifest
 from ..training.memory import check_memory, outline
+from ..training.several import load_members
 from .base import Model, Task
 from .registry import find, names
 from .shared.cell import is_known
@@ -41,22 +42,33 @@ def load_run(folder: str | Path) -> Any:
     """The model in a run directory, in eval mode."""
     run = Run(folder)
     task, settings = settings_of(run)
-    if not run.weights.exists():  # before any other file of it is read
-        raise RunError(f"{run.folder}: no weights yet; let the run come to the end of its first epoch")
+    for one in runs_of(run, settings):
+        if not one.weights.exists():  # before any other file of it is read
+            raise RunError(f"{one.folder}: no weights yet; let the run come to the end of its first epoch")
     check_manifest(run.folder)
     assets = task.load_assets(settings, run.folder)
     return make_model(run, task, settings, assets)
 
 
+def runs_of(run: Run, settings: Any) -> list[Run]:
+    """The runs that have weights: those of the members of an ensemble, or the run itself."""
+    seeds = getattr(settings, "seeds", 1)
+    return [run] if seeds == 1 else [run.member(number) for number in range(1, seeds + 1)]
+
+
 def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> Model[Any, Any]:
     """The model of a run whose settings and assets are read already."""
     if (shapes := outline(task, settings, assets)) is not None:  # before memory is asked for
-        run.check_shapes(shapes)
+        for one in runs_of(run, settings):
+            one.check_shapes(shapes)
         check_memory(shapes, training=False)
-    network = task.make_network(settings, assets)
-    run.load_weights(network)
+    if getattr(settings, "seeds", 1) > 1:
+        network, parts = load_members(run, task, settings, assets), []
+    else:
+        network = task.make_network(settings, assets)
+        run.load_weights(network)
+        parts = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.weights_info().items()]
     model = task.make_model(network.eval(), assets)
     model.declared = task
-    parts = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.weights_info().items())
     model.origin = ", ".join([str(run.folder), *parts])
     return model

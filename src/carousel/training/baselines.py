@@ -114,12 +114,11 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
     """What to try for a model that is no better than its baseline: what its settings and its best epoch point to."""
     fields = type(settings).model_fields
     tips = []
-    if result["best_epoch"] >= result["epochs"]:
+    best = max(one["best_epoch"] for one in result.get("members", [result]))
+    if best >= result["epochs"]:
         tips.append(f"more epochs ({result['epochs']} were trained, and the last was the best)")
-    elif 2 * result["best_epoch"] <= result["epochs"]:
-        tips.append(
-            f"more dropout or a smaller model (epoch {result['best_epoch']} of {result['epochs']} was the best)"
-        )
+    elif 2 * best <= result["epochs"]:
+        tips.append(f"more dropout or a smaller model (epoch {best} of {result['epochs']} was the best)")
     if settings.schedule == "constant":
         tips.append("schedule cosine")
     if "vectors" in fields and settings.vectors is None:

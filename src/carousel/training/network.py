@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -84,6 +84,9 @@ class Trainable(Protocol):
 
     @classmethod
     def make_network(cls, settings: Any, assets: Any) -> Network: ...
+
+    @classmethod
+    def make_ensemble(cls, networks: Sequence[Any]) -> Network: ...
 
     @classmethod
     def make_model(cls, network: Any, assets: Any) -> Any: ...

@@ -26,11 +26,17 @@ def write_report(
     name = model.network.metric().label(metric)
     found = result[f"dev_{metric}"]
     time = duration(result["minutes"])
-    lead = f"{model.kind.capitalize()} with {model.size:,} parameters, {counted(result['epochs'], 'epoch')} in {time}."
+    ensemble = "members" in result
+    kind = f"Ensemble of {result['seeds']}: {model.kind}" if ensemble else model.kind.capitalize()
+    lead = f"{kind} with {model.size:,} parameters, {counted(result['epochs'], 'epoch')} in {time}."
     if found is not None:
-        lead += f" Best dev {name}: *{found:.4g}*, after epoch {result['best_epoch']}."
+        reached = f"ev {name}: *{found:.4g}*"
+        lead += f" D{reached}." if ensemble else f" Best d{reached}, after epoch {result['best_epoch']}."
     page = Page(f"{run.folder.resolve().name}: {task.name}", lead)
-    _curves(page, run, metric, name)
+    if ensemble:
+        _members(page, result, name)
+    else:
+        _curves(page, run, metric, name)
     if baselines is not None and baselines.best is not None:
         _compare(page, baselines, result, name)
     task.report(model, page)
@@ -46,6 +52,21 @@ def write_report(
     page.table(["key", "value"], rows)
     page.footer(command=result["command"], seed=result["seed"], minutes=result["minutes"])
     page.write(run.report)
+
+
+def _members(page: Page, result: dict[str, Any], name: str) -> None:
+    """The members of an ensemble; `name` is the metric's."""
+    key = f"dev_{result['metric']}"
+    lead = "Models that differ by their seed only; the ensemble averages their predictions."
+    if result[key] is not None:
+        each = result[f"members_{key}"]
+        lead += f" Dev {name}: ensemble *{result[key]:.4g}*, members {each['mean']:.4g} ± {each['sd']:.2g}."
+    rows = [
+        [str(one["seed"]), "" if one[key] is None else f"{one[key]:.4g}", str(one["best_epoch"]),
+         f"{60 * one['minutes']:.0f}"]
+        for one in result["members"]
+    ]  # fmt: skip
+    page.heading("Members").text(lead).table(["seed", f"dev {name}", "best epoch", "seconds"], rows)
 
 
 def _compare(page: Page, baselines: Baselines, result: dict[str, Any], name: str) -> None:

@@ -5,6 +5,7 @@ model.safetensors    the weights of the best epoch
 tokenizer.json …     what the task keeps
 metrics.csv          what was measured, also as tensorboard/
 checkpoints/         to resume from
+members/1 …          the runs of an ensemble, instead of weights, metrics and checkpoints of its own
 manifest.json        hashes of the files that are written once
 baselines.json       what simple methods reach on the same data
 result.json          where it ended
@@ -77,6 +78,7 @@ class Run:
         self.weights = self.folder / "model.safetensors"
         self.metrics = self.folder / "metrics.csv"
         self.checkpoints = self.folder / "checkpoints"
+        self.members = self.folder / "members"
         self.baselines = self.folder / "baselines.json"
         self.result_file = self.folder / "result.json"
         self.report = self.folder / "report.html"
@@ -156,7 +158,16 @@ class Run:
             values = self.config_values()
         except (OSError, ValueError):
             return False
-        return {"task", "train", "epochs", "seed"} <= set(values) and self.metrics.exists()
+        return {"task", "train", "epochs", "seed"} <= set(values) and self.begun
+
+    @property
+    def begun(self) -> bool:
+        """Whether training has begun, of a model or of the members of an ensemble."""
+        return self.metrics.exists() or self.members.is_dir()
+
+    def member(self, number: int) -> Run:
+        """The run of a member of an ensemble, by its number from 1."""
+        return Run(self.members / str(number))
 
     # ---------------------------------------------------------------- what is in it
 

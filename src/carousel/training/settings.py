@@ -215,6 +215,18 @@ class Settings(BaseModel):
         return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items())
 
 
+class EnsembleSettings(Settings):
+    """Keys of the tasks whose predictions can be averaged."""
+
+    seeds: int = key(
+        1,
+        "models to train, with the seeds from `seed` on; of more than one the predictions are averaged (an ensemble)",
+        "training",
+        ge=1,
+        le=1000,
+    )
+
+
 def gather(
     file: str | Path | None, pairs: Iterable[str], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:

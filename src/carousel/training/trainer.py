@@ -49,7 +49,8 @@ def train(
     command: Sequence[str] = (),
     places: Mapping[str, str] | None = None,
 ) -> Run:
-    """Train `task` with `settings` and write everything into the run directory `out`.
+    """Train one model of `task` with `settings` and write everything into the run directory `out`; `several.train` also
+    trains ensembles.
 
     `resume` continues the run in `out` from its last checkpoint, with the same result as if it had not stopped; then
     `settings` are those given again, which must be the run's own except for a few. `force` starts over in its place;
@@ -60,17 +61,17 @@ def train(
     run, bar = out if isinstance(out, Run) else Run(out), Bar(quiet)
     with run.locked():
         check_place(run, resume=resume, force=force)
-        own = _settings(run, task, settings, resume, places)
+        own = run_settings(run, task, settings, resume, places)
         with threads(own.threads), own_random_numbers(own.seed), warnings.catch_warnings():
             if resume and run.finished(own.epochs):
                 _finish(run, task, own, bar, report)
                 return run
             start = _find_checkpoint(run, bar) if resume else None
-            network, assets, data = _set_up(run, task, own, start, resume)
-            baselines = _baselines(run, task, network, assets, data, bar, start)
-            with _explained(run, task.name):
+            network, assets, data = set_up(run, task, own, start, resume)
+            baselines = find_baselines(run, task, network, assets, data, bar, start)
+            with explained(run, task.name):
                 result = _fit(run, task.name, network, data, bar, callbacks, command, start)
-                result |= _compare(baselines, own, result, bar)
+                result |= compare(baselines, own, result, bar)
                 write_json(run.result_file, result, indent=2)
                 if report:
                     _report(run, task, own, assets, data, result, baselines)
@@ -97,14 +98,14 @@ def _finish(run: Run, task: type[Trainable], settings: Settings, bar: Bar, repor
     result = run.result or {}
     bar.say(f"{run.folder}: finished already, after {counted(result['epochs'], 'epoch')}")
     if report and not run.report.exists():
-        with _explained(run, task.name):
+        with explained(run, task.name):
             assets = task.load_assets(settings, run.folder)
             baselines = read_json(run.baselines, Baselines) if run.baselines.exists() else None
             _report(run, task, settings, *task.prepare(settings, assets), result, baselines)
         bar.say(f"{run.report}: written")
 
 
-def _settings(
+def run_settings(
     run: Run,
     task: type[Trainable],
     settings: Settings | Mapping[str, Any],
@@ -135,12 +136,12 @@ def _find_checkpoint(run: Run, bar: Bar) -> Path | None:
     return start
 
 
-def _set_up(
+def set_up(
     run: Run, task: type[Trainable], settings: Settings, start: Path | None, resume: bool
 ) -> tuple[Network, Any, Data]:
     """Read the data, make the network, and write what does not change in training; nothing is written before that."""
     assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
-    _check_dev(settings, data)
+    check_dev(settings, data)
     if (shapes := outline(task, settings, assets)) is not None:
         check_memory(shapes, training=True)
     network = task.make_network(settings, assets)
@@ -154,7 +155,7 @@ def _set_up(
     return network, assets, data
 
 
-def _baselines(
+def find_baselines(
     run: Run, task: type[Trainable], network: Network, assets: Any, data: Data, bar: Bar, start: Path | None
 ) -> Baselines | None:
     """What simple methods reach on the same data; of a resumed run, what they reached when it began."""
@@ -175,7 +176,7 @@ def _baselines(
     return found
 
 
-def _compare(baselines: Baselines | None, settings: Settings, result: dict[str, Any], bar: Bar) -> dict[str, Any]:
+def compare(baselines: Baselines | None, settings: Settings, result: dict[str, Any], bar: Bar) -> dict[str, Any]:
     """What result.json says of the baselines; a model that is no better than the best of them is flagged."""
     if baselines is None or baselines.best is None:
         return {}
@@ -217,15 +218,17 @@ def resumed_settings(
     kept = task.Settings.read({}, file=run.config)
     for name in type(new).model_fields:
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
-        if then != now and name not in MAY_CHANGE:
+        grows = name == "seeds" and 1 < then < now  # an ensemble gets more members
+        if then != now and name not in MAY_CHANGE and not grows:
             raise RunError(
                 f"{run.config}: {name} is {shorten(shown(then), 200)} there, {shorten(shown(now), 200)} now; "
-                f"a run is resumed with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change)"
+                f"a run is resumed with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change, and seeds "
+                "of an ensemble rise)"
             )
     return new
 
 
-def _check_dev(settings: Settings, data: Data) -> None:
+def check_dev(settings: Settings, data: Data) -> None:
     if settings.schedule == "plateau" and settings.warmup not in (0, type(settings).model_fields["warmup"].default):
         raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
     for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
@@ -285,8 +288,13 @@ def _fit(
     result = _result(task, module, saver, trainer)
     if data.held_out is not None:
         result["held_out"] = data.held_out
-    result["command"] = shlex.join(command or ["carousel", "train", task, "--config", str(run.config)])
+    result["command"] = command_line(run, task, command)
     return result
+
+
+def command_line(run: Run, task: str, command: Sequence[str]) -> str:
+    """The command that trained a run; of a call from Python, one that repeats it."""
+    return shlex.join(command or ["carousel", "train", task, "--config", str(run.config)])
 
 
 def _result(task: str, module: Module, saver: CheckpointCallback, trainer: lightning.Trainer) -> dict[str, Any]:
@@ -305,7 +313,7 @@ def _result(task: str, module: Module, saver: CheckpointCallback, trainer: light
 
 
 @contextmanager
-def _explained(run: Run, task: str) -> Iterator[None]:
+def explained(run: Run, task: str) -> Iterator[None]:
     """What a file that could not be written or read means for the run; other errors are left as they are."""
     try:
         yield

@@ -17,6 +17,7 @@ from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, 
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
+from ..shared.ensemble import with_members
 from .data import ClassifyAssets, open_table, store_examples
 from .network import Accuracy, ClassifierNetwork
 
@@ -109,6 +110,7 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
             metric.add(batch)
         return metric, batches.store
 
+    @with_members
     def evaluate(self, path: str | Path | Table) -> dict[str, Any]:
         """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; the confusion matrix."""
         metric, store = self.measure(path)

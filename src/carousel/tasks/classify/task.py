@@ -31,6 +31,7 @@ class Classify(PackagedTask):
     extensions = predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
     predict_options = {"tokenized": TOKENIZED}
     assets, network, predictor = "ClassifyAssets", "ClassifierNetwork", "Classifier"
+    ensemble = "ClassifierEnsemble"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:

@@ -20,6 +20,7 @@ from ...data.text.vocabulary import texts_of
 from ...errors import ArgumentError, DataError
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
+from ..shared.ensemble import with_members
 from .data import EncodeAssets, open_table, reading_batches, store_pairs
 from .examples import PairBatch, PairBatches, Target
 from .network import EncoderNetwork, PairMetric
@@ -56,13 +57,18 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     def info(self) -> dict[str, Any]:
         return {"tokens": self.vocabulary, "classes": self.target.classes, "embedder": self.network.context or ""}
 
+    @property
+    def vector_size(self) -> int:
+        """How many numbers the vector of a text has."""
+        return self.settings.encoded * max(1, len(self.members))
+
     def embed(self, texts: str | Iterable[str]) -> np.ndarray:
         """The vector of a text, (size,), or of each of several, (texts, size) float32. Each text is encoded
         independently."""
         if isinstance(texts, str):
             return next(self.vectors([texts]))[0]
         parts = list(self.vectors(texts))
-        return np.concatenate(parts) if parts else np.zeros((0, self.settings.encoded), np.float32)
+        return np.concatenate(parts) if parts else np.zeros((0, self.vector_size), np.float32)
 
     @in_eval_mode
     @torch.no_grad()
@@ -161,6 +167,7 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
             metric.add(batch)
         return metric, batches.store
 
+    @with_members
     def evaluate(self, path: str | Path | PairTable) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1, the confusion matrix."""
         metric, store = self.measure(path)

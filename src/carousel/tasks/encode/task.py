@@ -28,6 +28,7 @@ class Encode(PackagedTask):
     predict_extensions = (".tsv", ".csv", ".jsonl", ".ndjson", ".tab")
     predict_options = {"tokenized": TOKENIZED}
     assets, network, predictor = "EncodeAssets", "EncoderNetwork", "SentenceEncoder"
+    ensemble = "EncoderEnsemble"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:

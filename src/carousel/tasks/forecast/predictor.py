@@ -17,6 +17,7 @@ from ...data.sources.series import Series, series_of
 from ...errors import ArgumentError, DataError
 from ...wording import counted
 from ..base import LayerInput, Model
+from ..shared.ensemble import with_members
 from .data import ForecastAssets, dev_windows, open_more
 from .frame import Frame
 from .network import ForecasterNetwork
@@ -88,6 +89,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         return iter(self.predict(path).rows())
 
+    @with_members
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Rolling origin: the steps ahead of every row after the training rows, compared with the actual values.
 

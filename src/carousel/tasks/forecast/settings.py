@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from ...training.settings import MOST_LAYERS, ColumnName, Settings, key
+from ...training.settings import MOST_LAYERS, ColumnName, EnsembleSettings, key
 from ..shared.cell import CellName
 
 DEFAULTS = {"lr": 0.002, "average": 0.99}
 
 
-class ForecastSettings(Settings, defaults=DEFAULTS):
+class ForecastSettings(EnsembleSettings, defaults=DEFAULTS):
     """Keys of the forecaster."""
 
     task: Literal["forecast"] = key("forecast", "the task", "data")

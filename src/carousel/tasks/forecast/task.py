@@ -27,6 +27,7 @@ class Forecast(PackagedTask):
     Settings = ForecastSettings
     predict_extensions = (".csv", ".tsv", ".txt")
     assets, network, predictor = "ForecastAssets", "ForecasterNetwork", "Forecaster"
+    ensemble = "ForecasterEnsemble"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from ...errors import DataError
-from ...training.settings import MOST_LAYERS, MOST_TOKENS, Choices, key
+from ...training.settings import MOST_LAYERS, MOST_TOKENS, Choices, EnsembleSettings, key
 from ...wording import counted
 from .cell import CellName
 from .held_out import HeldOutSettings
@@ -42,7 +42,7 @@ def _path_or_name(given: Any) -> Any:
 VectorsName = Annotated[str, BeforeValidator(_path_or_name), Choices(lambda: ["glove"], "FILE")]
 
 
-class VectorSettings(HeldOutSettings):
+class VectorSettings(HeldOutSettings, EnsembleSettings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
     train: Path = key(..., "labelled training examples", "data")

@@ -20,6 +20,7 @@ from ...errors import ArgumentError
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
 from ..base import NOTHING, LayerInput, Model
+from ..shared.ensemble import with_members
 from ..shared.reading import split_words
 from .data import TagAssets, open_source, store_sentences
 from .examples import TagVocabulary
@@ -157,6 +158,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
             metric.add(batch, torch.from_numpy(np.concatenate(rows).astype(bool)))
         return metric, batches.store
 
+    @with_members
     def evaluate(self, path: str | Path | Conll) -> dict[str, Any]:
         """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; the
         confusion matrix, of types where tags are parts of spans."""

@@ -35,6 +35,7 @@ class Tag(PackagedTask):
         "conll": Option(bool, "The file has one word per line, like files named .conll and .conllu.", reads_file=True),
     }
     assets, network, predictor = "TagAssets", "TaggerNetwork", "Tagger"
+    ensemble = "TaggerEnsemble"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:

@@ -16,6 +16,7 @@ from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleStore
 from ...training.modes import in_eval_mode
 from ..base import Model
+from ..shared.ensemble import with_members
 from .data import TreeAssets, reading_batches, store_trees
 from .examples import TreeBatches, check_children, collate_trees, encode_trees
 from .network import NodeAccuracy, TreeNetwork
@@ -78,6 +79,7 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
     def format(self, result: dict[str, Any], *, draw: bool = False, **options: Any) -> str:
         return result["drawing"] + "\n" if draw else super().format(result)
 
+    @with_members
     def evaluate(self, path: str | Path) -> dict[str, Any]:
         """Accuracy at the roots and at all nodes; precision, recall and F1 of each class of a root."""
         metric, store = self.measure(path)

@@ -30,6 +30,7 @@ class TreeTask(PackagedTask):
     predict_extensions = (".conllu",)
     predict_options = {"draw": Option(bool, "Each tree as a drawing.")}
     assets, network, predictor = "TreeAssets", "TreeNetwork", "TreeModel"
+    ensemble = "TreeEnsemble"
 
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:

@@ -1,0 +1,140 @@
+"""Training of one run, or of an ensemble: several runs that differ by their seeds, in one run directory.
+
+The directory of an ensemble has settings, assets, baselines, result and report of its own; `members/1` and so on are
+complete runs. A member that is finished is not trained again when the ensemble is resumed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..files import write_json
+from ..threads import threads
+from . import trainer
+from .isolation import own_random_numbers
+from .network import Data, Network, Trainable
+from .progress import Bar
+from .report import write_report
+from .run import Run
+from .settings import Settings
+
+
+def train(
+    task: type[Trainable],
+    settings: Settings | Mapping[str, Any],
+    out: str | Path | Run,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    places: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Run:
+    """As `trainer.train`, whose `options` are taken too; with `seeds` more than 1 an ensemble."""
+    run = out if isinstance(out, Run) else Run(out)
+    with run.locked():
+        trainer.check_place(run, resume=resume, force=force)
+        own = trainer.run_settings(run, task, settings, resume, places)
+        if getattr(own, "seeds", 1) == 1:
+            return trainer.train(task, settings, run, resume=resume, force=force, places=places, **options)
+        return _train_members(task, own, run, resume, **options)
+
+
+def _train_members(
+    task: type[Trainable],
+    settings: Any,
+    run: Run,
+    resume: bool,
+    *,
+    callbacks: Sequence[Any] = (),
+    quiet: bool = False,
+    report: bool = True,
+    command: Sequence[str] = (),
+) -> Run:
+    bar = Bar(quiet)
+    with threads(settings.threads), own_random_numbers(settings.seed):
+        start = run.folder if resume and run.members.is_dir() else None
+        network, assets, data = trainer.set_up(run, task, settings, start, resume)
+        baselines = trainer.find_baselines(run, task, network, assets, data, bar, start)
+        run.members.mkdir(exist_ok=True)
+        run.incomplete.unlink(missing_ok=True)
+    train_one = partial(trainer.train, task, callbacks=callbacks, quiet=quiet, report=False, command=command)
+    for number in range(1, settings.seeds + 1):
+        own, member = member_settings(settings, number), run.member(number)
+        bar.say(f"member {number} of {settings.seeds}, seed {own.seed}")
+        train_one(own, member, resume=member.begun)
+    with threads(settings.threads), own_random_numbers(settings.seed), trainer.explained(run, task.name):
+        ensemble = load_members(run, task, settings, assets)
+        result = _result(run, task, ensemble, data, command)
+        result |= trainer.compare(baselines, settings, result, bar)
+        write_json(run.result_file, result, indent=2)
+        _say(bar, result)
+        if report:
+            write_report(run, task, task.make_model(ensemble, assets), data.info, result, baselines)
+    return run
+
+
+def member_settings(settings: Any, number: int) -> Any:
+    """The settings of a member of an ensemble, by its number from 1: one model with a seed of its own."""
+    seed = (settings.seed + number - 1) % 2**32
+    return settings.model_copy(update={"seeds": 1, "seed": seed, "baseline": False})
+
+
+def load_members(run: Run, task: type[Trainable], settings: Any, assets: Any) -> Network:
+    """The networks of an ensemble, with the weights of the best epoch of each, as one."""
+    members = []
+    for number in range(1, settings.seeds + 1):
+        network = task.make_network(settings, assets)
+        run.member(number).load_weights(network)
+        members.append(network.eval())
+    return task.make_ensemble(members).eval()
+
+
+@torch.no_grad()
+def _result(run: Run, task: type[Trainable], ensemble: Network, data: Data, command: Sequence[str]) -> dict[str, Any]:
+    """Where an ensemble ended: what it and each of its members reach on the dev set."""
+    settings, metric = ensemble.settings, ensemble.metric()
+    name, results = f"dev_{metric.best}", [run.member(k).result or {} for k in range(1, settings.seeds + 1)]
+    value = None
+    if data.dev is not None:
+        for batch in data.dev:
+            metric.add(batch)
+        value = metric.result()[metric.best]
+    keys = ("seed", name, "best_epoch", "epochs", "steps", "minutes")
+    result: dict[str, Any] = {
+        "task": task.name,
+        "metric": metric.best,
+        name: value,
+        "seeds": settings.seeds,
+        "members": [{key: one[key] for key in keys} for one in results],
+        **({} if value is None else {f"members_{name}": mean_and_deviation([one[name] for one in results])}),
+        "epochs": min(one["epochs"] for one in results),
+        "parameters": ensemble.size,
+        "seed": settings.seed,
+        "minutes": round(sum(one["minutes"] for one in results), 4),
+        "command": trainer.command_line(run, task.name, command),
+    }
+    return result if data.held_out is None else {**result, "held_out": data.held_out}
+
+
+def mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
+    """
+    >>> mean_and_deviation([1.0, 2.0, 3.0])
+    {'mean': 2.0, 'sd': 1.0}
+    """
+    return {"mean": statistics.mean(values), "sd": statistics.stdev(values)}
+
+
+def _say(bar: Bar, result: dict[str, Any]) -> None:
+    name = f"dev_{result['metric']}"
+    if result[name] is not None:
+        each = result[f"members_{name}"]
+        bar.say(
+            f"ensemble of {result['seeds']}: dev {result['metric']} {result[name]:.4g}; "
+            f"its members {each['mean']:.4g} ± {each['sd']:.2g}"
+        )
