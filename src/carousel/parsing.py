@@ -6,8 +6,10 @@ aliases and tags, dates are text, and a number is written in digits (`1_000` and
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -135,17 +137,27 @@ def parse_yaml(text: str) -> Any:
     ...
     carousel.parsing.ParseError: *x is an alias; write the value itself at line 2, column 4
     """
-    return _yaml(text, "get_single_data")
+    node = _compose_yaml(text)
+    return None if node is None else _yaml_errors(lambda: _Loader("").construct_document(node))
 
 
 def yaml_keys(text: str) -> list[tuple[str, int]]:
     """The keys of the mapping that a YAML text is, each with its line, in their order; repeated ones too."""
-    return [(str(name.value), name.start_mark.line + 1) for name, _ in _yaml(text, "get_single_node").value]
+    return [(str(name.value), name.start_mark.line + 1) for name, _ in _compose_yaml(text).value]
 
 
-def _yaml(text: str, what: str) -> Any:
+@functools.lru_cache(maxsize=4)
+def _compose_yaml(text: str) -> Any:
+    """The node of a YAML text, None if there is nothing in it.
+
+    Composing takes nearly all the time of reading, and config.yaml is read for the task, the cell and the settings.
+    """
+    return _yaml_errors(lambda: _Loader(text).get_single_node())
+
+
+def _yaml_errors(read: Callable[[], Any]) -> Any:
     try:
-        return getattr(_Loader(text), what)()
+        return read()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = " ".join(str(getattr(error, "problem", None) or error).split())[:200]

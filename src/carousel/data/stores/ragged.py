@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow as pa
 
 from ...errors import CarouselError
 from ...files import remove_parts, replace_file
@@ -78,6 +77,8 @@ class RaggedWriter:
 
     def finish(self, info: Mapping[str, Any]) -> None:
         """Write the file and give it its name. `info` are kept with it as JSON."""
+        import pyarrow as pa  # late: a prediction does not wait for it
+
         columns = {name: spool.read() for name, spool in self._columns.items()}
         marks = {name: [fingerprint.of_array(c.values), fingerprint.of_array(c.offsets)] for name, c in columns.items()}
         arrays = [_to_arrow(column) for column in columns.values()]
@@ -101,6 +102,8 @@ def read(path: Path, *, check: bool = True) -> tuple[dict[str, Ragged], dict[str
 
     `check=False` trusts the values; it is for a file that this program has checked already.
     """
+    import pyarrow as pa
+
     try:
         batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
         facts = batch.schema.metadata[_FACTS]
@@ -154,6 +157,8 @@ def _map(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _to_arrow(column: Ragged) -> Any:
+    import pyarrow as pa
+
     kind = pa.from_numpy_dtype(column.values.dtype)
     values = pa.Array.from_buffers(kind, len(column.values), [None, pa.py_buffer(column.values)])
     return pa.Array.from_buffers(

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from ...data.sources.lines import chunks
 from ...data.sources.tables import Layout, Row
@@ -17,6 +16,9 @@ from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
 from ...wording import counted
 from ..shared.checks import DataCheck, table_of_files
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 class Rows(Protocol):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from ...data.sources.series import Series
 from ...data.sources.times import time_words
 from ..shared.checks import DataCheck
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ class SeriesCheck(DataCheck):
             f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} for training"
         )
         times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
-        table = RichTable(title=f"{self.file}: {extent}; {times}")
+        from rich.table import Table
+
+        table = Table(title=f"{self.file}: {extent}; {times}")
         for column in ("variable", "missing", "least", "mean", "most"):
             table.add_column(column, justify="left" if column == "variable" else "right")
         for name, one in self.variables.items():

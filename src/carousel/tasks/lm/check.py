@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table
 
 from ...data.sources.lines import Source, chunks
 from ...data.text.tokenizers import UNK, Kind
 from ...data.text.vocabulary import Vocabulary
 from ..shared.checks import DataCheck, table_of_files
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class DataCheck(ABC):
@@ -49,6 +50,8 @@ def table_of_files(
 
     `shared` counts what the last file has in common with the training file.
     """
+    from rich.table import Table  # late: a prediction does not wait for it
+
     table = Table(title=title)
     table.add_column("")
     for name in short_names([info.file for info in files]):

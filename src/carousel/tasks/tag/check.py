@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from ...data.sources.conll import Conll
 from ...data.text.tags import Scheme, illegal, part, spans
@@ -15,6 +15,9 @@ from ...data.text.tokenizers import UNK
 from ...wording import counted
 from ..shared.checks import DataCheck, table_of_files
 from .examples import TagCounts, TagVocabulary
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True)

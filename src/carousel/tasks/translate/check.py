@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Group
 
 from ...data.sources.lines import Piece, chunks
 from ...data.text.vocabulary import Vocabulary
 from ..lm.check import TextCheck, check_text
 from .pairs import Pairs
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class PairCheck:
         return {"reading": self.reading, **sides, **own, "warnings": self.warnings}
 
     def __rich__(self) -> Group:
+        from rich.console import Group
+
         return Group(self.source.__rich__(), self.target.__rich__())
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from ...data.sources.brackets import Trees
 from ...networks.trees.forest import heights_of
 from ...wording import counted
 from ..shared.checks import DataCheck, table_of_files
 from .examples import Classes
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""What the commands do not import: time that a user would wait for nothing.
+
+Modules are counted, not seconds, so that a busy machine makes no difference.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from carousel.cli.main import main
+
+NEVER = (
+    "lightning", "torchmetrics", "tensorboard", "plotly", "matplotlib", "pandas", "scipy", "sklearn", "onnx",
+    "onnxruntime", "sacrebleu", "seqeval", "torch._dynamo", "torch._inductor", "sympy", "fastapi", "optuna", "IPython",
+)  # fmt: skip
+TABLES = ("rich", "pyarrow")  # of `check` and of training data
+
+
+def imported(*args, at=None, source="from carousel.cli.main import main; main(sys.argv[1:])"):
+    """The modules in a process of its own that has run a command."""
+    code = f"""
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.__stderr__))
+{source}
+"""
+    call = subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, cwd=at)
+    assert call.returncode == 0, call.stderr
+    return set(json.loads(call.stderr.splitlines()[-1]))
+
+
+def test_import_carousel():
+    modules = imported(source="import carousel; dir(carousel)")
+    assert not modules & {"torch", "numpy", "pydantic", "typer", *TABLES, *NEVER}
+
+
+@pytest.mark.parametrize(
+    "args", [["--help"], ["--version"], ["generate", "--help"], ["bench", "tag", "--help"]], ids=" ".join
+)
+def test_help(args):
+    assert not imported(*args) & {"torch", "numpy", "yaml", *TABLES, *NEVER}
+
+
+def test_help_of_train():
+    """Options come from pydantic models, of one task alone."""
+    modules = imported("train", "lm", "--help")
+    assert not modules & {"torch", "numpy", *TABLES, *NEVER}
+    assert {name for name in modules if name.startswith("carousel.tasks.") and name.endswith(".settings")} == {
+        "carousel.tasks.lm.settings"
+    }
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A trained classifier."""
+    folder = tmp_path_factory.mktemp("start-up")
+    (folder / "data.tsv").write_text("a fine film\tgood\na dull film\tbad\n" * 4)
+    small = ["--hidden", 4, "--embedding", 4, "--epochs", 1, "--threads", 1, "--quiet", "--no-baseline"]
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, ["train", "classify", folder / "data.tsv", "--out", folder / "run", *small])))
+    assert end.value.code == 0
+    (folder / "text.txt").write_text("a film\n")
+    return folder
+
+
+def test_predict(run):
+    modules = imported("predict", "run", "text.txt", at=run)
+    assert not modules & {*TABLES, *NEVER}
+    assert not any(name.endswith((".report", ".baseline")) for name in modules if name.startswith("carousel.tasks."))
+
+
+def test_check(run):
+    assert not imported("check", "data.tsv", at=run) & {"pyarrow", *NEVER}
