@@ -2,7 +2,8 @@
 
     python evaluation/defaults.py DATA --out DIR --seeds 0 1 2 [--only sst-2 products] [--vectors glove]
 
-DATA has the folders named below, each with a train and a dev file. A run that is there already is not trained again.
+DATA has the folders named below, each with a train and a dev file. A run that is there already is not trained again;
+one that was interrupted is resumed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def main() -> None:
             if run.result is None:
                 files = {"train": _under(given.data, train), "dev": _under(given.data, dev)}
                 alone = {"baseline": seed == given.seeds[0]}  # they are the same for every seed
-                carousel.train(task, **files, out=run.folder, seed=seed, quiet=True, force=True, **alone, **options)
+                begun = any((run.folder / "checkpoints").glob("*"))
+                place = {"out": run.folder, "resume": begun, "force": not begun}
+                carousel.train(task, **files, **place, seed=seed, quiet=True, **alone, **options)
             runs.append(run.result or {})
         print(_row(name, runs), flush=True)
 

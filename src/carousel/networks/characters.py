@@ -1,4 +1,4 @@
-"""What a word looks like, from its characters: the ends of a bidirectional layer, or the best match of filters.
+"""What a word looks like, from its characters: the ends of a bidirectional layer, the best match of filters.
 
 Each distinct word of a batch is read once, however often it occurs.
 """
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..masks import length_mask
 from .embedder import Embedder
 from .encoder import encoder
+from .word_features import WordFeatures
 
 
 class CharacterRNN(nn.Module):
@@ -90,15 +91,16 @@ class CharacterFeatures(nn.Module):
     torch.Size([2, 2, 50])
     """
 
-    def __init__(self, reader: CharacterRNN | CharacterCNN) -> None:
+    def __init__(self, *readers: CharacterRNN | CharacterCNN | WordFeatures) -> None:
+        """The vectors of several readers are concatenated."""
         super().__init__()
-        self.reader = reader
-        self.size = reader.size
+        self.readers = nn.ModuleList(readers)
+        self.size = sum(reader.size for reader in readers)
 
     def forward(self, characters: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
         """characters (C, W), lengths (W) of the words where mask (T, B) is true → (T, B, size), 0 elsewhere."""
         words, spelling, which = distinct(characters, lengths)
-        vectors = self.reader(words, spelling)
+        vectors = torch.cat([reader(words, spelling) for reader in self.readers], 1)
         # Which vector stands where; the last is a zero vector, for the padding.
         places = torch.full(mask.shape, len(vectors), dtype=torch.int64, device=mask.device)
         places[mask] = which

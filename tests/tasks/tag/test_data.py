@@ -11,6 +11,7 @@ from carousel.data.text.words import LONGEST
 from carousel.errors import DataError, RunError, SettingsError
 from carousel.tasks.tag.data import TagAssets
 from carousel.tasks.tag.examples import warnings
+from carousel.tasks.tag.settings import TagSettings
 from carousel.tasks.tag.task import Tag
 
 
@@ -83,6 +84,17 @@ def test_words_that_are_all_rare(settings, tmp_path):
     path.write_text("Ada\tB-PER\nsat\tO\n")
     with pytest.raises(DataError, match=r"rare.conll: no word occurs 2 times or more, .*; lower min_frequency"):
         Tag.prepare(settings(train=path, min_frequency=2))
+    by_default = TagSettings.read({"train": path, "dev_split": "none", "cache": tmp_path})
+    assert {"ada", "sat"} < set(Tag.prepare(by_default)[0].vocabulary.words.tokens)
+
+
+def test_validation_words_that_training_never_had(settings, tmp_path):
+    """Their characters are read."""
+    path = tmp_path / "other.conll"
+    path.write_text("Zoë\tB-PER\n")
+    assert len(Tag.prepare(settings(dev=path))[1].dev) == 1
+    with pytest.raises(DataError, match=r"other.conll: none of its 1 tokens is in the vocabulary"):
+        Tag.prepare(settings(dev=path, characters="none", word_features=0))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +105,6 @@ def test_words_that_are_all_rare(settings, tmp_path):
         ("a\tO\nb\tB-P\nc\tBP\n", None, "train.conll:3: the tag 'BP' is not O, B-TYPE, I-TYPE and so on"),
         ("a\tX\nb\tY\n", "a\tX\n\nb\tZ\n", "dev.conll:3: the tag 'Z' is not in the training data"),
         ("a\tO\nb\tB-P\n", "a\tB-Q\n", "dev.conll:1: the tag 'B-Q' is not in the training data"),
-        ("a\tX\nb\tY\n", "c\tX\n", "dev.conll: none of its 1 tokens is in the vocabulary"),
     ],
 )
 def test_bad_files_leave_nothing_behind(tmp_path, command, train, dev, line):

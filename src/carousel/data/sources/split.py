@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from ...wording import counted
+
 FEWEST = 20  # different texts that a file must have for some to be held out
 SMALLEST = 10  # examples to hold out even if the share is fewer; but never more than a fifth of the texts
 FEWEST_CHARACTERS = 2000  # of running text
@@ -104,7 +106,8 @@ def split_examples(source: ByExample, share: float, seed: int = 0) -> Split:
     marks = array("Q", (hash_text(text, seed) for text in source.keys()))  # noqa: SIM118
     texts, copies = np.unique(np.frombuffer(marks, np.uint64), return_counts=True)
     if len(texts) < FEWEST:
-        return Split(None, None, 0, len(marks), f"{len(texts):,} different texts are fewer than {FEWEST}")
+        few = counted(len(texts), "different text is", "different texts are")
+        return Split(None, None, 0, len(marks), f"{few} fewer than {FEWEST}")
     wanted = max(round(share * len(marks)), min(SMALLEST, len(texts) // 5))
     common = copies > max(1, wanted // 4)
     reached = np.cumsum(np.where(common, 0, copies))

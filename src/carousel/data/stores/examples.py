@@ -137,7 +137,7 @@ def build_store(source: ExampleSource, cache: str | Path) -> ExampleStore:
                 total += len(chunk["tokens"].values)
                 for name, column in chunk.items():
                     writer.append(name, *column)
-            if unknown == total:
+            if unknown == total and "characters" not in source.dtypes:  # words can be read by their characters alone
                 remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
                 raise DataError(source.paths[0], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
             for path, was in zip(source.paths, files, strict=True):

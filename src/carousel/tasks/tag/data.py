@@ -59,8 +59,13 @@ def open_data(settings: TagSettings) -> Sources[Conll]:
 
 
 def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: WordVocabulary | None = None) -> TagVocabulary:
-    """The words, characters and tags of the training file; `context` has the words of an embedder."""
+    """The words, characters and tags of the training file; `context` has the words of an embedder.
+
+    If no word occurs `min_frequency` times and that is the default, all words are kept.
+    """
     s = settings
+    if "min_frequency" not in s.model_fields_set and max(counts.words.values()) < s.min_frequency:
+        s = s.model_copy(update={"min_frequency": 1})
     words = s.make_vocabulary(f"{s.read_text(word)} " * n for word, n in counts.words.items())
     return TagVocabulary.learn(counts, words, s.train_scheme, s.lower, context)
 
@@ -69,7 +74,7 @@ def store_sentences(
     settings: TagSettings, assets: TagAssets, source: Conll, max_length: int | None = None
 ) -> ExampleStore:
     """The sentences of a file as integers."""
-    sentences = TaggedSentences(source, assets.vocabulary, max_length, settings.characters != "none")
+    sentences = TaggedSentences(source, assets.vocabulary, max_length, settings.reads_characters)
     return build_store(sentences, settings.cache_folder)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import field_validator, model_validator
 
 from ...training.settings import ColumnName, key
 from ..shared.settings import CharacterSettings, WordSettings
 
+if TYPE_CHECKING:
+    from ...data import Vocabulary
+    from ...networks.characters import CharacterFeatures
+
 SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
 
 
 DEFAULTS = {
-    "hidden": 200, "epochs": 15, "batch_size": 16, "lr": 0.004, "average": 0.99,
+    "hidden": 200, "epochs": 10, "batch_size": 16, "lr": 0.004, "average": 0.99,
     "dropout": 0.5, "word_dropout": 0.2,
 }  # fmt: skip
 
@@ -33,6 +37,9 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS):
     min_frequency: int = key(2, "minimum frequency of a word in the vocabulary", "data", ge=1)
     max_length: int = key(1000, "longer sentences are split into parts of this many words for training", "data", ge=1)
 
+    word_features: int = key(
+        64, "size of the embedding of hand-made word features (affixes, shape, case); 0: none", "model", ge=0
+    )
     output: Literal["auto", "softmax", "crf"] = key(
         "auto", "output layer: softmax or CRF; auto: crf for spans", "model"
     )
@@ -49,3 +56,18 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS):
         if self.output == "crf" and self.label_smoothing:
             raise ValueError("label_smoothing is for output softmax; a crf has no use for it")
         return self
+
+    @property
+    def reads_characters(self) -> bool:
+        return self.characters != "none" or self.word_features > 0
+
+    def character_features(self, known: Vocabulary | None) -> CharacterFeatures | None:
+        """What reads the characters of words, hand-made features included."""
+        from ...networks.characters import CharacterFeatures
+        from ...networks.word_features import WordFeatures
+
+        encoder = super().character_features(known)
+        if known is None or not self.word_features:
+            return encoder
+        features = WordFeatures(known.tokens, self.word_features)
+        return CharacterFeatures(*([] if encoder is None else encoder.readers), features)
