@@ -12,6 +12,9 @@ import typer
 from .task_options import refuse_command
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
+TokenizedOption = Annotated[
+    bool, typer.Option("--tokenized", help="The text is tokenized already: it is split at spaces only.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -16,7 +16,7 @@ from carousel.decoding.config import GenerationConfig
 from .app import App
 from .errors import warn_unlike
 from .generation_options import generation_options, with_seed
-from .runs import JsonOption, RunArgument, lines_of, load
+from .runs import JsonOption, RunArgument, TokenizedOption, lines_of, load
 from .task_options import CellOption, TaskOption, for_task, refuse_files
 
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
@@ -97,9 +97,7 @@ def score(
         Path | None, typer.Argument(metavar="[FILE]", help="Lines to score; default: standard input.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, with every token.")] = False,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="The text is tokenized already: it is split at spaces only.")
-    ] = False,
+    tokenized: TokenizedOption = False,
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Print one token per line, with its log-probability.")
     ] = False,

@@ -14,7 +14,7 @@ from carousel.wording import counted
 
 from .app import App
 from .errors import keep_input, option, warn_cut, warn_unlike
-from .runs import RunArgument, lines_of, load
+from .runs import RunArgument, TokenizedOption, lines_of, load
 from .task_options import CellOption, TaskOption
 
 
@@ -26,6 +26,7 @@ def embed(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="vectors.npy, or .parquet to include the texts or words.")
     ] = ...,  # type: ignore[assignment]
+    tokenized: TokenizedOption = False,
     task: TaskOption = None,
     cell: CellOption = None,
 ) -> None:
@@ -48,7 +49,7 @@ def embed(
     model = load(run, "embed", task, cell)
     texts = list(lines_of(data, blank=True))
     with option("--out"), replace_file(out) as file:
-        beside, vectors, cut = model.table(texts)
+        beside, vectors, cut = model.table(texts, tokenized=tokenized or None)
         if out.suffix == ".npy":
             np.save(file, vectors)
         else:
@@ -71,6 +72,7 @@ def similar(
     ] = None,
     to: Annotated[str, typer.Option(metavar="TEXT", help="The text to compare with.")] = ...,  # type: ignore[assignment]
     n: Annotated[int, typer.Option("--n", "-n", metavar="N", min=1, help="Number of texts to show.")] = 10,
+    tokenized: TokenizedOption = False,
     task: TaskOption = None,
     cell: CellOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per text.")] = False,
@@ -86,7 +88,7 @@ def similar(
     texts = list(lines_of(data))
     if not texts:
         raise DataError(None, None, "there is no text to compare with", "give some, one per line")
-    for value, text in model.similar(to, texts, n):
+    for value, text in model.similar(to, texts, n, tokenized=tokenized or None):
         typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
                    else f"{value:.4f}\t{text}")  # fmt: skip
     if len(texts) > n:

@@ -1,6 +1,7 @@
 """Raw text given to the models of runs: prepared in training, evaluation and prediction alike, and put back."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -39,8 +40,8 @@ def test_a_tagger_splits_punctuation_from_words(make):
     model = make("tag", [[(word, word[0]) for word in words] for words in sentences])
     assert model.predict("I saw Rome.").words == ["I", "saw", "Rome", "."]
     assert model.predict("He didn't see Rome, Berlin.").words == ["He", "did", "n't", "see", "Rome", ",", "Berlin", "."]
-    assert model.predict("I saw Rome.", tokenized=True).words == ["I", "saw", "Rome."]
-    assert model.predict([["I", "saw", "Rome."]])[0].words == ["I", "saw", "Rome."]
+    assert model.predict("I saw Rome.", tokenized=True).words == ["i", "saw", "rome."]
+    assert model.predict([["i", "saw", "rome."]])[0].words == ["I", "saw", "Rome."]
     assert [item["words"] for item in model.predict_lines(["I saw Rome.", ""])] == [["I", "saw", "Rome", "."], []]
 
 
@@ -138,3 +139,24 @@ def test_text_unlike_the_training_text_is_reported(make, tmp_path, capsys):
     assert line.count("\n") == 1 and "german.txt: " in line and "the text is unlike the training text; check" in line
     assert "% of the tokens are unknown to the model, where 0% are usual" in line
     assert "unlike the training text" in said("raw.txt", "--tokenized")
+
+
+def test_vectors_of_tokenized_text(make, tmp_path, capsys):
+    """`tokenized` splits at spaces only, for vectors as for predictions; by the command, too."""
+    bilm = make("bilm", TOKENIZED)
+    text = "I saw Rome."
+    assert bilm.table([text])[0]["word"] == ["i", "saw", "rome", "."]
+    assert bilm.table([text], tokenized=True)[0]["word"] == ["i", "saw", "rome."]
+    assert bilm.embed(text, tokenized=True).shape[1] == 3
+    encoder = make("encode", [(a, b, "xy"[k % 2]) for k, (a, b) in enumerate(pairwise(TOKENIZED))])
+    assert (encoder.embed(text) == encoder.embed("i saw rome .", tokenized=True)).all()
+    assert (encoder.embed(text, tokenized=True) != encoder.embed(text)).any()
+    nearest = encoder.similar("i saw rome .", [text, "i saw rome ."], tokenized=True)
+    assert nearest[0] == (pytest.approx(1), "i saw rome .") and nearest[1][0] < 0.9999
+    (tmp_path / "text.txt").write_text(text + "\n")
+    run = next(folder for key, folder in make.known.items() if "bilm" in key)
+    for given, count in (([], 4), (["--tokenized"], 3)):
+        with pytest.raises(SystemExit) as end:
+            main(["embed", str(run), str(tmp_path / "text.txt"), "--out", str(tmp_path / "v.npy"), *given])
+        assert end.value.code == 0
+        assert f": {count} vectors of" in capsys.readouterr().out

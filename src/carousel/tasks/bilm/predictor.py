@@ -39,34 +39,39 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     def info(self) -> dict[str, Any]:
         return {"words": self.assets.words.words}
 
-    def embed(self, sentences: str | Iterable[str | Sequence[str]]) -> Any:
+    def embed(self, sentences: str | Iterable[str | Sequence[str]], *, tokenized: bool | None = None) -> Any:
         """The vectors of a sentence's words, (layers + 1, words, 2·embedding), or of each of several, in a list.
 
         A sentence is text, which is split into words as the training text is, or a list of words. The first layer has
         the words' own vectors (twice); in the others the forward half has read up to the word, the backward half from
-        the end down to it.
+        the end down to it. `tokenized`: text has the form of the training text and is split at spaces only; None: if
+        it looks so.
         """
         if isinstance(sentences, str):
-            return next(self.vectors([sentences]))
-        return list(self.vectors(sentences))
+            return next(self.vectors([sentences], tokenized=tokenized))
+        return list(self.vectors(sentences, tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
-    def vectors(self, sentences: Iterable[str | Sequence[str]], batch: int = 64) -> Iterator[np.ndarray]:
+    def vectors(
+        self, sentences: Iterable[str | Sequence[str]], batch: int = 64, *, tokenized: bool | None = None
+    ) -> Iterator[np.ndarray]:
         """As `embed`, for sentences that stream past, `batch` at a time."""
         waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
-        while group := split_words(self.assets.form, list(islice(waiting, batch))):
+        while group := split_words(self.assets.form, list(islice(waiting, batch)), tokenized):
             columns = self.assets.words.encode(group)
             self.tally.add(columns["tokens"].values, (" ".join(words) for words in group))
-            found = torch.stack(self.network.contexts(collate(columns)))
-            yield from (found[:, : len(words), b].numpy() for b, words in enumerate(group))
+            layers = torch.stack(self.network.contexts(collate(columns)))
+            yield from (layers[:, : len(words), b].numpy() for b, words in enumerate(group))
 
-    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+    def table(
+        self, texts: Sequence[str], *, tokenized: bool | None = None
+    ) -> tuple[dict[str, Any], np.ndarray, list[int]]:
         """A row for each word: its line and itself, and beside them the vectors, all layers end to end; none is cut."""
-        sentences = split_words(self.assets.form, texts)
+        sentences = split_words(self.assets.form, texts, tokenized)
         words = [(line, word) for line, sentence in enumerate(sentences, 1) for word in sentence]
         size = (self.settings.layers + 1) * 2 * self.settings.embedding
-        rows = [found.transpose(1, 0, 2).reshape(-1, size) for found in self.vectors(sentences)]
+        rows = [layers.transpose(1, 0, 2).reshape(-1, size) for layers in self.vectors(sentences)]
         beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
         return beside, np.concatenate([np.zeros((0, size), np.float32), *rows]), []
 

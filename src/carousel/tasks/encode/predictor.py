@@ -62,31 +62,37 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
         """How many numbers the vector of a text has."""
         return self.settings.encoded * max(1, len(self.members))
 
-    def embed(self, texts: str | Iterable[str]) -> np.ndarray:
+    def embed(self, texts: str | Iterable[str], *, tokenized: bool | None = None) -> np.ndarray:
         """The vector of a text, (size,), or of each of several, (texts, size) float32. Each text is encoded
-        independently."""
+        independently; `tokenized` as in `predict`."""
         if isinstance(texts, str):
-            return next(self.vectors([texts]))[0]
-        parts = list(self.vectors(texts))
+            return next(self.vectors([texts], tokenized=tokenized))[0]
+        parts = list(self.vectors(texts, tokenized=tokenized))
         return np.concatenate(parts) if parts else np.zeros((0, self.vector_size), np.float32)
 
     @in_eval_mode
     @torch.no_grad()
-    def vectors(self, texts: Iterable[str], batch_size: int = 64) -> Iterator[np.ndarray]:
+    def vectors(
+        self, texts: Iterable[str], batch_size: int = 64, *, tokenized: bool | None = None
+    ) -> Iterator[np.ndarray]:
         """As `embed`, for a stream of texts, `batch_size` at a time. A blank text is the zero vector."""
         waiting = read_texts(texts)
         while group := list(islice(waiting, batch_size)):
-            yield self.network.encode(self.batch_of(group)).numpy()
+            yield self.network.encode(collate(self._read(group, tokenized)[0])).numpy()
 
-    def table(self, texts: Sequence[str]) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+    def table(
+        self, texts: Sequence[str], *, tokenized: bool | None = None
+    ) -> tuple[dict[str, Any], np.ndarray, list[int]]:
         """A row for each text: the columns beside its vector, and the vectors; and the lines that were cut off."""
-        cut = [number for number, short in enumerate(self.encoder(texts)[1].tolist(), 1) if short]
-        return {"text": texts}, self.embed(texts), cut
+        cut = [number for number, short in enumerate(self.encoder(texts, tokenized)[1].tolist(), 1) if short]
+        return {"text": texts}, self.embed(texts, tokenized=tokenized), cut
 
-    def similar(self, query: str, texts: Sequence[str], most: int = 10) -> list[tuple[float, str]]:
-        """The texts nearest to `query` by the cosine of their vectors, the nearest first."""
-        own = torch.from_numpy(self.embed(query))
-        near = F.cosine_similarity(torch.from_numpy(self.embed(texts)), own, dim=1)
+    def similar(
+        self, query: str, texts: Sequence[str], most: int = 10, *, tokenized: bool | None = None
+    ) -> list[tuple[float, str]]:
+        """The texts nearest to `query` by the cosine of their vectors, nearest first; `tokenized` as in `predict`."""
+        own = torch.from_numpy(self.embed(query, tokenized=tokenized))
+        near = F.cosine_similarity(torch.from_numpy(self.embed(texts, tokenized=tokenized)), own, dim=1)
         best = near.topk(min(most, len(texts)))
         return [(float(value), texts[k]) for value, k in zip(best.values, best.indices.tolist(), strict=True)]
 
