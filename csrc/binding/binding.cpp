@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "attention/attention.hpp"
+#include "binding/plan.hpp"
 #include "core/threads.hpp"
 #include "output/cross_entropy.hpp"
 #include "output/log_softmax.hpp"
@@ -511,6 +512,15 @@ NB_MODULE(CAROUSEL_MODULE, module) {
   nb::class_<Samplers>(module, "Samplers").def(nb::init<const std::vector<std::pair<int, double>>&>());
   bind<float>(module, "32");
   bind<double>(module, "64");
+  module.def("set_torch", &Torch::set, nb::arg("classes"), nb::arg("exchange").none(), nb::arg("empty"), nb::arg("float32"),
+             nb::arg("float64"), nb::arg("modes"), nb::arg("forward_ad"));
+  nb::class_<Plan>(module, "Plan")
+      .def(nb::init<const std::string&, const std::array<long, 5>&, const nb::list&, const std::vector<double>&>())
+      .def("sequence", &Plan::sequence, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"))
+      .def("fits", &Plan::fits, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none())
+      .def("is_plain", [](const Plan&) { return Torch::is_plain(); })
+      .def("step", &Plan::step, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"))
+      .def("cell", &Plan::cell, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"));
   module.def("kernels", &kernel_names);
   module.def("describe", &describe);
   // For tests: after n more allocations of the kernels one fails; returns how many were left (negative: none was to fail)

@@ -278,6 +278,14 @@ def tracing(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
     return rows
 
 
+def _many(run: Callable[[], Any], times: int) -> Callable[[], None]:
+    def many() -> None:
+        for _ in range(times):
+            run()
+
+    return many
+
+
 def streaming(seconds: float) -> list[dict[str, Any]]:
     """One step at B = 1 against torch.nn.LSTMCell."""
     rows = []
@@ -285,20 +293,41 @@ def streaming(seconds: float) -> list[dict[str, Any]]:
         cell, mine = nn.LSTMCell(H, H), layers.LSTM(H, H)
         x, state = torch.randn(1, H), (torch.zeros(1, H), torch.zeros(1, H))
         own = tuple(s.unsqueeze(0) for s in state)
-
-        def repeat(run: Callable[[], Any]) -> Callable[[], None]:
-            def many() -> None:
-                with torch.no_grad():
-                    for _ in range(50):
-                        run()
-
-            return many
-
-        found = race({
-            "torch": repeat(lambda: cell(x, state)),  # noqa: B023
-            "carousel": repeat(lambda: mine.step(x, own)),  # noqa: B023
-        }, seconds)  # fmt: skip
+        with torch.no_grad():
+            found = race({
+                "torch": _many(lambda: cell(x, state), 50),  # noqa: B023
+                "carousel": _many(lambda: mine.step(x, own), 50),  # noqa: B023
+            }, seconds)  # fmt: skip
         rows.append({"hidden": H, **{k: v / 50 for k, v in found.items()}, "ratio": found["torch"] / found["carousel"]})
+    return rows
+
+
+def cells(seconds: float) -> list[dict[str, Any]]:
+    """One step of a cell at B = 1 against torch's, without gradients and with them."""
+    rows = []
+    for name in ("LSTM", "GRU", "RNN"):
+        for H in (64, 128, 256):
+            theirs, mine = getattr(nn, f"{name}Cell")(H, H), getattr(layers, f"{name}Cell")(H, H)
+            x, s = torch.randn(1, H), torch.zeros(1, H)
+            hx = (s, s.clone()) if name == "LSTM" else s
+
+            def forward(cell: nn.Module) -> Tensor:
+                new = cell(x, hx)  # noqa: B023
+                return new[0] if isinstance(new, tuple) else new
+
+            def train(cell: nn.Module) -> None:
+                loss = forward(cell).sum()
+                torch.autograd.grad(loss, list(cell.parameters()))
+
+            row: dict[str, Any] = {"cell": name, "hidden": H}
+            for kind, run in (("forward", forward), ("train", train)):
+                with torch.set_grad_enabled(kind == "train"):
+                    found = race({
+                        "torch": _many(lambda: run(theirs), 20),  # noqa: B023
+                        "carousel": _many(lambda: run(mine), 20),  # noqa: B023
+                    }, seconds)  # fmt: skip
+                row[kind] = {**{k: v / 20 for k, v in found.items()}, "ratio": found["torch"] / found["carousel"]}
+            rows.append(row)
     return rows
 
 
@@ -332,6 +361,7 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
             ("lengths", lambda: lengths(seconds, shapes)),
             ("trace", lambda: tracing(seconds, shapes)),
             ("step", lambda: streaming(seconds)),
+            ("cells", lambda: cells(seconds / 2)),
             ("float64", lambda: standard(seconds, shapes, torch.float64, only="LSTM")),
             ("growth", lambda: growth(seconds)),
         ):
@@ -378,6 +408,9 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
     claim("lengths beside our padded call, slowest shape", max(row["of padded"] for row in r["lengths"]), 1.0, False)
     claim("trace beside a training forward, slowest shape", max(row["cost"] for row in r["trace"]), 1.05, False)
     claim("step against LSTMCell, slower size", min(row["ratio"] for row in r["step"]), 2.5)
+    for kind, label in (("forward", "without gradients"), ("train", "forward+backward")):
+        found = [row[kind]["ratio"] for row in r["cells"] if row["cell"] == "LSTM"]
+        claim(f"LSTMCell against torch.nn.LSTMCell at B = 1, {label}, slowest size", min(found), 2.0)
     claim("float64 LSTM, forward+backward, geometric mean", mean([row["train"]["ratio"] for row in r["float64"]]), 2.0)
     large = [
         row["gflops"] / r["peak gflops"] for row in r["standard"] if row["layer"] == "LSTM" and row["shape"][3] >= 512

@@ -1,7 +1,8 @@
 """Where the time of a small call goes: `carousel bench overhead`.
 
-Each part is measured by itself, in turn with the whole call; a time is the best of many. What is left of the whole is
-Python: attribute lookups, lists of addresses, the way from one function to the next.
+Each part is measured by itself, in turn with the whole call; a time is the best of many. Without gradients one native
+call checks its tensors, makes the results and runs the kernel; what it takes beside checks and kernel is allocation.
+What is left of the whole is Python: attribute lookups, lists of addresses, the way from one function to the next.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from .. import layers
+from ..cells.spec import Weights
 from ..errors import CarouselError
 from ..files import replace_text_file
 from ..layers import Recurrent
 from ..layers import native as native_layers
 from ..ops import backend
+from ..ops.layer import fused_layer
 from ..threads import threads
 from .layers import Shape, race
 
@@ -80,19 +83,21 @@ def _allocation(tensors: Sequence[Tensor]) -> Callable[[], Any]:
 
 def _forward(layer: Recurrent, x: Tensor) -> dict[str, Callable[[], Any]]:
     """A call without gradients, and its parts."""
-    parameters, identity = list(layer.parameters()), nn.Identity()
-    (output, state), native = recorded(["forward32"], lambda: layer(x))
-    outputs = [output, *(state if isinstance(state, tuple) else (state,))]
+    plan, identity, count = native_layers._plan(layer), nn.Identity(), torch.get_num_threads()
+    assert plan is not None
+    own, run = native_layers._own(layer, plan), plan.native
+    weights = Weights(layer.cell, layer._parameters_of(0, 0))
+    kept, native = recorded(["forward32"], lambda: fused_layer(layer.cell, [weights], x, [None]))
 
     def run_native() -> None:
         native()
-        assert outputs  # the memory that it writes to
+        assert kept  # the memory that it writes to
 
     return {
         "whole": lambda: layer(x),
         "native": run_native,
-        "allocation": _allocation(outputs),
-        "checks": lambda: backend.unsupported_reason("layer", x, *parameters),
+        "call": lambda: run.sequence(own, x, None, count),
+        "checks": lambda: run.fits(own, x, None),
         "module": lambda: identity(x),
     }
 
@@ -102,19 +107,36 @@ def _step(layer: Recurrent, x: Tensor) -> dict[str, Callable[[], Any]]:
     given = tuple(x.new_zeros(1, x.shape[0], layer.hidden_size) for _ in layer.cell.states)
     state, new = given if len(given) > 1 else given[0], [torch.empty_like(s) for s in given]
     before, after = [s.data_ptr() for s in given], [s.data_ptr() for s in new]
-    stepper = native_layers._stepper(layer)
-    assert stepper is not None
-    run, rows, count = stepper.stream.step_native, x.shape[0], torch.get_num_threads()
+    stepper, plan = native_layers.keep(layer), native_layers._plan(layer)
+    assert stepper is not None and plan is not None
+    own, run = native_layers._own(layer, plan), plan.native
+    kernel, rows, count = stepper.stream.step_native, x.shape[0], torch.get_num_threads()
+    sequence = x.unsqueeze(0)
 
-    def checks() -> None:
-        native_layers._stepper(layer)
-        backend.unsupported_reason("step", x, *given)
+    def run_native() -> None:
+        kernel(rows, count, x.data_ptr(), before, after, 0, 0, rows, rows, False)
+        assert layer and given and new  # the memory that it reads and writes
 
     return {
         "whole": lambda: layer.step(x, state),
-        "native": lambda: run(rows, count, x.data_ptr(), before, after, 0, 0, rows, rows, False),
-        "allocation": lambda: (_allocation(new)(), new[0][-1]),
-        "checks": checks,
+        "native": run_native,
+        "call": lambda: run.step(own, x, state, count),
+        "checks": lambda: run.fits(own, sequence, state),
+    }
+
+
+def _cell(kind: Any, x: Tensor, hidden: int) -> dict[str, Callable[[], Any]]:
+    """One step of a cell, (B, I), and its parts: the kernel's and the checks' are those of a layer's step."""
+    cell, layer = kind(x.shape[1], hidden), LAYERS[kind.__name__.removesuffix("Cell")](x.shape[1], hidden)
+    state = tuple(x.new_zeros(x.shape[0], hidden) for _ in cell.cell.states)
+    hx, parts, identity = state if len(state) > 1 else state[0], _step(layer, x), nn.Identity()
+    plan, count = native_layers._plan(cell), torch.get_num_threads()
+    assert plan is not None
+    return {
+        **parts,
+        "whole": lambda: cell(x, hx),
+        "call": lambda: plan.native.cell(cell._parameters, x, hx, count),
+        "module": lambda: identity(x),
     }
 
 
@@ -164,6 +186,7 @@ def measure(seconds: float = 1.0, num_threads: int = 2) -> dict[str, Any]:
                 cases: dict[str, Any] = {"forward": lambda layer=layer, x=x: _forward(layer, x)}
                 if T == 1:
                     cases["step"] = lambda layer=layer, x=x: _step(layer, x[0])
+                    cases["cell"] = lambda name=name, x=x, H=H: _cell(getattr(layers, f"{name}Cell"), x[0], H)
                 for case, prepare in cases.items():
                     with torch.no_grad():
                         rows.append(_row(name, case, (T, B, I, H), race(prepare(), seconds)))
@@ -181,6 +204,8 @@ def measure(seconds: float = 1.0, num_threads: int = 2) -> dict[str, Any]:
 
 def _row(layer: str, call: str, shape: Shape, times: dict[str, float]) -> dict[str, Any]:
     micro = {name: 1e6 * seconds for name, seconds in times.items()}
+    if "call" in micro:
+        micro["allocation"] = max(0.0, micro["call"] - micro["native"] - micro["checks"])
     parts = {name: micro[name] for name in PARTS if name in micro}
     return {
         "layer": layer,

@@ -123,8 +123,7 @@ class RecurrentCell(CellModule):
         Returns the state after it, of which the first tensor is the output.
         """
         if not side and not torch.compiler.is_compiling():
-            step = self._step_by_torch if torch.is_grad_enabled() else self._step_natively
-            stepped = step(input, hx)
+            stepped = self._step_by_torch(input, hx) if torch.is_grad_enabled() else native.step_cell(self, input, hx)
             if stepped is not None:
                 return stepped
         batch = self._read(input, side)
@@ -133,24 +132,6 @@ class RecurrentCell(CellModule):
         if not batch.batched:
             new = tuple(s.squeeze(0) for s in new)
         return new if len(new) > 1 else new[0]
-
-    def _step_natively(self, input: Any, hx: Any) -> Any:
-        """The new state from one native call, or None: the general way then runs it, or says what is wrong."""
-        if not isinstance(input, Tensor):
-            return None
-        batched, alone = input.dim() == 2, len(self.cell.states) == 1
-        if hx is not None:
-            given = (hx,) if alone else hx
-            if not isinstance(given, (tuple, list)) or not all(isinstance(s, Tensor) for s in given):
-                return None
-            hx = tuple(s.unsqueeze(0) if batched else s[None, None] for s in given)
-            hx = hx[0] if alone else hx
-        stepped = native.step(self, input if batched else input.unsqueeze(0), hx)
-        if stepped is None:
-            return None
-        new = (stepped[1],) if alone else stepped[1]
-        new = tuple(s.squeeze(0) if batched else s[0, 0] for s in new)
-        return new[0] if alone else new
 
     def _step_by_torch(self, input: Any, hx: Any) -> Any:
         """The new state from torch's operator, or None: the general way then runs it, or says what is wrong.

@@ -16,12 +16,12 @@ from ..cells.spec import State, Weights
 from ..ops import backend
 from ..ops.backend import autograd_records
 from ..ops.kernels import KERNELS, Kernel
-from ..ops.layer import by_tensors, fused_layer, infer_stack, train_stack
+from ..ops.layer import by_tensors, fused_layer, train_stack
 from ..ops.stream import Stream
 from .batch import Batch
 from .unroll import Run, unroll
 
-_address, _unsupported_reason = Tensor.data_ptr, backend.unsupported_reason
+_unsupported_reason, get_num_threads = backend.unsupported_reason, torch.get_num_threads
 ISA = backend.isa()  # the instruction set in use
 if backend.MISSING:
     warnings.warn(f"carousel: {backend.MISSING}; until then layers run on the slower reference path", stacklevel=2)
@@ -88,9 +88,13 @@ class Plan:
 
     cell: Any
     kernel: Kernel
-    names: tuple[tuple[str | None, ...], ...]  # of each layer's parameters by slot, one direction after the other
-    count: int  # of all parameters
-    sizes: tuple[int, ...]  # of the states
+    zoneout: dict[str, float]
+    names: list[list[str | None]]  # of each layer's parameters by slot, one direction after the other
+    groups: bool  # some parameters are those of modules in the layer, such as the gains of norms
+    learned: bool  # has a learned initial state
+    directions: int
+    alone: bool  # the state is one tensor, not a tuple
+    native: Any
 
 
 # Beside the layers, not in them: a layer is copied and pickled.
@@ -98,25 +102,54 @@ _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 
 
 def _plan(layer: Any) -> Plan | None:
-    """The plan of `layer`; None if no call on it is plain."""
-    kernel = KERNELS.get(layer.cell.kernel() or "")
-    if kernel is None or layer.learn_initial_state or layer._modules:
+    """The plan of `layer`, made again when what it was made from has changed; None if no call on it is plain."""
+    plan, cell = _plans.get(layer), layer.cell
+    name = cell.kernel()
+    if plan is not None and plan.cell is cell and plan.kernel.name == name and plan.zoneout == layer.zoneout:
+        return plan
+    kernel = KERNELS.get(name or "")
+    if kernel is None or (layer.bidirectional and layer.merge != "concat"):
         return None
-    if layer.bidirectional and layer.merge != "concat":
+    own = {name.replace(".", "_"): name for name in layer._names}  # as slots are named
+    if not own.keys() >= {"weight_ih", "weight_hh", *kernel.own}:
         return None
-    own = set(layer._names)
-    names = tuple(
-        tuple(
-            name + (f"_l{at}_reverse" if direction else f"_l{at}") if name in own else None
-            for direction in range(layer.num_directions)
-            for name in kernel.parameters
-        )
-        for at in range(layer.num_layers)
+    slots: list[tuple[str, tuple[int, ...]] | None] = []
+    directions = 2 if layer.bidirectional else 1
+    for k in range(layer.num_layers):
+        for d in range(directions):
+            at = layer.first_suffix and f"_l{k}" + ("_reverse" if d else "")
+            for slot in kernel.parameters:
+                group, dot, member = own.get(slot, "").partition(".")
+                slots.append((group + at + dot + member, layer._shapes[own[slot] + at]) if group else None)
+    sizes = tuple(layer.state_shape(state)[0] for state in cell.states)
+    rates = [layer.zoneout.get(state, 0.0) for state in kernel.states] if layer.zoneout else []
+    numbers = (layer.input_size, layer.hidden_size, sizes[0], layer.num_layers, directions)
+    names, per_layer = [slot and slot[0] for slot in slots], directions * len(kernel.parameters)
+    plan = _plans[layer] = Plan(
+        cell,
+        kernel,
+        dict(layer.zoneout),
+        [names[k : k + per_layer] for k in range(0, len(names), per_layer)],
+        any("." in parameter for parameter in layer._names),
+        layer.learn_initial_state,
+        directions,
+        len(sizes) == 1,
+        backend.load()[0].Plan(kernel.name, numbers, slots, rates),  # type: ignore[union-attr]
     )
-    sizes = tuple(layer.state_shape(name)[0] for name in layer.cell.states)
-    plan = Plan(layer.cell, kernel, names, sum(name is not None for each in names for name in each), sizes)
-    _plans[layer] = plan
     return plan
+
+
+def _own(layer: Any, plan: Plan) -> dict[str, Tensor | None]:
+    """The parameters by name: a weight that is computed from others (weight norm, pruning) is not among them."""
+    if not plan.groups:
+        return layer._parameters  # type: ignore[no-any-return]
+    members = {f"{g}.{m}": p for g, group in layer._modules.items() for m, p in group._parameters.items()}
+    return layer._parameters | members  # type: ignore[no-any-return]
+
+
+def _noisy(layer: Any) -> bool:
+    """Whether a call would draw random numbers."""
+    return layer.training and bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop)
 
 
 def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
@@ -124,47 +157,40 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
 
     Hot path: returns None on any mismatch; the general path then runs the call, or raises.
     """
-    plan = _plans.get(layer)
-    if plan is None or plan.cell is not layer.cell or plan.kernel.name != layer.cell.kernel():
-        plan = _plan(layer)
-    own = layer._parameters
-    if plan is None or layer.zoneout or layer._modules or len(own) != plan.count or _noisy(layer):
+    plan = _plan(layer)
+    if plan is None or not isinstance(x, Tensor) or _noisy(layer) or (plan.learned and hx is None):
         return None
-    if not isinstance(x, Tensor) or x.dim() != 3:
-        return None
-    try:  # a parameter that is computed from others is not among the layer's own
-        stack = [[own[name] if name else None for name in names] for names in plan.names]
-    except KeyError:
-        return None
-    parameters = own.values()
-    given = () if hx is None else (hx,) if len(plan.sizes) == 1 else hx
-    if type(given) is not tuple or _unsupported_reason("layer", x, *parameters, *given) is not None:
-        return None
-    dtype, shapes = x.dtype, layer._shapes
-    for name, p in own.items():
-        if p is None or p.dtype is not dtype or not p.is_contiguous() or p.shape != shapes[name]:
+    own, run, batch_first = _own(layer, plan), plan.native, layer.batch_first
+    if batch_first or not x.is_contiguous():
+        if x.dim() != 3 or not run.is_plain():
             return None
-    batch_first = layer.batch_first
-    if batch_first:
-        x = x.transpose(0, 1)
-    steps, size, features = x.shape
-    if not steps or not size or features != layer.input_size:
-        return None
-    directions = 2 if layer.bidirectional else 1
-    if given:
-        if len(given) != len(plan.sizes):
-            return None
-        for s, n in zip(given, plan.sizes):  # noqa: B905  `strict` is slower
-            if s is None or s.dtype is not dtype or s.shape != (layer.num_layers * directions, size, n):
-                return None
-        given = tuple(s.contiguous() for s in given)
-    x = x.contiguous()
-    if autograd_records() and any(t.requires_grad for t in (x, *parameters, *given)):
-        reference = partial(_plain_reference, layer, plan.kernel)
-        output, final = train_stack(plan.kernel, stack, directions, x, given or None, reference)
+        x = (x.transpose(0, 1) if batch_first else x).contiguous()
+    if autograd_records() and _any_requires_grad(x, own, hx):
+        result = _train(layer, plan, own, x, hx) if run.fits(own, x, hx) and not plan.zoneout else None
     else:
-        output, final = infer_stack(plan.kernel, stack, directions, x, given or None)
-    return output.transpose(0, 1) if batch_first else output, tuple(final) if len(final) > 1 else final[0]
+        result = run.sequence(own, x, hx, get_num_threads())
+    if result is None or not batch_first:
+        return result  # type: ignore[no-any-return]
+    return result[0].transpose(0, 1), result[1]
+
+
+def _any_requires_grad(x: Tensor, own: Mapping[str, Tensor | None], hx: Any) -> bool:
+    if x.requires_grad:
+        return True
+    for p in own.values():
+        if p is not None and p.requires_grad:
+            return True
+    given = hx if isinstance(hx, (tuple, list)) else (hx,)  # a union type is slower
+    return any(isinstance(s, Tensor) and s.requires_grad for s in given)
+
+
+def _train(layer: Any, plan: Plan, own: Mapping[str, Any], x: Tensor, hx: Any) -> tuple[Tensor, Any]:
+    """The same with gradients, of what `fits`."""
+    stack = [[own[name] if name else None for name in names] for names in plan.names]
+    given = (hx,) if plan.alone and hx is not None else hx
+    reference = partial(_plain_reference, layer, plan.kernel)
+    output, final = train_stack(plan.kernel, stack, plan.directions, x, given, reference)
+    return output, final[0] if plan.alone else tuple(final)
 
 
 def _plain_reference(layer: Any, kernel: Kernel, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
@@ -175,37 +201,48 @@ def _plain_reference(layer: Any, kernel: Kernel, tensors: Sequence[Tensor | None
     return by_tensors(layer.cell, kernel, [None] * len(runs), partial(_unrolled, layer, batch, runs))(tensors)
 
 
-# ------------------------------------------------------------------------------------------------ steps
-
-
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-    """One step of a stream in one native call, or None where the general way is needed (to complain, for one)."""
-    taken = None if layer.training and _noisy(layer) else _stepper(layer)
-    return None if taken is None else taken.step(x, state)
+    """One step of a stream without gradients, or None where the general way is needed (to complain, for one)."""
+    plan = _plan(layer)
+    if plan is None or _noisy(layer) or (plan.learned and state is None):
+        return None
+    return plan.native.step(_own(layer, plan), x, state, get_num_threads())  # type: ignore[no-any-return]
 
 
-def _noisy(layer: Any) -> bool:
-    """Whether a call would draw random numbers."""
-    return layer.training and bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop)
+def step_cell(cell: Any, x: Any, hx: Any) -> Any:
+    """The state after one step of a single cell, x (B, I) or (I), without gradients; or None as in `step`."""
+    plan = _plan(cell)
+    return None if plan is None else plan.native.cell(_own(cell, plan), x, hx, get_num_threads())
+
+
+# ------------------------------------------------------------------------------------------------ steps of a search
 
 
 def keep(layer: Any) -> Stepper | None:
     """The layer's step for as long as its parameters stay as they are, if it can be a native call."""
-    taken = None if _noisy(layer) else _stepper(layer)
-    if taken is None:
+    if layer.bidirectional or layer.cell.kernel() is None or _noisy(layer):
         return None
-    return replace(taken, stream=taken.stream.keep())
+    sets = [layer._parameters_of(k, 0) for k in range(layer.num_layers)]
+    parameters = [p for each in sets for p in each.values()]
+    if _unsupported_reason("layer", *parameters) is not None:
+        return None
+    if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
+        return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
+    return Stepper(
+        Stream(layer.cell, [Weights(layer.cell, each) for each in sets], layer.zoneout).keep(),
+        layer.input_size,
+        layer.num_layers,
+        [layer.state_shape(name)[0] for name in layer.cell.states],
+        parameters[0].dtype,
+        layer.learn_initial_state,
+        len(layer.cell.states) == 1,
+    )
 
 
 @dataclass(slots=True)
 class Stepper:
-    """What a step needs to know of a layer, looked up once."""
+    """The steps of a search, with what they need to know of the layer."""
 
-    kind: type  # of the layer: what it was made from, all but the numbers in the parameters
-    cell: Any
-    zoneout: dict[str, float]
-    places: tuple[list[str], list[int]]  # of the parameters
-    square: list[str]  # parameters whose transposed view would pass for them
     stream: Stream
     input_size: int
     layers: int
@@ -255,70 +292,3 @@ class Stepper:
         new = self.stream.step(x, given, inputs, parents, projected)
         h = new[0]
         return h[-1], h if self.alone else new
-
-
-# Beside the layers, not in them: a layer is copied and pickled.
-_steppers: WeakKeyDictionary[Any, Stepper] = WeakKeyDictionary()
-
-
-def _places(layer: Any) -> tuple[list[str], list[int]]:
-    """Names and addresses of the parameters.
-
-    Addresses alone would not do: a parametrization or pruning may leave the original parameter where it was, under
-    another name.
-    """
-    own = layer._parameters
-    # computed from others, or a subclass, perhaps without storage
-    if type(own.get("weight_ih" + layer.first_suffix)) is not nn.Parameter:
-        raise TypeError("weight_ih is no plain parameter")
-    names, addresses = list(own), list(map(_address, own.values()))
-    if layer._modules:  # gains and biases of norms
-        for group in layer._modules.values():
-            names += group._parameters
-            addresses += map(_address, group._parameters.values())
-    return names, addresses
-
-
-def _contiguous(layer: Any, names: list[str]) -> bool:
-    return all(layer._parameters[name].is_contiguous() for name in names)
-
-
-def _stepper(layer: Any) -> Stepper | None:
-    """The native stepper of `layer`, made again when what it was made from has changed; None if there can be none."""
-    try:
-        places = _places(layer)
-    except (TypeError, RuntimeError):  # a parameter is None, or has no storage
-        return None
-    found = _steppers.get(layer)
-    if (
-        found is not None
-        and found.places == places
-        and found.cell is layer.cell
-        and found.zoneout == layer.zoneout
-        and (not found.square or _contiguous(layer, found.square))
-        and found.kind is type(layer)  # parametrizations change it
-    ):
-        return found
-    if layer.bidirectional or layer.cell.kernel() is None:
-        return None
-    weights = [Weights(layer.cell, layer._parameters_of(k, 0)) for k in range(layer.num_layers)]
-    parameters = [p for k in range(layer.num_layers) for p in layer._parameters_of(k, 0).values()]
-    if not all(isinstance(p, nn.Parameter) and p.is_contiguous() for p in parameters):
-        return None  # a weight that is computed from others (weight norm, pruning) has no lasting place
-    if backend.unsupported_reason("step", *parameters) is not None:
-        return None
-    found = _steppers[layer] = Stepper(
-        type(layer),
-        layer.cell,
-        dict(layer.zoneout),
-        places,
-        [name for name, p in layer._parameters.items() if p.dim() == 2 and p.shape[0] == p.shape[1]],
-        Stream(layer.cell, weights, layer.zoneout),
-        layer.input_size,
-        layer.num_layers,
-        [layer.state_shape(name)[0] for name in layer.cell.states],
-        parameters[0].dtype,
-        layer.learn_initial_state,
-        len(layer.cell.states) == 1,
-    )
-    return found

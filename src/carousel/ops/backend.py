@@ -76,6 +76,17 @@ _dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C.
 _tracing, _autocast = torch._C._get_tracing_state, torch._C._is_any_autocast_enabled
 _transforms = torch._C._functorch.peek_interpreter_stack
 MISSING = why_not()  # read once: torch.compile would not look past a cached call
+_MODES = [_dispatch_modes, _function_modes, _transforms, _tracing, _autocast]  # all false where a call may be native
+
+
+def describe_torch(module: Any, exchange: Any) -> None:
+    """Give the native module what it needs to read and make tensors itself: `exchange` is torch's table of C functions,
+    a capsule, or None to use attributes of tensors instead."""
+    module.set_torch(_PLAIN, exchange, torch.empty, torch.float32, torch.float64, _MODES, forward_ad)
+
+
+if not MISSING:
+    describe_torch(load()[0], getattr(Tensor, "__dlpack_c_exchange_api__", None))  # torch 2.10 and newer
 
 
 def unsupported_reason(op: str, *tensors: Tensor | None) -> str | None:

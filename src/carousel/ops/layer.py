@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..cells.spec import Cell, State, Weights
-from .backend import autograd_records, gradients_by_reference, load, unsupported_reason, use_operator
-from .kernels import KERNELS, Call, Grads, Kernel, addresses, row_sizes, run_backward, run_forward
+from .backend import autograd_records, gradients_by_reference, unsupported_reason, use_operator
+from .kernels import KERNELS, Call, Grads, Kernel, row_sizes, run_backward, run_forward
 from .layer_operator import layer_backward_operator, layer_operator
 
 
@@ -155,42 +155,6 @@ class Views(Mapping[str, Tensor]):
         return len(self._names)
 
 
-def infer_stack(
-    kernel: Kernel, stack: Sequence[Sequence[Tensor | None]], directions: int, x: Tensor, state: Sequence[Tensor] | None
-) -> tuple[Tensor, list[Tensor]]:
-    """A stack of layers without gradients, lengths, restarts or noise: nothing but allocations and native calls.
-
-    `stack` has the parameters of each layer by slot, one direction after the other; x (T, B, I); `state` (L·D, B, S)
-    for each of the kernel's states, None for zeros. All are contiguous, and `unsupported_reason` has let them pass.
-    Returns the output (T, B, D·P) and the final states, (L·D, B, S) each.
-    """
-    native: Any = load()[0]
-    run = native.forward32 if x.dtype is torch.float32 else native.forward64
-    (steps, batch, inputs), (rows, size) = x.shape, stack[0][1].shape  # type: ignore[union-attr]
-    hidden, slots, threads = rows // len(kernel.gates), len(kernel.parameters), torch.get_num_threads()
-    count = len(stack) * directions
-    final = [x.new_empty(count, batch, size)]
-    for _ in kernel.states[1:]:
-        final.append(x.new_empty(count, batch, hidden))
-    nothing = [0] * len(final)
-    before = nothing if state is None else addresses(state)
-    after = addresses(final)
-    for parameters in stack:
-        output = x.new_empty(steps, batch, directions * size)
-        given, made = [x.data_ptr()], [output.data_ptr()]
-        for d in range(directions):
-            own = parameters if directions == 1 else parameters[d * slots : (d + 1) * slots]
-            given += [*addresses(own), *before, *nothing]  # no initial states
-            made += [*after, 0, 0]  # nothing is saved
-            if count > 1:  # the next direction's states
-                jumps = [s.nbytes // count for s in final]
-                after = [a + jump for a, jump in zip(after, jumps, strict=True)]
-                before = nothing if state is None else [a + jump for a, jump in zip(before, jumps, strict=True)]
-        run(kernel.name, (steps, batch, inputs, hidden, size, directions, threads), given, [], [], 0, 0, False, made)
-        x, inputs = output, directions * size
-    return x, final
-
-
 def train_stack(
     kernel: Kernel,
     stack: Sequence[Sequence[Tensor | None]],
@@ -199,8 +163,13 @@ def train_stack(
     state: Sequence[Tensor] | None,
     reference: Callable[..., tuple[Tensor, ...]],
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """The same with gradients; `reference(tensors)` computes a layer's output and final states (D, B, S) from the list
-    that its node takes, with torch operations."""
+    """A stack of layers with gradients, without lengths, restarts or noise.
+
+    `stack` has the parameters of each layer by slot, one direction after the other; x (T, B, I); `state` (L·D, B, S)
+    for each of the kernel's states, None for zeros. All are contiguous, and `unsupported_reason` has let them pass.
+    Returns the output (T, B, D·P) and the final states, (L·D, B, S) each. `reference(tensors)` computes a layer's
+    output and final states (D, B, S) from the list that its node takes, with torch operations.
+    """
     slots, count = len(kernel.parameters), len(kernel.states)
     final: list[Sequence[Tensor]] = []
     for layer, parameters in enumerate(stack):
