@@ -142,9 +142,9 @@ def _plan(layer: Any) -> Plan | None:
 def _own(layer: Any, plan: Plan) -> dict[str, Tensor | None]:
     """The parameters by name: a weight that is computed from others (weight norm, pruning) is not among them."""
     if not plan.groups:
-        return layer._parameters  # type: ignore[no-any-return]
+        return layer._parameters
     members = {f"{g}.{m}": p for g, group in layer._modules.items() for m, p in group._parameters.items()}
-    return layer._parameters | members  # type: ignore[no-any-return]
+    return layer._parameters | members
 
 
 def _noisy(layer: Any) -> bool:
@@ -170,7 +170,7 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     else:
         result = run.sequence(own, x, hx, get_num_threads())
     if result is None or not batch_first:
-        return result  # type: ignore[no-any-return]
+        return result
     return result[0].transpose(0, 1), result[1]
 
 
@@ -206,7 +206,7 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     plan = _plan(layer)
     if plan is None or _noisy(layer) or (plan.learned and state is None):
         return None
-    return plan.native.step(_own(layer, plan), x, state, get_num_threads())  # type: ignore[no-any-return]
+    return plan.native.step(_own(layer, plan), x, state, get_num_threads())
 
 
 def step_cell(cell: Any, x: Any, hx: Any) -> Any:
