@@ -106,7 +106,9 @@ def test_the_gradients_are_those_of_the_equations(decoder, inputs):
     torch.manual_seed(2)
     factors = torch.randn_like(vectors)
     expected = sum(
-        factors[t, b] @ vector for b in range(len(LENGTHS)) for t, (vector, _) in enumerate(by_hand(decoder, b, *inputs))
+        factors[t, b] @ vector
+        for b in range(len(LENGTHS))
+        for t, (vector, _) in enumerate(by_hand(decoder, b, *inputs))
     )
     ours = torch.autograd.grad((vectors * factors).sum(), list(decoder.parameters()))
     for gradient, right in zip(ours, torch.autograd.grad(expected, list(decoder.parameters())), strict=True):

@@ -27,7 +27,9 @@ CASES = {
     "softmax": ("tag", PARTS, WORDS),
     "classes": ("encode", [(text, text[::-1], label) for text, label in zip(TEXTS, LABELS, strict=True)], WORDS),
     "scores": ("encode", [(text, text[::-1], float(k % 5)) for k, text in enumerate(TEXTS)], WORDS),
-    "tree": ("tree", [f"({k % 2} ({k % 3} {t.split()[0]}) ({k % 2} {t.split()[1]}))" for k, t in enumerate(TEXTS)], WORDS),
+    "tree": (
+        "tree", [f"({k % 2} ({k % 3} {t.split()[0]}) ({k % 2} {t.split()[1]}))" for k, t in enumerate(TEXTS)], WORDS,
+    ),
     "forecast": (
         "forecast", [math.sin(k) + 0.1 * k for k in range(60)], {**SMALL, "season": 4, "horizon": 2, "linear": False},
     ),

@@ -405,7 +405,7 @@ class Location(Attention):
 
 
 def make_attention(name: AttentionName, query_size: int, memory_size: int, **options: Any) -> Attention:
-    """The attention `name`; `options` are `batch_first` and its own: `size` and `bias` of additive, `places` of location.
+    """The attention `name`; `options` are `batch_first` and its own: `size`, `bias` of additive, `places` of location.
 
     >>> make_attention("general", 8, 6)
     General(

@@ -117,9 +117,7 @@ class Decoder(nn.Module):
     Without attention the vector is s_t itself.
     """
 
-    def __init__(
-        self, recurrent: layers.Recurrent, attention: Attention | None, kind: DecoderName = "luong"
-    ) -> None:
+    def __init__(self, recurrent: layers.Recurrent, attention: Attention | None, kind: DecoderName = "luong") -> None:
         super().__init__()
         self.layers = recurrent
         self.attention = attention

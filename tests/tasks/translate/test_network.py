@@ -40,8 +40,12 @@ STEPPED = [
 
 @pytest.mark.parametrize(
     ("attention", "given"),
-    [(kind, given) for kind in ATTENTIONS for given in STEPPED
-     if kind != "none" or not {"input_feeding", "decoder"} & given.keys()],
+    [
+        (kind, given)
+        for kind in ATTENTIONS
+        for given in STEPPED
+        if kind != "none" or not {"input_feeding", "decoder"} & given.keys()
+    ],
 )
 def test_all_steps_at_once_are_the_steps_one_by_one(attention, given):
     network = untrained(attention=attention, **given).network.double()

@@ -43,7 +43,9 @@ def test_the_trace_is_what_the_decoder_goes_through(cell):
     assert sorted(map(tuple, drawn.data[0].z)) == sorted(map(tuple, values[1, :, 0].T.tolist()))  # the top layer's
 
 
-@pytest.mark.parametrize("given", [{"input_feeding": True}, {"decoder": "bahdanau"}, {"decoder": "bahdanau", "layers": 2}])
+@pytest.mark.parametrize(
+    "given", [{"input_feeding": True}, {"decoder": "bahdanau"}, {"decoder": "bahdanau", "layers": 2}]
+)
 def test_the_trace_of_a_decoder_that_reads_what_attention_found(given):
     model = make(**given)
     [made] = model.translate(["abcde"], attention=True, max_length=7)
