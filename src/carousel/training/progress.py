@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..progress import Progress as Reading
+from ..progress import listening
 
 MINUTE = 60.0  # seconds between lines where there is no terminal
+FIRST = 0.8  # seconds of preparation before its progress is shown
 
 
 class Bar(ProgressBar):
@@ -36,6 +41,36 @@ class Bar(ProgressBar):
 
     def say(self, line: str, style: str | None = None) -> None:
         self.console.print(line, style=style, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Show how far the data has been read: nothing in the first second, then a bar, or lines."""
+        begun, shown = self.clock(), 0.0
+        bar = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn(),
+            TimeRemainingColumn(compact=True), console=self.console, transient=True, disable=self.bar.disable,
+        )  # fmt: skip
+        task = bar.add_task("", start=True)
+
+        def show(progress: Reading) -> None:
+            nonlocal shown
+            now = self.clock()
+            if now - begun < FIRST or (shown and now - shown < (MINUTE if bar.disable else 0.1)):
+                return
+            shown = now
+            name = f"{progress.stage} {progress.path.name}"
+            if bar.disable:
+                of = "" if progress.total is None else f" of {progress.total / 1e6:,.0f}"
+                self.say(f"{name}: {progress.done / 1e6:,.0f}{of} MB")
+                return
+            bar.start()
+            bar.update(task, description=name, completed=progress.done, total=progress.total)
+
+        try:
+            with listening(show):
+                yield
+        finally:
+            bar.stop()
 
     def disable(self) -> None:
         """Lightning's wish on processes that are not the first."""

@@ -67,7 +67,8 @@ def train(
                 _finish(run, task, own, bar, report)
                 return run
             start = _find_checkpoint(run, bar) if resume else None
-            network, assets, data = set_up(run, task, own, start, resume)
+            with bar.preparing():
+                network, assets, data = set_up(run, task, own, start, resume)
             baselines = find_baselines(run, task, network, assets, data, bar, start)
             with explained(run, task.name):
                 result = _fit(run, task.name, network, data, bar, callbacks, command, start)

@@ -1,4 +1,6 @@
-"""Text files, read as they stream past: one item a line, or running text.
+"""Text files, read as they stream past: one item per line, or running text.
+
+A path may be a pattern (`corpus/*.txt`): its files are read one after the other. Compressed files are read as they are.
 
 Every complaint about a file of text is made here, with the line it stands on. A file may end its lines with CRLF and
 begin with a byte order mark; neither reaches the text. Nothing else is changed: spaces at either end of a line stay.
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...errors import DataError, did_you_mean
+from ...progress import advance
+from .files import matching, open_bytes, plain_size, size_of
 from .split import End, Splittable
 
 T = TypeVar("T")
@@ -20,13 +24,6 @@ CHUNK = 1 << 20  # characters that are worked on at once
 
 _BOM = b"\xef\xbb\xbf"
 _OTHER_BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_COMPRESSED = {
-    b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": "zip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
 
 
 class Piece(NamedTuple):
@@ -42,6 +39,9 @@ class Source(Protocol):
 
     path: Path
     layout: str
+
+    @property
+    def files(self) -> tuple[Path, ...]: ...
 
     @property
     def part_mark(self) -> dict[str, Any]: ...
@@ -89,14 +89,26 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     [(1, 'one'), (2, ''), (3, ' two ')]
     """
     path = check_file(path)
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
+    with open_bytes(path) as file:
+        for number, raw in enumerate(advance(file, path, plain_size(path)), 1):
             text = decode(raw, path, number)
             yield number, text[:-1] if text.endswith("\n") else text
 
 
+def check_files(path: str | Path) -> tuple[Path, ...]:
+    """The file `path`, or those that match it if it is a pattern, sorted by name; each is checked by `check_file`.
+
+    >>> from carousel.data.sources.lines import check_files
+    >>> check_files("no-such-*.txt")
+    Traceback (most recent call last):
+    ...
+    carousel.errors.DataError: no-such-*.txt: no file matches the pattern; check the path
+    """
+    return tuple(map(check_file, matching(path)))
+
+
 class Lines(Splittable):
-    """A text file of one item a line. Blank lines are skipped; `blank` counts those of the latest full reading.
+    """Text files with one item per line. Blank lines are skipped; `blank` counts those of the latest full reading.
 
     >>> import pathlib, tempfile
     >>> from carousel.data import Lines
@@ -111,7 +123,7 @@ class Lines(Splittable):
     layout = "lines"
 
     def __init__(self, path: str | Path) -> None:
-        self.path = check_file(path)
+        self.path, self.files = Path(path), check_files(path)
         self.blank = 0
 
     def pieces(self) -> Iterator[Piece]:
@@ -122,15 +134,18 @@ class Lines(Splittable):
         return iter(self)
 
     def _every(self) -> Iterator[Piece]:
-        number = blank = 0
-        for number, text in read_lines(self.path):
-            if not text or text.isspace():
-                blank += 1
-            else:
-                yield Piece(number, text, False)
+        lines = blank = 0
+        for file in self.files:
+            number = 0
+            for number, text in read_lines(file):
+                if not text or text.isspace():
+                    blank += 1
+                else:
+                    yield Piece(number, text, False)
+            lines += number
         self.blank = blank
-        if blank == number:
-            raise _all_blank(self.path, number)
+        if blank == lines:
+            raise _all_blank(self.path, lines)
 
     def __iter__(self) -> Iterator[str]:
         return (piece.text for piece in self.pieces())
@@ -155,31 +170,39 @@ class RunningText(Splittable):
     """
 
     def __init__(self, path: str | Path, *, end_lines: bool = False) -> None:
-        self.path = check_file(path)
+        self.path, self.files = Path(path), check_files(path)
         self.end_lines = end_lines
         self.layout = "running-end" if end_lines else "running"
 
     def pieces(self) -> Iterator[Piece]:
         """Yield line after line, blank ones too; a line longer than `BLOCK` bytes comes in several pieces."""
-        start, stop, number = self._range()
-        column, blank = 0, True
-        with self.path.open("rb") as file:
-            file.seek(start)
+        blank, number = True, 1
+        for file, start, stop, first in self._ranges():
+            number = first
+            for piece in self._pieces(file, start, stop, first):
+                number = piece.line
+                blank = blank and (not piece.text or piece.text.isspace())
+                if piece.text or piece.end:
+                    yield piece
+        if blank:
+            raise _all_blank(self.path, number)
+
+    def _pieces(self, path: Path, start: int, stop: int, number: int) -> Iterator[Piece]:
+        """The text of one file from byte `start`, in line `number`, to byte `stop`."""
+        column = 0
+        with open_bytes(path, start) as file:
             rest = b""
             while raw := rest + (read := file.readline(min(BLOCK, stop - start))):
                 start += len(read)
                 whole = read.endswith(b"\n") or start == stop
                 cut = len(raw) if whole else _cut(raw)
                 raw, rest = raw[:cut], raw[cut:]
-                text = decode(raw, self.path, number, column)
-                blank = blank and (not text or text.isspace())
+                text = decode(raw, path, number, column)
                 if whole and self.end_lines:
                     yield Piece(number, text.removesuffix("\n"), True)
-                elif text:
+                else:
                     yield Piece(number, text, False)
                 number, column = (number + 1, 0) if whole else (number, column + len(text))
-        if blank:
-            raise _all_blank(self.path, number - 1)
 
     def __iter__(self) -> Iterator[str]:
         return (piece.text for piece in self.pieces())
@@ -187,12 +210,20 @@ class RunningText(Splittable):
     def keys(self) -> Iterator[str]:
         return iter(self)
 
-    def _range(self) -> tuple[int, int, int]:
-        """The bytes to read, from and to, and the number of the line of the first."""
-        size = self.path.stat().st_size
-        if not isinstance(self.part, End):
-            return 0, size, 1
-        return (self.part.byte, size, self.part.line) if self.part.held_out else (0, self.part.byte, 1)
+    def _ranges(self) -> Iterator[tuple[Path, int, int, int]]:
+        """What to read of which files: a file, the bytes from and to, and the number of the line of the first."""
+        part = self.part if isinstance(self.part, End) else None
+        before = 0
+        for file in self.files:
+            size = size_of(file)
+            cut = size if part is None else min(max(part.byte - before, 0), size)  # what follows is held out
+            before += size
+            if part is None or not part.held_out:
+                start, stop, line = 0, cut, 1
+            else:
+                start, stop, line = cut, size, part.line if cut else 1
+            if start < stop:
+                yield file, start, stop, line
 
     def __repr__(self) -> str:
         return f"RunningText({str(self.path)!r}, end_lines={self.end_lines})"
@@ -255,9 +286,6 @@ def _conversion(path: Path) -> str:
             head = file.read(8)
     except OSError:  # it came through a pipe
         head = b""
-    for magic, kind in _COMPRESSED.items():
-        if head.startswith(magic):
-            return f"the file is compressed ({kind}); decompress it first"
     encoding = next((name for bom, name in _OTHER_BOMS.items() if head.startswith(bom)), "ENCODING")
     return f"convert the file with iconv -f {encoding} -t utf-8"
 

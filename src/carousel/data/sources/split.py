@@ -16,7 +16,11 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+<<<<<<< HEAD
 from ...wording import counted
+=======
+from .files import matching, open_bytes, size_of
+>>>>>>> 3ae039d (Large texts: patterns, compressed files, distinct words once, progress)
 
 FEWEST = 20  # different texts that a file must have for some to be held out
 SMALLEST = 10  # examples to hold out even if the share is fewer; but never more than a fifth of the texts
@@ -44,7 +48,10 @@ class Part(NamedTuple):
 
 
 class End(NamedTuple):
-    """One side of running text: up to a byte, or what follows; `line` is the number of the line that byte is on."""
+    """One side of running text: up to a byte, or what follows; `line` is the number of the line that byte is on.
+
+    Of several files, bytes are counted through all of them, lines in the file that the byte is in.
+    """
 
     byte: int
     line: int
@@ -120,19 +127,20 @@ def split_examples(source: ByExample, share: float, seed: int = 0) -> Split:
 
 def split_end(path: Path, share: float) -> Split:
     """The end of running text, about `share` of it, from the start of a line if there is one near."""
-    size = path.stat().st_size
+    files = matching(path)
+    sizes = [size_of(file) for file in files]
+    size = sum(sizes)
     if size < FEWEST_CHARACTERS:
         return Split(None, None, 0, size, f"{size:,} bytes of text are fewer than {FEWEST_CHARACTERS:,}")
     cut = max(1, min(round((1 - share) * size), size - FEWEST_CHARACTERS // 10))
-    with path.open("rb") as file:
-        file.seek(cut)
-        block = file.read(min(BLOCK, max(1, (size - cut) // 2)))
-        cut += _boundary(block)
-        line, read = 1, 0
-        file.seek(0)
-        while read < cut:
-            block = file.read(min(1 << 20, cut - read))
-            line, read = line + block.count(b"\n"), read + len(block)
+    at = int(np.searchsorted(np.cumsum(sizes), cut, "right"))  # the file with the cut in it
+    before = sum(sizes[:at])
+    with open_bytes(files[at], cut - before) as file:
+        cut += _boundary(file.read(min(BLOCK, max(1, (sum(sizes[: at + 1]) - cut) // 2))))
+    line, left = 1, cut - before
+    with open_bytes(files[at]) as file:
+        while left > 0 and (block := file.read(min(1 << 20, left))):
+            line, left = line + block.count(b"\n"), left - len(block)
     return Split(End(cut, line, False), End(cut, line, True), size - cut, size)
 
 

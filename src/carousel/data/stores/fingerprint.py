@@ -8,7 +8,7 @@ elsewhere is told by size and modification time.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,19 @@ def of_file(path: Path) -> dict[str, Any]:
             return file.read(BLOCK)
 
         return {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns, "digest": _digest(stat.st_size, read)}
+
+
+def of_files(paths: Sequence[Path]) -> dict[str, Any]:
+    """The same of several files, in their order; of one file, its own."""
+    if len(paths) == 1:
+        return of_file(paths[0])
+    marks = [{"path": str(path.resolve()), **of_file(path)} for path in paths]
+    digest = hashlib.blake2b(repr([[mark["path"], mark["digest"]] for mark in marks]).encode(), digest_size=16)
+    return {
+        "size": sum(mark["size"] for mark in marks),
+        "mtime_ns": max(mark["mtime_ns"] for mark in marks),
+        "digest": digest.hexdigest(),
+    }
 
 
 def _digest(size: int, read: Callable[[int], Any]) -> str:

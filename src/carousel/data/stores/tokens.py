@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...progress import stage
 from ..sources.lines import Source, chunks
 from ..text.tokenizers import END, UNK
 from ..text.vocabulary import Vocabulary
@@ -94,18 +96,18 @@ def tokenize(source: Source, vocabulary: Vocabulary, cache: str | Path) -> Token
         "layout": source.layout,
         "vocabulary": vocabulary.fingerprint,
         **source.part_mark,
-        **fingerprint.of_file(source.path),
+        **fingerprint.of_files(source.files),
     }
     slot = [str(expected.get(key)) for key in ("path", "layout", "vocabulary", "part", "form")]
     build = partial(_build, source=source, vocabulary=vocabulary, expected=expected)
-    kept = cached(cache, source.path.stem, slot, expected, build)
+    kept = cached(cache, re.sub(r"[*?\[\]]", "_", source.path.stem), slot, expected, build)
     return TokenStore(kept.path, kept.columns, kept.info, built=kept.built)
 
 
 def _build(path: Path, source: Source, vocabulary: Vocabulary, expected: dict[str, Any]) -> None:
     unknown = total = 0
     dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.uint32
-    with RaggedWriter(path, {"tokens": dtype}) as writer:
+    with stage("tokenizing"), RaggedWriter(path, {"tokens": dtype}) as writer:
         for pieces in chunks(source.pieces(), lambda piece: len(piece.text)):
             values, lengths = vocabulary.encode_many([piece.text for piece in pieces])
             unknown += int(np.count_nonzero(values == UNK))
@@ -115,7 +117,7 @@ def _build(path: Path, source: Source, vocabulary: Vocabulary, expected: dict[st
         if unknown == total:
             remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
             raise DataError(source.path, None, f"none of its {total:,} tokens is in the vocabulary", remedy)
-        if fingerprint.of_file(source.path)["digest"] != expected["digest"]:
+        if fingerprint.of_files(source.files)["digest"] != expected["digest"]:
             raise DataError(source.path, None, "the file changed while it was read", "try again when it is complete")
         writer.finish({**expected, "unknown": unknown})
 

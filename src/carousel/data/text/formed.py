@@ -14,7 +14,7 @@ class FormedText:
 
     def __init__(self, source: Source, form: TextForm, training: bool = False) -> None:
         self.source, self.form, self.training = source, form, training
-        self.path, self.layout = source.path, source.layout
+        self.path, self.files, self.layout = source.path, source.files, source.layout
 
     @property
     def part_mark(self) -> dict[str, Any]:

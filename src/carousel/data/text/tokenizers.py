@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
 from itertools import chain
+from threading import Thread
 from typing import Literal, get_args
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -23,6 +25,8 @@ _CUT: dict[Kind, re.Pattern[str]] = {
     "word": re.compile(r"(?=[ \t\n\u3000])"),
     "bpe": re.compile(r"(?<=\S)(?= \S)|(?<=\n)|(?<=[^\W_])(?=[^\w\s])"),
 }
+_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+_SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which UTF-8 does not have
 # Letters, or other characters, without end. Learning BPE takes time with the square of such a run's length.
 _ENDLESS = re.compile(r"(?<![^\W_])[^\W_]{1025}|(?<![\W_])[\W_]{1025}")
 
@@ -62,14 +66,15 @@ def _split(tokenizer: Tokenizer) -> tuple[type, bytes]:
     return type(tokenizer.model), tokenizer.pre_tokenizer.__getstate__() if tokenizer.pre_tokenizer else b""
 
 
-def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
-    """The words that occur often enough, the most frequent first, equally frequent ones in their sorting order."""
-    tokenizer = blank("word")
-    trainer = trainers.WordLevelTrainer(vocab_size=2**31, min_frequency=min_frequency, show_progress=False)
-    pieces = chain.from_iterable(parts(text, "word") for text in texts)
-    tokenizer.train_from_iterator(pieces, trainer)
-    ids = tokenizer.get_vocab()
-    return [word for word in sorted(ids, key=ids.__getitem__) if word not in SPECIAL and word not in ALIASES]
+def split_words(text: bytes) -> list[str]:
+    """The words of UTF-8 text: what stands between characters that Unicode calls white space.
+
+    >>> split_words("to be\u3000or".encode())
+    ['to', 'be', 'or']
+    """
+    if text.isascii():
+        return [word.decode() for word in text.split()]
+    return [word for word in _SPACE.split(text.decode()) if word]
 
 
 def train_bpe(texts: Iterable[str], size: int, min_frequency: int) -> Tokenizer:
@@ -83,8 +88,33 @@ def train_bpe(texts: Iterable[str], size: int, min_frequency: int) -> Tokenizer:
         show_progress=False,
     )
     pieces = chain.from_iterable(parts(text, "bpe") for text in texts)
-    tokenizer.train_from_iterator(_without_endless(pieces), trainer)
+    texts = _in_context(_without_endless(pieces))
+    in_thread(lambda: tokenizer.train_from_iterator(texts, trainer))
     return tokenizer
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Do what the library does not interrupt in a thread of its own, so that Ctrl-C is answered at once."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if errors:
+        raise errors[0]
+
+
+def _in_context(items: Iterator[str]) -> Iterator[str]:
+    """`items`, produced in this context, which has the progress that is shown, whichever thread asks for them."""
+    context, end = copy_context(), object()
+    return iter(lambda: context.run(next, items, end), end)  # type: ignore[arg-type, return-value]
 
 
 def parts(text: str, kind: Kind) -> list[str]:
@@ -112,6 +142,11 @@ def _without_endless(texts: Iterable[str]) -> Iterator[str]:
             yield from (text[i : i + 1024] for i in range(0, len(text), 1024))
         else:
             yield text
+
+
+def encodable(text: str) -> str:
+    """`text` with halves of characters replaced, so that it can be written as UTF-8."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def unknown_kind(kind: object) -> ArgumentError:

@@ -7,7 +7,6 @@ Characters alone are encoded by a table instead, which is ten times faster and g
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -22,12 +21,26 @@ from tokenizers.decoders import DecodeStream
 from ...errors import ArgumentError, DataError, check_count
 from ...files import write_text
 from ..sources.lines import chunks, read_lines
-from .tokenizers import ALIASES, SPECIAL, UNK, Kind, blank, kind_of, parts, train_bpe, train_words, unknown_kind
+from .tokenizers import (
+    ALIASES,
+    SPECIAL,
+    UNK,
+    Kind,
+    blank,
+    encodable,
+    kind_of,
+    parts,
+    split_words,
+    train_bpe,
+    unknown_kind,
+)
 
 if TYPE_CHECKING:
+    from .distinct import BulkEncoder
     from .vectors import WordVectors
 
 BPE_SIZE = 8000  # if no size is asked for
+BULK = 1 << 14  # characters from which each distinct piece of the texts is tokenized once
 
 
 class Vocabulary:
@@ -54,8 +67,8 @@ class Vocabulary:
 
     @classmethod
     def train(
-        cls, texts: Iterable[str], kind: Kind = "character", *, size: int | None = None, min_frequency: int = 1
-    ) -> Vocabulary:
+        cls, texts: Iterable[str], kind: Kind = "character", *, size: int | None = None, min_frequency: int = 1,
+    ) -> Vocabulary:  # fmt: skip
         """Learn the vocabulary of `texts`, which stream past: only counts are held.
 
         `size` caps the number of tokens, the four special ones included (BPE: 8000 unless given); the most frequent
@@ -74,6 +87,8 @@ class Vocabulary:
         if kind == "bpe":
             return cls(train_bpe(texts, size or BPE_SIZE, min_frequency))
         if kind == "word":
+            from .distinct import train_words  # Arrow, which reading a vocabulary does not need
+
             tokens = train_words(texts, min_frequency)
         elif kind == "character":
             count: Counter[str] = Counter()
@@ -202,15 +217,36 @@ class Vocabulary:
             codes = "".join(texts).encode("utf-32-le", "surrogatepass")
             values = self._table[np.frombuffer(codes, np.uint32)]
             return values, np.fromiter(map(len, texts), np.int64, len(texts))
-        pieces = [parts(_SURROGATES.sub("\ufffd", text), self.kind) for text in texts]
+        if sum(map(len, texts)) >= BULK:
+            return self._bulk(texts)
+        return self._encode([encodable(text) for text in texts])
+
+    def _encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """`encode_many` of words or BPE by the tokenizer itself."""
+        pieces = [parts(text, self.kind) for text in texts]
         ids: list[list[int]] = []
         for group in chunks(chain.from_iterable(pieces), len):
-            ids += [made.ids for made in self.tokenizer.encode_batch_fast(group, add_special_tokens=False)]
+            ids += [encoding.ids for encoding in self.tokenizer.encode_batch_fast(group, add_special_tokens=False)]
         values = np.fromiter(chain.from_iterable(ids), np.uint32)
         np.putmask(values, values < UNK, UNK)  # the word "[PAD]"
         owner = np.repeat(np.arange(len(texts)), list(map(len, pieces)))
         lengths = np.bincount(owner, list(map(len, ids)), minlength=len(texts))
         return values, lengths.astype(np.int64)
+
+    @cached_property
+    def _bulk(self) -> BulkEncoder:
+        from .distinct import BulkEncoder  # Arrow, which short texts do not need
+
+        return BulkEncoder(self.kind, self._encode_words if self.kind == "word" else self._encode_bpe)
+
+    def _encode_words(self, pieces: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        words = list(map(split_words, pieces))
+        known = self._word_table
+        values = np.fromiter((known.get(word, UNK) for word in chain.from_iterable(words)), np.uint32)
+        return values, np.fromiter(map(len, words), np.int64, len(words))
+
+    def _encode_bpe(self, pieces: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        return self._encode([piece.decode() for piece in pieces])
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, a list, array or tensor; `[PAD]`, `[START]` and `[END]` are left out, `[UNK]` is shown.
@@ -366,9 +402,6 @@ class Vocabulary:
             first = range(max(len(SPECIAL), len(self) - 6), len(self))
         shown = " ".join(repr(self.decode([i])) for i in first)
         return f"Vocabulary({self.kind}, {len(self)} tokens: {shown}{' …' if len(self) > len(SPECIAL) + 6 else ''})"
-
-
-_SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which the library does not take
 
 
 def _restore(text: str) -> Vocabulary:

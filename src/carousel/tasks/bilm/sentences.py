@@ -41,6 +41,7 @@ class Sentences:
         self.form: TextForm | None = None
         self.training = False
         self.path = self.source.path
+        self.files = self.source.files if isinstance(self.source, Lines) else (self.path,)
         self.word_column = word_column
         self.lower = lower
 
@@ -103,7 +104,7 @@ class ReadSentences:
 
     @property
     def paths(self) -> list[Path]:
-        return [self.source.path]
+        return list(self.source.files)
 
     @property
     def made_by(self) -> dict[str, Any]:

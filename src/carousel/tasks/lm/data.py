@@ -59,6 +59,8 @@ def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) ->
         "training text": f"{s.train}: {len(store):,} lines, {train.tokens:,} tokens to predict",
         "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / len(store.tokens):.2%} unknown",
     }
+    if s.vocabulary is None and (sample := s.sample(sources.train)).share < 1:
+        info["vocabulary"] += f"; learned from {sample.share:.1%} of the text, evenly spaced"
     dev = None
     if sources.dev is not None:
         held_out = s.store(assets.formed(sources.dev), vocabulary)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ...progress import stage
 from ...training.settings import MOST_TOKENS, key
 from .held_out import HeldOutSettings, Sources, open_sources
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ...data import TokenStore, Vocabulary
     from ...data.batches.base import Batches
     from ...data.sources.lines import Lines, RunningText, Source
+    from ...data.text.sample import Sample
 
 
 Tokenize = Literal["auto", "words", "none"]
@@ -34,6 +36,10 @@ class TextSettings(HeldOutSettings):
     min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
+    vocabulary_sample: int | None = key(
+        None, "megabytes of text, evenly spaced, that the vocabulary is learned from; null: 32 for bpe, 512 for others",
+        "data", ge=1,
+    )  # fmt: skip
     batch_size: int = key(64, "lines, or parallel streams, in a batch", "data", ge=1)
     batch_tokens: int | None = key(
         None, "maximum number of tokens in a batch of lines", "data", {"layout": ("lines",)}, ge=1
@@ -72,10 +78,18 @@ class TextSettings(HeldOutSettings):
         from ...data import Vocabulary
 
         if self.vocabulary is None:
-            return Vocabulary.train(source, self.tokens, size=self.vocabulary_size, min_frequency=self.min_frequency)
+            with stage("learning the vocabulary"):
+                texts, size, least = self.sample(source), self.vocabulary_size, self.min_frequency
+                return Vocabulary.train(texts, self.tokens, size=size, min_frequency=least)
         if self.vocabulary.suffix == ".json":
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, self.tokens)
+
+    def sample(self, source: Source) -> Sample:
+        """The text that a vocabulary is learned from."""
+        from ...data.text.sample import Sample
+
+        return Sample(source, self.vocabulary_sample or (32 if self.tokens == "bpe" else 512))
 
     def store(self, source: Source | Path, vocabulary: Vocabulary) -> TokenStore:
         from ...data import tokenize
