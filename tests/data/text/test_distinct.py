@@ -38,10 +38,10 @@ def test_same_ids_as_the_library(vocabulary, texts):
 @given(texts=st.lists(TEXTS, max_size=6), kind=st.sampled_from(["word", "bpe"]))
 def test_pieces_are_the_texts(texts, kind):
     pieces = cut(texts, kind)
-    assert b"".join(pieces.distinct[i] for i in pieces.index) == "".join(texts).encode()
+    assert b"".join(pieces.distinct[i] for i in pieces.order) == "".join(texts).encode()
     ends = np.cumsum(pieces.counts)
     joined = [
-        b"".join(pieces.distinct[i] for i in pieces.index[start:end])
+        b"".join(pieces.distinct[i] for i in pieces.order[start:end])
         for start, end in zip([0, *ends[:-1]], ends, strict=True)
     ] if texts else []  # fmt: skip
     assert joined == [text.encode() for text in texts]

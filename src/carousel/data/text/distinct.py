@@ -27,10 +27,10 @@ _MAYBE_SPACE[[0xC2, 0xE1, 0xE2, 0xE3]] = True
 
 
 class Pieces(NamedTuple):
-    """Texts in pieces: piece k is `distinct[index[k]]`; the pieces of all texts stand end to end."""
+    """Texts in pieces: piece k is `distinct[order[k]]`; the pieces of all texts stand end to end."""
 
     distinct: list[bytes]
-    index: np.ndarray  # (pieces,) int32
+    order: np.ndarray  # (pieces,) int32
     counts: np.ndarray  # (texts,) int64: the number of pieces of each text
 
 
@@ -38,7 +38,7 @@ def cut(texts: Sequence[str], kind: Kind) -> Pieces:
     r"""Texts in pieces that are tokenized independently of one another, for words or BPE.
 
     >>> pieces = cut(["to be or", "", "to be"], "word")
-    >>> pieces.distinct, pieces.index.tolist(), pieces.counts.tolist()
+    >>> pieces.distinct, pieces.order.tolist(), pieces.counts.tolist()
     ([b'to', b' be', b' or'], [0, 1, 2, 0, 1], [3, 0, 2])
     """
     try:
@@ -79,7 +79,7 @@ def _begins_bpe(data: np.ndarray) -> np.ndarray:
 def count_pieces(texts: Sequence[str], kind: Kind) -> Counter[bytes]:
     """How often each distinct piece occurs in `texts`."""
     pieces = cut(texts, kind)
-    numbers = np.bincount(pieces.index, minlength=len(pieces.distinct)).tolist()
+    numbers = np.bincount(pieces.order, minlength=len(pieces.distinct)).tolist()
     return Counter(dict(zip(pieces.distinct, numbers, strict=True)))
 
 
@@ -122,7 +122,7 @@ class BulkEncoder:
             ends = np.array(self._ends)
             ids = self._ids  # a later call may replace the array, but does not change what is in it
         starts, lengths = ends[rows], ends[rows + 1] - ends[rows]
-        starts, lengths = starts[pieces.index], lengths[pieces.index]
+        starts, lengths = starts[pieces.order], lengths[pieces.order]
         values = ids[np.repeat(starts, lengths) + row_positions(lengths)]
         totals = np.concatenate([[0], np.cumsum(lengths)])[np.concatenate([[0], np.cumsum(pieces.counts)])]
         return values, np.diff(totals)

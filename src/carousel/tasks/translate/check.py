@@ -64,6 +64,7 @@ class _Side:
     def __init__(self, pairs: Pairs, side: int, change: Callable[[str], str]) -> None:
         self.pairs, self.side, self.change = pairs, side, change
         self.path = pairs.paths[side] if len(pairs.paths) == 2 else Path(f"{pairs.paths[0]}[{pairs.columns[side]}]")
+        self.files = (pairs.paths[side if len(pairs.paths) == 2 else 0],)
 
     @property
     def part_mark(self) -> dict[str, Any]:
