@@ -16,11 +16,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-<<<<<<< HEAD
 from ...wording import counted
-=======
 from .files import matching, open_bytes, size_of
->>>>>>> 3ae039d (Large texts: patterns, compressed files, distinct words once, progress)
 
 FEWEST = 20  # different texts that a file must have for some to be held out
 SMALLEST = 10  # examples to hold out even if the share is fewer; but never more than a fifth of the texts
