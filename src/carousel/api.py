@@ -256,17 +256,17 @@ def _written(
 
 def _moved(given: Path | tuple[Path, ...], folder: Path) -> Path | tuple[Path, ...]:
     """Files that were written elsewhere, now in `folder`."""
-    made = [given] if isinstance(given, Path) else given
-    paths = tuple(Path(shutil.move(file, folder / file.name)) for file in made)
+    given_paths = [given] if isinstance(given, Path) else given
+    paths = tuple(Path(shutil.move(file, folder / file.name)) for file in given_paths)
     return paths[0] if isinstance(given, Path) else paths
 
 
 def _same(task: type[Task], run: Run, name: str, data: Any, values: dict[str, Any], folder: Path) -> Any:
     """The files of data that is given again when a run is resumed, which must be what it was."""
     given = task.write_data(data, folder / name, values)
-    made = [given] if isinstance(given, Path) else given
-    own = [run.data / file.relative_to(folder) for file in made]
-    for file, before in zip(made, own, strict=True):
+    paths = [given] if isinstance(given, Path) else given
+    own = [run.data / file.relative_to(folder) for file in paths]
+    for file, before in zip(paths, own, strict=True):
         if not before.exists() or before.read_bytes() != file.read_bytes():
             raise RunError(f"{before}: the data given for {name} is not that of the run; leave it out, or restore it")
     return own[0] if isinstance(given, Path) else tuple(own)

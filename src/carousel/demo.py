@@ -100,12 +100,12 @@ def run(
     model: Any = load_run(kept.folder)
     right = {language: (0, 0) for language in FORMS}
     wrong = []
-    said = model.translate([one.text for one in written["test"]], num_beams=1)
-    for one, made in zip(written["test"], said, strict=True):
+    translations = model.translate([one.text for one in written["test"]], num_beams=1)
+    for one, translation in zip(written["test"], translations, strict=True):
         good, every = right[one.language]
-        right[one.language] = good + (made.text == str(one.date)), every + 1
-        if made.text != str(one.date):
-            wrong.append((one, made.text))
+        right[one.language] = good + (translation.text == str(one.date)), every + 1
+        if translation.text != str(one.date):
+            wrong.append((one, translation.text))
     examples = model.translate(EXAMPLES, attention=True)
     minutes = (kept.result or {})["minutes"]
     done = Demo(out, model, pairs, minutes, {name: n for name, n in right.items() if n[1]}, wrong, examples)
@@ -126,24 +126,24 @@ def page(done: Demo, command: str, seed: int) -> Page:
     from .tasks.translate.report import gates_picture
 
     every = sum(count for _, count in done.right.values())
-    made = Page(
+    document = Page(
         "Dates, as people write them",
         f"A translator of {done.model.size:,} parameters has read {done.pairs:,} dates in six languages, letter by "
         f"letter, in {duration(done.minutes)}. Of {every:,} dates that it never saw in any form it writes "
         f"*{done.exact:.2%}* without a fault.",
     )
-    made.heading("Some of them").table(["date", "translation"], [[one.source, one.text] for one in done.examples])
-    made.text("Your own:").code(f'echo "{EXAMPLES[0]}" | {program()} translate {done.folder / "run"}')
+    document.heading("Some of them").table(["date", "translation"], [[one.source, one.text] for one in done.examples])
+    document.text("Your own:").code(f'echo "{EXAMPLES[0]}" | {program()} translate {done.folder / "run"}')
     for number in SHOWN:
         one = done.examples[number]
-        made.figure(
+        document.figure(
             one.attention_picture(),
             f"{one.source} → {one.text}",
             "Where it looked: a row for each letter that was written, from above, a column for each that was read; the "
             "darker, the more of the attention.",
         )
     one = done.examples[0]
-    made.figure(
+    document.figure(
         gates_picture(done.model, one),
         "What the decoder keeps meanwhile",
         f"{one.source} → {one.text}",
@@ -151,12 +151,12 @@ def page(done: Demo, command: str, seed: int) -> Page:
         "Where the gate is dark a unit drops what it held, where it is light it keeps it for the next step.",
     )
     rows = [[name, f"{good / count:.1%}", f"{count:,}"] for name, (good, count) in done.right.items()]
-    made.heading("By language").text(
+    document.heading("By language").text(
         f"Dates are of the years {FIRST.year} to {LAST.year}. 3.12.98 is day, month, year; 12/3/98 is month, day, year."
     ).table(["", "right", "held-out dates"], rows)
     if done.wrong:
-        faults = [[one.text, str(one.date), said] for one, said in done.wrong[:12]]
-        made.heading("What went wrong").text(f"{len(done.wrong):,} of {every:,}, some of them here.")
-        made.table(["date", "it is", "translation"], faults)
-    made.text("How training went: `run/report.html`.")
-    return made.footer(command=command, seed=seed, minutes=done.minutes)
+        faults = [[one.text, str(one.date), translation] for one, translation in done.wrong[:12]]
+        document.heading("What went wrong").text(f"{len(done.wrong):,} of {every:,}, some of them here.")
+        document.table(["date", "it is", "translation"], faults)
+    document.text("How training went: `run/report.html`.")
+    return document.footer(command=command, seed=seed, minutes=done.minutes)

@@ -81,11 +81,11 @@ def _depth(value: Any) -> int:
 
 def _refuse_surrogates(text: str) -> None:
     """Raise if an escape of `text`, which is JSON, is half a character: it could be neither printed nor saved."""
-    for found in re.finditer(r"\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)|\\(?:u(....)|.)", text):  # pairs are whole
-        if found[3] and 0xD800 <= int(found[3], 16) < 0xE000:
-            line = text.count("\n", 0, found.start()) + 1
-            column = found.start() - text.rfind("\n", 0, found.start())
-            raise ParseError(f"{found[0]} is half a character (a lone surrogate)", line, column)
+    for escape in re.finditer(r"\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)|\\(?:u(....)|.)", text):  # pairs are whole
+        if escape[3] and 0xD800 <= int(escape[3], 16) < 0xE000:
+            line = text.count("\n", 0, escape.start()) + 1
+            column = escape.start() - text.rfind("\n", 0, escape.start())
+            raise ParseError(f"{escape[0]} is half a character (a lone surrogate)", line, column)
 
 
 class _Loader(yaml.SafeLoader):

@@ -18,8 +18,8 @@ def measured(
 ) -> dict[str, Any]:
     """What `measure` finds on two threads, with its `claims`, written to `file`; that it can be is tried first."""
     with threads(2), replace_text_file(file) as to:
-        found = measure()
-        result = {**found, "claims": claims(found)}
+        measurement = measure()
+        result = {**measurement, "claims": claims(measurement)}
         to.write(json.dumps(result, indent=1))
     return result
 

@@ -50,8 +50,8 @@ class Poet(nn.Module):
     def search(self, batch: int, length: int, k: int, seed: int = 0) -> list[list[int]]:
         """`batch` sequences by `carousel.decoding.search`."""
         stepper = RecurrentStepper(self.embed.weight, self.ours, self.output.weight, self.output.bias)
-        found = search(stepper, batch, Sample(TopK(k)), start=START, end=END, max_length=length, seed=seed)
-        return [list(h.tokens) for (h,) in found]
+        hypotheses = search(stepper, batch, Sample(TopK(k)), start=START, end=END, max_length=length, seed=seed)
+        return [list(h.tokens) for (h,) in hypotheses]
 
 
 def compare_generation(
@@ -73,7 +73,7 @@ def compare_generation(
     poet = Poet(vocabulary, embedding, hidden).eval()
     rows = []
     for batch in batches:
-        found = race({
+        seconds_of = race({
             "torch": lambda: poet.loop(batch, length, k),  # noqa: B023
             "carousel": lambda: poet.search(batch, length, k),  # noqa: B023
         }, seconds)  # fmt: skip
@@ -82,9 +82,9 @@ def compare_generation(
             "batch": batch,
             "poems": poems,
             "threads": torch.get_num_threads(),
-            "torch": found["torch"] * scale,
-            "carousel": found["carousel"] * scale,
-            "ratio": found["torch"] / found["carousel"],
+            "torch": seconds_of["torch"] * scale,
+            "carousel": seconds_of["carousel"] * scale,
+            "ratio": seconds_of["torch"] / seconds_of["carousel"],
             "least": LEAST.get(batch, 1.0),
         })  # fmt: skip
     return rows

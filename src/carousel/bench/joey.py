@@ -34,9 +34,9 @@ def need_joey() -> None:
 def need_like(settings: TranslateSettings) -> None:
     """Refuse settings of a network that Joey NMT does not have."""
     for name, accepted in {**NETWORK, "attention_size": (None, settings.decoder_size)}.items():
-        found = getattr(settings, name)
-        if found not in accepted:
-            raise ArgumentError(f"{name} is {found}, and Joey NMT's network has {accepted[-1]}; give a run that was "
+        value = getattr(settings, name)
+        if value not in accepted:
+            raise ArgumentError(f"{name} is {value}, and Joey NMT's network has {accepted[-1]}; give a run that was "
                              f"trained with {name}={accepted[-1]}")  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def joey_translations(
     model.eval()
     for batch in batches:
         order = batch.sort_by_src_length()
-        found, _, _ = search(model, batch, max_output_length=length, beam_size=beam, generate_unk=False, **wish)
-        for row in np.asarray(found, int)[order]:
+        outputs, _, _ = search(model, batch, max_output_length=length, beam_size=beam, generate_unk=False, **wish)
+        for row in np.asarray(outputs, int)[order]:
             ours = np.where(row < 4, (row + 3) % 4, row).tolist()
             yield ours[: ours.index(END)] if END in ours else ours

@@ -106,9 +106,9 @@ def training(seconds: float) -> list[dict[str, Any]]:
     for name, size in SIZES.items():
         torch.manual_seed(0)
         batch = make_batch(size)
-        found = race({"torch": plain_step(size, batch), "carousel": our_step(size, batch)}, seconds)
-        rates = {side: batch.tokens / t for side, t in found.items()}
-        rows.append({"model": name, **rates, "ratio": found["torch"] / found["carousel"], "least": size["least"]})
+        times = race({"torch": plain_step(size, batch), "carousel": our_step(size, batch)}, seconds)
+        rates = {side: batch.tokens / t for side, t in times.items()}
+        rows.append({"model": name, **rates, "ratio": times["torch"] / times["carousel"], "least": size["least"]})
     return rows
 
 
@@ -214,15 +214,15 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
 
 def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
     """What the project holds itself to, and what was found."""
-    made = [(f"training {r['model']}, ratio", r["ratio"], r["least"], True) for r in result["training"]]
-    made += [(f"generating, batch {r['batch']}, ratio", r["ratio"], r["least"], True) for r in result["generation"]]
-    made += [("engine over a bare loop, share of a step", result["engine"]["overhead"], 0.05, False)]
+    rows = [(f"training {r['model']}, ratio", r["ratio"], r["least"], True) for r in result["training"]]
+    rows += [(f"generating, batch {r['batch']}, ratio", r["ratio"], r["least"], True) for r in result["generation"]]
+    rows += [("engine over a bare loop, share of a step", result["engine"]["overhead"], 0.05, False)]
     return [
         {
             "what": what,
-            "found": found,
+            "found": value,
             "must": f"{'≥' if least else '≤'} {bound:g}",
-            "holds": found >= bound if least else found <= bound,
+            "holds": value >= bound if least else value <= bound,
         }
-        for what, found, bound, least in made
+        for what, value, bound, least in rows
     ]

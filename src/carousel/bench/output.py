@@ -67,9 +67,9 @@ def compare(shape: Shape, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
 
     row: dict[str, Any] = {"shape": shape, "dtype": str(dtype)[6:]}
     for kind, way in (("train", train), ("forward", forward)):
-        found = race({name: way(call) for name, call in ways.items()}, seconds)
-        theirs = min(t for name, t in found.items() if name != "carousel")
-        row[kind] = {**found, "torch": theirs, "ratio": theirs / found["carousel"]}
+        times = race({name: way(call) for name, call in ways.items()}, seconds)
+        theirs = min(t for name, t in times.items() if name != "carousel")
+        row[kind] = {**times, "torch": theirs, "ratio": theirs / times["carousel"]}
     row["gflops"] = 6 * tokens * features * classes / row["train"]["carousel"] * 1e-9
     return row
 
@@ -100,9 +100,9 @@ def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
     for row in result["output"]:
         least = bounds[row["shape"], row["dtype"]]
         if least is not None:
-            found = row["train"]["ratio"]
-            lines.append({"claim": f"the best of torch, forward+backward, {_words(row['shape'])}", "found": found,
-                          "bound": least, "least": True, "holds": found >= least})  # fmt: skip
+            ratio = row["train"]["ratio"]
+            lines.append({"claim": f"the best of torch, forward+backward, {_words(row['shape'])}", "found": ratio,
+                          "bound": least, "least": True, "holds": ratio >= least})  # fmt: skip
     return lines
 
 

@@ -52,8 +52,8 @@ def make_batch(setup: dict[str, Any], kind: str = LENGTHS[0], seed: int = 0) -> 
     """A vocabulary of random words, and sentences of them."""
     draw = np.random.default_rng(seed)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    made = ("".join(draw.choice(letters, n)) for n in draw.integers(2, 13, 2 * WORDS))
-    words = sorted(list(dict.fromkeys(made))[:WORDS], key=len)
+    spellings = ("".join(draw.choice(letters, n)) for n in draw.integers(2, 13, 2 * WORDS))
+    words = sorted(list(dict.fromkeys(spellings))[:WORDS], key=len)
     spans = setup["output"] == "crf"
     scheme: Scheme | None = "bioes" if spans else None
     known = Vocabulary.from_tokens(words, "word"), Vocabulary.train(words)
@@ -145,9 +145,9 @@ def measure(seconds: float) -> list[dict[str, Any]]:
             plain = Plain(vocabulary, setup["output"], distinct)
             adam = torch.optim.Adam(plain.parameters())
             sides[side] = step_of(lambda plain=plain, batch=batch: plain.loss(batch), plain, adam)  # type: ignore[misc]
-        found = race(sides, seconds)
+        times = race(sides, seconds)
         words = int(batch.lengths.sum())
-        rates = {side: words / t for side, t in found.items()}
+        rates = {side: words / t for side, t in times.items()}
         rows.append({"setup": name, "sentences": kind, "words": words, **rates})
     return rows
 
@@ -177,11 +177,11 @@ def main(out: Path, seconds: float = 5.0) -> dict[str, Any]:
 
 def claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the project holds itself to, and what was found."""
-    made = []
+    claim_rows = []
     for row in rows:
         if row["sentences"] != LENGTHS[0]:
             continue
-        found = row["carousel"] / row["torch"]
+        ratio = row["carousel"] / row["torch"]
         what = f"training, {row['setup']}, ratio to plain PyTorch"
-        made.append({"what": what, "found": found, "must": f"≥ {LEAST:g}", "holds": found >= LEAST})
-    return made
+        claim_rows.append({"what": what, "found": ratio, "must": f"≥ {LEAST:g}", "holds": ratio >= LEAST})
+    return claim_rows

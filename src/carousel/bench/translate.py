@@ -81,8 +81,10 @@ def our_search(network: TranslatorNetwork, batch: PairBatch, steps: int = STEPS)
         stepper = network.stepper(batch.source, batch.source_lengths, decoder)
         rules = [Ban([PAD, START, UNK, END])]
         beam = Beam(BEAM, length=Mean())
-        found = search(stepper, batch.source.shape[1], beam, start=START, end=END, max_length=steps, constraints=rules)
-        return [list(best.tokens) for [best] in found]
+        hypotheses = search(
+            stepper, batch.source.shape[1], beam, start=START, end=END, max_length=steps, constraints=rules
+        )
+        return [list(best.tokens) for [best] in hypotheses]
 
     return run
 
@@ -126,8 +128,8 @@ def race_words(seconds: float) -> Iterator[dict[str, Any]]:
         joey = make_joey(ours)
         weights = {"joey weights": sum(p.numel() for p in joey.parameters()), "weights": ours.size}
         batch = make_batch(words)
-        found = race({"joey": joey_search(joey, batch), "carousel": our_search(ours, batch)}, seconds, 3)
-        rates = {side: PAIRS / time for side, time in found.items()}
+        times = race({"joey": joey_search(joey, batch), "carousel": our_search(ours, batch)}, seconds, 3)
+        rates = {side: PAIRS / time for side, time in times.items()}
         yield {"what": f"beam of {BEAM}, {name}", "unit": "sentences/s", **rates, "claimed": name == "plain"}
         for kind in ("mixed", "alike"):
             batches = [make_batch(words, alike=kind == "alike", seed=seed) for seed in range(BATCHES)]
@@ -205,19 +207,21 @@ def race_file(ours: Translator, joey: Any, seconds: float) -> dict[str, Any]:
     store = store_pairs(s, ours.assets, open_pairs(s, s.dev))
     batches = drawn(store, np.arange(len(lines)))
     own = [next(batches) for _ in range(0, len(lines), PAIRS)]
-    said: dict[str, list[list[int]]] = {}
+    outputs: dict[str, list[list[int]]] = {}
 
     def by_joey() -> int:
-        said["joey"] = list(joey_translations(joey, map(joey_batch, own), BEAM, beam_alpha=1))
+        outputs["joey"] = list(joey_translations(joey, map(joey_batch, own), BEAM, beam_alpha=1))
         return len(lines)
 
     def by_carousel() -> int:
-        made = ours.translate(lines, num_beams=BEAM, batch_size=PAIRS, length_normalization="gnmt", length_penalty=1.0)
-        said["carousel"] = [[token for token in one.ids if token != END] for one in made]
+        translations = ours.translate(
+            lines, num_beams=BEAM, batch_size=PAIRS, length_normalization="gnmt", length_penalty=1.0
+        )
+        outputs["carousel"] = [[token for token in one.ids if token != END] for one in translations]
         return len(lines)
 
     rates = take_turns({"joey": by_joey, "carousel": by_carousel}, seconds, 2)
-    alike = np.mean([a == b for a, b in zip(said["joey"], said["carousel"], strict=True)])
+    alike = np.mean([a == b for a, b in zip(outputs["joey"], outputs["carousel"], strict=True)])
     return {"what": f"beam of {BEAM}, {len(lines)} lines", "unit": "sentences/s", **rates, "claimed": True,
             "same translations": float(alike)}  # fmt: skip
 
@@ -250,10 +254,10 @@ def race_text(ours: Translator, joey: Any, seconds: float) -> Iterator[dict[str,
 
 def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
     """What the project holds itself to, of the network without input feeding."""
-    found = [(row["what"], row["carousel"] / row["joey"]) for row in result["rows"] if row["claimed"]]
+    ratios = [(row["what"], row["carousel"] / row["joey"]) for row in result["rows"] if row["claimed"]]
     return [
         {"what": f"{what}: ratio to Joey NMT", "found": ratio, "must": f"≥ {LEAST:g}", "holds": ratio >= LEAST}
-        for what, ratio in found
+        for what, ratio in ratios
     ]
 
 

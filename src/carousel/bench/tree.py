@@ -96,8 +96,8 @@ class Setup:
 def measure(seconds: float, trees: int) -> dict[str, Any]:
     """Both sides, in nodes a second; and the time a node of ours takes as trees become more."""
     setup = Setup(trees)
-    found = race({"torch": setup.step_of(setup.node_by_node), "carousel": setup.step_of(setup.by_levels)}, seconds, 2)
-    rates = {side: setup.nodes / time for side, time in found.items()}
+    times = race({"torch": setup.step_of(setup.node_by_node), "carousel": setup.step_of(setup.by_levels)}, seconds, 2)
+    rates = {side: setup.nodes / time for side, time in times.items()}
     growth = []
     for factor in (1, 2, 4, 8):
         many = Setup(trees * factor)

@@ -51,11 +51,11 @@ def _measure(task: Any, given: dict[str, Any], config: Path | None, set: list[st
     from carousel.training.settings import gather
 
     values, places = gather(config, set or [], given)
-    found = measure_baselines(task, task.Settings.check(values, places))
+    baselines = measure_baselines(task, task.Settings.check(values, places))
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), ensure_ascii=False))
+        typer.echo(json.dumps(baselines.as_dict(), ensure_ascii=False))
         return
-    typer.echo(str(found))
+    typer.echo(str(baselines))
 
 
 def register(commands: App, words: Sequence[str]) -> None:

@@ -144,20 +144,20 @@ class Part(NamedTuple):
 def _read(run: Callable[..., Any]) -> dict[str, Part]:
     """The parameters of `run` for which the command line has options, by name."""
     hints = typing.get_type_hints(run, include_extras=True)
-    found: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     for name, parameter in inspect.signature(run).parameters.items():
         settings = next((kind for kind in typing.get_args(hints[name]) if dataclasses.is_dataclass(kind)), None)
         if name == "model":
             kinds = {"run": RunOption, "data": DataOption, "task": TaskOption, "cell": CellOption}
             options = [_parameter(option, kind, None) for option, kind in kinds.items()]
-            found |= {"model": Part(options, _model), "data": Part([], itemgetter("data"))}
+            parts |= {"model": Part(options, _model), "data": Part([], itemgetter("data"))}
         elif name == "bar":
-            found["bar"] = Part([_parameter("quiet", QuietOption, False)], _bar)
+            parts["bar"] = Part([_parameter("quiet", QuietOption, False)], _bar)
         elif settings is not None:
-            found[name] = _flatten(settings)
+            parts[name] = _flatten(settings)
         elif _offered(hints[name]) is not None:
-            found[name] = Part([_as_typer(name, hints[name], parameter.default)], itemgetter(name))
-    return found
+            parts[name] = Part([_as_typer(name, hints[name], parameter.default)], itemgetter(name))
+    return parts
 
 
 def _flatten(settings: Any) -> Part:
@@ -181,8 +181,8 @@ def _as_typer(name: str, hint: Any, default: Any) -> inspect.Parameter:
     if not offered.argument:
         bounds = {"min": offered.minimum, "max": offered.maximum}
         metavar = offered.metavar or METAVARS.get(kind)
-        made = typer.Option("--" + name.replace("_", "-"), metavar=metavar, help=offered.help, **bounds)
-        return _parameter(name, Annotated[kind, made], default)
+        as_option = typer.Option("--" + name.replace("_", "-"), metavar=metavar, help=offered.help, **bounds)
+        return _parameter(name, Annotated[kind, as_option], default)
     several = kind is not str
     metavar = f"[{offered.metavar}]" + ("..." if several else "")
     kind = list[str] if several else str

@@ -25,11 +25,11 @@ def both(args: list[str]) -> list[str]:
     """
     from carousel.tasks.translate.pairs import TABLES
 
-    made: list[str] = []
+    expanded: list[str] = []
     first = ""  # the first file of a --dev, if it may have a second
     for arg in args:
         if first and not arg.startswith("-") and Path(first).suffix.lower() not in TABLES:
-            made.append("--dev")
-        first = arg if made[-1:] == ["--dev"] and not first else arg[6:] if arg.startswith("--dev=") else ""
-        made.append(arg)
-    return made
+            expanded.append("--dev")
+        first = arg if expanded[-1:] == ["--dev"] and not first else arg[6:] if arg.startswith("--dev=") else ""
+        expanded.append(arg)
+    return expanded

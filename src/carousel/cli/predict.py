@@ -118,19 +118,19 @@ def check(
         refuse_files(kind, len(files), name)
     alone = kind.num_files == 1
     given = {name: files[0] if files and alone else files or None for name, files in (("train", data), ("dev", dev))}
-    found = kind.check(kind.Settings.read({}, pairs=set or [], **given))
+    report = kind.check(kind.Settings.read({}, pairs=set or [], **given))
     if as_json:
-        typer.echo(json.dumps({"task": kind.name, **found.as_dict()}, ensure_ascii=False))
+        typer.echo(json.dumps({"task": kind.name, **report.as_dict()}, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console.print(f"Read as data for {kind.name} ({why}): {found.reading}.", markup=False, soft_wrap=True)
+    console.print(f"Read as data for {kind.name} ({why}): {report.reading}.", markup=False, soft_wrap=True)
     otherwise = "another task with --task" if task is None else "another with --task"
     columns = [f"--set {name}=…" for name in kind.Settings.model_fields if name.endswith("column") or name == "columns"]
     console.print(
         f"To change this, give {' or '.join([otherwise, *columns])}.", markup=False, soft_wrap=True, style="dim"
     )
-    console.print(found)
-    for warning in found.warnings:
+    console.print(report)
+    for warning in report.warnings:
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 

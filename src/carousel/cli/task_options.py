@@ -51,14 +51,14 @@ def for_task(
 
 
 def _parameter(name: str, option: Any, task: Any) -> inspect.Parameter:
-    made = typer.Option(
+    as_option = typer.Option(
         dashed(name), help=option.help, metavar=option.metavar or METAVARS.get(option.kind), min=option.minimum,
         rich_help_panel=f"Options for {task.name} runs", show_default=False,
     )  # fmt: skip
     flag = option.kind is bool
     kind = bool if flag else option.kind | None
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=False if flag else None, annotation=Annotated[kind, made]
+        name, inspect.Parameter.KEYWORD_ONLY, default=False if flag else None, annotation=Annotated[kind, as_option]
     )
 
 

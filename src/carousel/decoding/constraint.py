@@ -107,16 +107,16 @@ def load_constraint(place: str) -> Constraint:
 
     This runs the file, so it is only for files that the user names.
     """
-    made = load_place(place, "a constraint")
-    if callable(made) and not isinstance(made, Constraint):
+    constraint = load_place(place, "a constraint")
+    if callable(constraint) and not isinstance(constraint, Constraint):
         try:
-            inspect.signature(made).bind()
+            inspect.signature(constraint).bind()
         except TypeError as error:
             raise ArgumentError(f"{place}: it cannot be made without arguments ({error})") from error
-        made = made()
-    if not isinstance(made, Constraint):
-        raise ArgumentError(f"{place}: not a carousel.decoding.Constraint, but of type {type(made).__name__}")
-    return made
+        constraint = constraint()
+    if not isinstance(constraint, Constraint):
+        raise ArgumentError(f"{place}: not a carousel.decoding.Constraint, but of type {type(constraint).__name__}")
+    return constraint
 
 
 def check_tokens(owner: object, tokens: Iterable[int], vocab_size: int) -> None:

@@ -214,11 +214,11 @@ def draw(candidates: Candidates, u: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     >>> draw(Candidates.all(torch.tensor([[0.1, 0.6, 0.3]] * 3).log()), np.array([0.05, 0.5, 0.95]))[0]
     array([0, 1, 2])
     """
-    places, found = _locate(candidates.weights(), u)
+    places, chosen = _locate(candidates.weights(), u)
     values = candidates.on_host()
     flat = places + np.arange(0, values.size, values.shape[1])
     tokens = places if candidates.tokens is None else candidates.tokens.reshape(-1).take(flat)
-    return tokens, values.reshape(-1).take(flat), found
+    return tokens, values.reshape(-1).take(flat), chosen
 
 
 def _locate(weights: np.ndarray, share: np.ndarray, reach: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -234,13 +234,13 @@ def _locate(weights: np.ndarray, share: np.ndarray, reach: bool = False) -> tupl
     starts = np.arange(0, size, _SEGMENT)
     sums = np.add.reduceat(weights, starts, axis=-1).astype(np.float64)
     ends = sums.cumsum(-1)
-    segment, found = _first(ends, share, reach)
+    segment, hit = _first(ends, share, reach)
     with np.errstate(invalid="ignore"):  # a row without weights
         rest = 1 - (ends[rows, segment] - share * ends[:, -1]) / sums[rows, segment]
     places = starts[segment, None] + np.arange(_SEGMENT)
     inside = np.where(places < size, weights[rows[:, None], np.minimum(places, size - 1)], 0)
     rest = rest.clip(0, 1 if reach else 1 - 2.0**-32)  # rounding must not push it past the segment
-    return starts[segment] + _first(inside.cumsum(-1, dtype=np.float64), rest, reach)[0], found
+    return starts[segment] + _first(inside.cumsum(-1, dtype=np.float64), rest, reach)[0], hit
 
 
 def _first(ends: np.ndarray, share: np.ndarray, reach: bool) -> tuple[np.ndarray, np.ndarray]:

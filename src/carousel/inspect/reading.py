@@ -71,22 +71,22 @@ def read_layers(model: Any, data: str | Path | Sequence[str | Path] | None = Non
         batch = next(iter(model.batches(*files)), None)
         if batch is None:
             raise ArgumentError(f"{files[0]}: there is nothing to read in it; give a file with text")
-        found = model.layer_input(batch)
-    assert isinstance(found.layer, Recurrent)
-    lengths = found.lengths[:TEXTS].cpu()
+        layer_input = model.layer_input(batch)
+    assert isinstance(layer_input.layer, Recurrent)
+    lengths = layer_input.lengths[:TEXTS].cpu()
     named = " and ".join(str(file) for file in files)
     which = f"the {len(lengths)} longest sequences" if len(lengths) > 1 else "the longest sequence"
-    x, tokens = found.x[:, :TEXTS].detach(), found.tokens[:TEXTS]
-    return LayerReading(found.name, found.layer, x, lengths, f"{which} of {named}", tokens)
+    x, tokens = layer_input.x[:, :TEXTS].detach(), layer_input.tokens[:TEXTS]
+    return LayerReading(layer_input.name, layer_input.layer, x, lengths, f"{which} of {named}", tokens)
 
 
 def _layers(model: nn.Module) -> tuple[str, Recurrent]:
     """The layers that read what the model reads: those a task calls `layers` or `encoder`, or the first there are."""
     if not isinstance(model, nn.Module):
         raise ArgumentError(f"model must be a model of a run or a torch module, got {type(model).__name__}")
-    found: dict[str, Any] = {n: m for n, m in model.named_modules() if isinstance(m, Recurrent | nn.RNNBase)}
-    if not found:
+    layers: dict[str, Any] = {n: m for n, m in model.named_modules() if isinstance(m, Recurrent | nn.RNNBase)}
+    if not layers:
         raise ArgumentError("the model has no recurrent layer, neither Carousel's nor torch's")
-    name = next((name for name in ("layers", "encoder") if name in found), next(iter(found)))
-    layer = found[name]
+    name = next((name for name in ("layers", "encoder") if name in layers), next(iter(layers)))
+    layer = layers[name]
     return name or type(layer).__name__, layer if isinstance(layer, Recurrent) else from_torch(layer)

@@ -91,20 +91,20 @@ def bleu(
     pairs = _pair(translations, references)
     # `force`: that the text looks tokenised is for the caller to know
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
-    found = metric.corpus_score([text for text, _ in pairs], _streams(pairs))
+    score = metric.corpus_score([text for text, _ in pairs], _streams(pairs))
     alone = BLEU(tokenize=tokenize, lowercase=lowercase, force=True, effective_order=True)
     return Bleu(
         "BLEU",
-        found.score,
+        score.score,
         str(metric.get_signature()),
         alone,
         pairs,
-        tuple(found.counts),
-        tuple(found.totals),
-        tuple(found.precisions),
-        found.bp,
-        found.sys_len,
-        found.ref_len,
+        tuple(score.counts),
+        tuple(score.totals),
+        tuple(score.precisions),
+        score.bp,
+        score.sys_len,
+        score.ref_len,
     )
 
 
@@ -128,8 +128,8 @@ def chrf(
         raise ArgumentError(f"words must be 0, 1 or 2, got {words!r}")
     pairs = _pair(translations, references)
     metric = CHRF(word_order=words, lowercase=lowercase)
-    found = metric.corpus_score([text for text, _ in pairs], _streams(pairs))
-    return Score("chrF" + "+" * words, found.score, str(metric.get_signature()), metric, pairs)
+    score = metric.corpus_score([text for text, _ in pairs], _streams(pairs))
+    return Score("chrF" + "+" * words, score.score, str(metric.get_signature()), metric, pairs)
 
 
 def _pair(translations: Sequence[str], references: Sequence[str | Sequence[str]]) -> tuple[tuple[str, list[str]], ...]:

@@ -40,10 +40,10 @@ class Confusion:
         >>> found.merged(["animal", "animal", "plant"]).table()
         {'animal': {'animal': 2, 'plant': 0}, 'plant': {'animal': 1, 'plant': 0}}
         """
-        made = Confusion(list(dict.fromkeys(names)))
-        place = torch.tensor([made.labels.index(name) for name in names])
-        made.counts.index_put_((place[:, None], place), self.counts, accumulate=True)
-        return made
+        merged = Confusion(list(dict.fromkeys(names)))
+        place = torch.tensor([merged.labels.index(name) for name in names])
+        merged.counts.index_put_((place[:, None], place), self.counts, accumulate=True)
+        return merged
 
     @property
     def total(self) -> int:
@@ -56,16 +56,18 @@ class Confusion:
 
     def classes(self) -> dict[str, dict[str, float]]:
         """Of each class: precision (0 if it was never said), recall (0 if it never came), F1, and how often it came."""
-        found = {}
+        scores = {}
         for k, label in enumerate(self.labels):
-            right, said, there = (int(n) for n in (self.counts[k, k], self.counts[:, k].sum(), self.counts[k].sum()))
-            found[label] = {
-                "precision": right / max(1, said),
+            right, predicted, there = (
+                int(n) for n in (self.counts[k, k], self.counts[:, k].sum(), self.counts[k].sum())
+            )
+            scores[label] = {
+                "precision": right / max(1, predicted),
                 "recall": right / max(1, there),
-                "f1": 2 * right / max(1, said + there),
+                "f1": 2 * right / max(1, predicted + there),
                 "count": there,
             }
-        return found
+        return scores
 
     @property
     def macro_f1(self) -> float:

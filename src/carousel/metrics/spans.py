@@ -29,9 +29,9 @@ class SpanScore:
             raise ArgumentError(
                 f"gold and predicted must be as long as each other, got {len(gold)} and {len(predicted)}"
             )
-        there, said = set(spans(gold)), set(spans(predicted))
-        for count, found in ((self.there, there), (self.said, said), (self.right, there & said)):
-            count.update(span.type for span in found)
+        there, guessed = set(spans(gold)), set(spans(predicted))
+        for count, these in ((self.there, there), (self.said, guessed), (self.right, there & guessed)):
+            count.update(span.type for span in these)
 
     def merge(self, other: SpanScore) -> None:
         """Add what another has counted."""
@@ -52,11 +52,11 @@ class SpanScore:
         return self.overall()["f1"]
 
     def _of(self, types: list[str]) -> dict[str, float]:
-        right, said, there = (sum(count[t] for t in types) for count in (self.right, self.said, self.there))
+        right, guessed, there = (sum(count[t] for t in types) for count in (self.right, self.said, self.there))
         return {
-            "precision": right / max(1, said),
+            "precision": right / max(1, guessed),
             "recall": right / max(1, there),
-            "f1": 2 * right / max(1, said + there),
+            "f1": 2 * right / max(1, guessed + there),
             "count": there,
         }
 

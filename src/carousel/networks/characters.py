@@ -75,11 +75,11 @@ def distinct(characters: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tenso
     _, which = torch.unique((characters * factors).sum(0), return_inverse=True)
     chosen = torch.empty(int(which.max()) + 1 if len(which) else 0, dtype=torch.int64, device=characters.device)
     chosen[which] = torch.arange(len(which), device=characters.device)
-    found = characters[:, chosen]
-    if not torch.equal(found[:, which], characters):
-        found, which = torch.unique(characters, dim=1, return_inverse=True)
-        return found, (found != 0).sum(0), which
-    return found, lengths[chosen], which
+    columns = characters[:, chosen]
+    if not torch.equal(columns[:, which], characters):
+        columns, which = torch.unique(characters, dim=1, return_inverse=True)
+        return columns, (columns != 0).sum(0), which
+    return columns, lengths[chosen], which
 
 
 class CharacterFeatures(nn.Module):

@@ -100,11 +100,11 @@ class CRF(nn.Module):
         return self._log_partition(*self._read(emissions, lengths, mask)).to(dtype)
 
     def _log_partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
-        found: Tensor = LogPartition.apply(emissions, lengths, *self.scores())
-        if torch.isneginf(found).any():
-            row = int(torch.isneginf(found).nonzero()[0])
+        result: Tensor = LogPartition.apply(emissions, lengths, *self.scores())
+        if torch.isneginf(result).any():
+            row = int(torch.isneginf(result).nonzero()[0])
             raise ArgumentError(f"no tagging of {int(lengths[row])} steps is allowed (sequence {row} of the batch)")
-        return found
+        return result
 
     def score(self, emissions: Tensor, tags: Tensor, lengths: Lengths = None, mask: Tensor | None = None) -> Tensor:
         """The score of a tagging of each sequence, (B,), for tags (T, B); −∞ if it is not allowed."""
@@ -321,7 +321,7 @@ def _messages(emissions: Tensor, lengths: Tensor, scores: Scores, both: bool) ->
     factors = (into - largest).exp_()  # (·, K from, K to)
     begins = begin == torch.arange(steps, device=emissions.device).view(-1, 1, 1, 1)  # (T, ·, B, 1)
     late = bool(begins[1:].any())  # not all begin at the first step
-    found = emissions.new_empty(steps, 1 + both, size, K)
+    messages = emissions.new_empty(steps, 1 + both, size, K)
     state = emissions.new_zeros(1 + both, size, K)
     for t in range(steps):
         if t:
@@ -333,8 +333,8 @@ def _messages(emissions: Tensor, lengths: Tensor, scores: Scores, both: bool) ->
                 state = torch.logsumexp(state.unsqueeze(3) + into.unsqueeze(1), 2)
         if t == 0 or late:
             state = torch.where(begins[t], first, state)
-        state = torch.add(state, drive[t], out=found[t])
-    return found[:, 0], found[:, 1].flip(0) if both else found[:, :0]
+        state = torch.add(state, drive[t], out=messages[t])
+    return messages[:, 0], messages[:, 1].flip(0) if both else messages[:, :0]
 
 
 def _count_pairs(before: Tensor, transitions: Tensor, onward: Tensor, weight: Tensor) -> Tensor:
@@ -382,5 +382,5 @@ def _top(values: Tensor, n: int) -> tuple[Tensor, Tensor]:
     if n == 1:
         best = values.max(-1, keepdim=True)
         return best.values, best.indices
-    found = values.topk(min(n, values.shape[-1]), -1)
-    return found.values, found.indices
+    top = values.topk(min(n, values.shape[-1]), -1)
+    return top.values, top.indices

@@ -154,10 +154,10 @@ class _Drawing:
 
     def _text(self, html: str) -> str:
         text = plain(str(html))
-        said = self.spell(text)
-        if said != text:
-            self.spelled.add(said)
-        return said
+        spelled = self.spell(text)
+        if spelled != text:
+            self.spelled.add(spelled)
+        return spelled
 
     # ---- traces ----
 

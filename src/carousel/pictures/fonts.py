@@ -14,16 +14,16 @@ def families(text: str) -> list[str]:
     >>> families("a plain word")
     ['DejaVu Sans']
     """
-    found = [FIRST]
+    names = [FIRST]
     missing = {c for c in text if not has(FIRST, c)} - set("\n\t\r")
     for name in _names() if missing else ():
         able = {c for c in missing if has(name, c)}
         if able:
-            found.append(name)
+            names.append(name)
             missing -= able
         if not missing:
             break
-    return found
+    return names
 
 
 def spelled(text: str) -> str:

@@ -41,16 +41,16 @@ def gates(trace: Trace, names: Sequence[str], *, sequence: int = 0, layer: int =
     >>> [(len(panel.z), len(panel.z[0])) for panel in gates(trace, ["f", "c"], steps="abcde").data]
     [(3, 5), (3, 5)]
     """
-    found = {**dict(trace.gates.items()), **dict(trace.states.items())}
+    panels = {**dict(trace.gates.items()), **dict(trace.states.items())}
     for name in names:
-        if name not in found:
-            raise ArgumentError(f"names: this trace has no {name!r}; it has {', '.join(found)}")
+        if name not in panels:
+            raise ArgumentError(f"names: this trace has no {name!r}; it has {', '.join(panels)}")
     steps = steps or (trace.tokens[sequence] if trace.tokens else ())
-    every = len(next(iter(found.values()))[layer])
+    every = len(next(iter(panels.values()))[layer])
     count = len(steps) or every
     if count > every:
         raise ArgumentError(f"steps: {count} names for {every} steps")
-    shown = [found[name][layer, :count, sequence].T for name in names]  # (units, steps) each
+    shown = [panels[name][layer, :count, sequence].T for name in names]  # (units, steps) each
     order = _order(shown[0])
     drawn = figure(
         80 + (40 + min(360, max(90, 4 * len(order)))) * len(names), [f"<b>{title(trace.cell, n)}</b>" for n in names],

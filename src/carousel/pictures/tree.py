@@ -88,14 +88,14 @@ def _places(nodes: Sequence[Any], shown: Sequence[int]) -> tuple[dict[int, int],
 
 def _along(nodes: Sequence[Any], tokens: Sequence[int]) -> set[int]:
     """The nodes on the path of `tokens`."""
-    at, found = 0, set()
+    at, path = 0, set()
     for token in tokens:
         step = [k for k in range(1, len(nodes)) if nodes[k].parent == at and nodes[k].token == token]
         if not step:
             return set()
         at = step[0]
-        found.add(at)
-    return found
+        path.add(at)
+    return path
 
 
 def _lines(

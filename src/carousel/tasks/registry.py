@@ -77,14 +77,14 @@ def find_for(files: Sequence[str | Path]) -> tuple[type[Any], str]:
 
     tasks = [find(name) for name in names()]
     if len(files) > 1:
-        found, why = [task for task in tasks if task.num_files == len(files)], f"{len(files)} files"
+        fitting, why = [task for task in tasks if task.num_files == len(files)], f"{len(files)} files"
     elif (content := recognise(check_file(files[0]))) is not None:
-        found, why = [task for task in tasks if content in task.contents], f"its rows look like {content}"
+        fitting, why = [task for task in tasks if content in task.contents], f"its rows look like {content}"
     else:
         extension = Path(files[0]).suffix.lower()
-        found, why = [task for task in tasks if extension in task.extensions], f"its name ends in {extension}"
-    if found:
-        return found[0], why
+        fitting, why = [task for task in tasks if extension in task.extensions], f"its name ends in {extension}"
+    if fitting:
+        return fitting[0], why
     raise ArgumentError(f"{files[0]}: its name does not say what it is for; choose --task, one of {', '.join(names())}")
 
 

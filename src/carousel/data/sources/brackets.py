@@ -47,19 +47,19 @@ class Tree:
     @classmethod
     def parse(cls, text: str) -> Tree:
         """The one tree that `text` holds."""
-        found = list(read_brackets([(1, text)], None))
-        if len(found) != 1:
-            raise DataError(None, None, f"{len(found)} trees where there should be one", "write one tree")
-        return found[0]
+        trees = list(read_brackets([(1, text)], None))
+        if len(trees) != 1:
+            raise DataError(None, None, f"{len(trees)} trees where there should be one", "write one tree")
+        return trees[0]
 
     @property
     def children(self) -> list[list[int]]:
         """The children of each node, from left to right."""
-        found: list[list[int]] = [[] for _ in self.labels]
+        children: list[list[int]] = [[] for _ in self.labels]
         for node, parent in enumerate(self.parents):
             if parent >= 0:
-                found[parent].append(node)
-        return found
+                children[parent].append(node)
+        return children
 
     @property
     def leaves(self) -> list[str]:
@@ -97,9 +97,9 @@ class Tree:
         todo = [(len(self) - 1, "", "")]
         while todo:
             node, before, below = todo.pop()
-            said = label(node) if label else self.labels[node] or UNKNOWN
+            text = label(node) if label else self.labels[node] or UNKNOWN
             word = self.words[node]
-            lines.append(f"{before}{said}" + ("" if word is None else f" {word}"))
+            lines.append(f"{before}{text}" + ("" if word is None else f" {word}"))
             for child in reversed(children[node]):
                 last = child == children[node][-1]
                 todo.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
@@ -202,8 +202,8 @@ def read_dependencies(lines: Iterable[tuple[int, str]], path: Path | None) -> It
                 yield _dependency_tree(rows, label, path)
             rows, label = [], None
         elif text.startswith("#"):
-            if found := _COMMENT.fullmatch(text):
-                label = found[1]
+            if comment := _COMMENT.fullmatch(text):
+                label = comment[1]
         else:
             cells = text.split("\t")
             if len(cells) != 10:

@@ -74,11 +74,11 @@ class Conll(Splittable):
                 if sentence.words:
                     yield sentence
                     sentence, empty = Sentence([], [], []), False
-            elif (found := reader.read(number, text, len(sentence.words))) is not None:
-                sentence.words.append(found[0])
+            elif (cells := reader.read(number, text, len(sentence.words))) is not None:
+                sentence.words.append(cells[0])
                 sentence.lines.append(number)
                 if self.tagged:
-                    sentence.tags.append(found[1])
+                    sentence.tags.append(cells[1])
         if sentence.words:
             yield sentence
         elif empty:

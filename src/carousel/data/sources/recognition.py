@@ -106,10 +106,10 @@ def _names_pairs(names: Sequence[str]) -> bool:
 def _keys(lines: Sequence[str]) -> list[str]:
     """The keys of the first object of JSONL."""
     try:
-        found = json.loads(next(line for line in lines if line.strip()))
+        first = json.loads(next(line for line in lines if line.strip()))
     except (StopIteration, ValueError, RecursionError):
         return []
-    return list(found) if isinstance(found, dict) else []
+    return list(first) if isinstance(first, dict) else []
 
 
 def _are_trees(lines: Sequence[str]) -> bool:

@@ -78,17 +78,17 @@ class Series:
         """What a user should know of what was put in and is missing, one line each."""
         if self.told is not None:
             return self.told
-        said = [
+        notes = [
             f"{self.path}: {name} is read as a variable; name the column of times with --time-column, "
             "or the variables with --columns"
             for name in self.doubtful
         ]
         if self.put_in:
             rows = counted(self.put_in, "row is", "rows are")
-            said.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
+            notes.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
         for name, count in self.missing.items():
-            said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
-        return said
+            notes.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
+        return notes
 
     def check_step(self, unit: str, step: int) -> None:
         """Refuse a series whose rows are not so far apart."""
@@ -189,8 +189,8 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
     if unit != "row":
         if start is None:
             raise ArgumentError(f"numbers have no times; give start, the time of the first one: {accepted}")
-        found, ticks = read_ticks(Path("start"), [(1, str(start))], unit)
-        if found != unit:
+        start_unit, ticks = read_ticks(Path("start"), [(1, str(start))], unit)
+        if start_unit != unit:
             raise ArgumentError(f"start: {start} does not fit a series in steps of {time_words(step, unit)}")
         first = int(ticks[0])
     ticks = first + step * np.arange(len(table))
@@ -246,12 +246,12 @@ def _time_place(
 
 
 def _wanted(path: Path, header: list[str], columns: Sequence[str], time: int | None) -> list[int]:
-    found = [_place(path, header, name) for name in columns] or [k for k in range(len(header)) if k != time]
-    if not found:
+    places = [_place(path, header, name) for name in columns] or [k for k in range(len(header)) if k != time]
+    if not places:
         raise DataError(path, None, "there is a column of times only", "give a column of numbers beside it")
-    if time in found:
+    if time in places:
         raise DataError(path, None, f"{header[time or 0]} is the column of times", "leave it out of columns")
-    return found
+    return places
 
 
 def _place(path: Path, header: list[str], name: str) -> int:
@@ -267,8 +267,8 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
     cell = cell.strip()
     if cell.lower() in MISSING:
         return math.nan
-    found = parse_number(cell)
-    if found is None or math.isinf(found):
+    number = parse_number(cell)
+    if number is None or math.isinf(number):
         if re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell):
             problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
             raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00, in years 1 to 9999")
@@ -277,11 +277,11 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
             remedy = "write 1.5 rather than 1,5"
         elif "_" in cell and parse_number(cell.replace("_", "")) is not None:
             remedy = "write 1000 rather than 1_000"
-        elif found is not None:
+        elif number is not None:
             remedy = "fix it, or leave it empty"
             raise DataError(path, line, f"{shorten(cell, 40)!r} in column {name} is too large", remedy)
         raise DataError(path, line, f"{cell[:40]!r} in column {name} is not a number", remedy)
-    return found
+    return number
 
 
 def _on_grid(series: Series, gaps: Gaps, wanted: int | None) -> Series:

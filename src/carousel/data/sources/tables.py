@@ -100,8 +100,8 @@ class Columns(Splittable):
                     raise DataError(self.path, line, problem, "write it without; is a quote left open?")
             yield line, values
         if empty:
-            said = " and ".join(f"a {role}" for role in self.wanted)
-            raise DataError(self.path, None, f"there is no row with {said}", "give a file that has some")
+            needed = " and ".join(f"a {role}" for role in self.wanted)
+            raise DataError(self.path, None, f"there is no row with {needed}", "give a file that has some")
 
     def layout(self) -> Layout:
         """Which columns are read as what. A file that cannot be read raises the error that reading it raises."""
@@ -230,20 +230,20 @@ class Columns(Splittable):
             if not text.strip():
                 continue
             try:
-                found = parse_json(text)
+                record = parse_json(text)
             except ParseError as error:
                 where = f" at column {error.column}" if error.column else ""
                 problem = f"not JSON: {error.problem}{where}"
                 raise DataError(self.path, line, problem, "put one object on each line") from None
-            if not isinstance(found, dict):
+            if not isinstance(record, dict):
                 raise DataError(self.path, line, "not a JSON object", f"write {example} on each line")
             values = []
             for role in self.wanted:
-                told = self._value(role, line, found)
-                kinds, said = (str, "a string") if role != "label" else (str | int | float, "a string or a number")
-                if not isinstance(told, kinds):
-                    raise DataError(self.path, line, f"the {role} is {json.dumps(told)[:40]}", f"make it {said}")
-                plain = told if isinstance(told, str) else json.dumps(told)
+                value = self._value(role, line, record)
+                kinds, kind_name = (str, "a string") if role != "label" else (str | int | float, "a string or a number")
+                if not isinstance(value, kinds):
+                    raise DataError(self.path, line, f"the {role} is {json.dumps(value)[:40]}", f"make it {kind_name}")
+                plain = value if isinstance(value, str) else json.dumps(value)
                 values.append(plain.strip() if role == "label" else plain)
             yield line, values
 

@@ -86,15 +86,15 @@ def read_ticks(
 def _microseconds(cell: str) -> int:
     """Since 1970, in UTC; a ValueError if it is not a time. By differences, which have no first and no last year."""
     if month := _MONTH.fullmatch(cell):
-        found = datetime(int(month[1]), int(month[2]), 1)
+        moment = datetime(int(month[1]), int(month[2]), 1)
     elif _YEAR.fullmatch(cell):
-        found = datetime(int(cell), 1, 1)
+        moment = datetime(int(cell), 1, 1)
     elif _TOO_FINE.search(cell):
         raise ValueError(cell)
     else:
-        found = datetime.fromisoformat(cell)
-    offset = found.utcoffset() or timedelta(0)
-    return (found.replace(tzinfo=None) - _EPOCH - offset) // timedelta(microseconds=1)
+        moment = datetime.fromisoformat(cell)
+    offset = moment.utcoffset() or timedelta(0)
+    return (moment.replace(tzinfo=None) - _EPOCH - offset) // timedelta(microseconds=1)
 
 
 def time_of(tick: int, unit: str, step: int) -> str:

@@ -59,8 +59,8 @@ class TokenStore:
     @property
     def fingerprint(self) -> str:
         """A hash of what the tokens were made from: the source's content, its layout and the vocabulary."""
-        made = [self.info.get(key) for key in ("size", "digest", "layout", "vocabulary", "part", "form")]
-        return hashlib.blake2b(json.dumps(made).encode(), digest_size=16).hexdigest()
+        parts = [self.info.get(key) for key in ("size", "digest", "layout", "vocabulary", "part", "form")]
+        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -102,12 +102,12 @@ class TextForm:
             tokenized = tokenize == "auto" and attached <= max(alone, RARE * len(sample))
         cased = _cased(sample)
         lower_text = cased is not None
-        found: dict[str, Any] = {"lower": lower_text, "cased": cased or frozenset(), "capitalize": lower_text or lower}
+        fields: dict[str, Any] = {"lower": lower_text, "cased": cased or frozenset(), "capitalize": lower_text or lower}
         if tokenized:
-            return cls(tokenized=True, split=True, **found, **_convention(sample))
+            return cls(tokenized=True, split=True, **fields, **_convention(sample))
         if tokens == "word" or tokenize == "words":
-            return cls(tokenized=False, split=True, **found, spacing=_spacing(sample))
-        return cls(tokenized=False, split=False, **found) if lower_text or lower else None
+            return cls(tokenized=False, split=True, **fields, spacing=_spacing(sample))
+        return cls(tokenized=False, split=False, **fields) if lower_text or lower else None
 
     def save(self, folder: Path, name: str = FILE) -> None:
         """Write it to a run directory."""
@@ -174,16 +174,16 @@ class TextForm:
             return [chunk]
         if chunk.endswith(".") and chunk[:-1] in self.words and not following:
             return [chunk[:-1], "."]
-        found: list[str] = []
+        pieces: list[str] = []
         for word in _tokens(chunk):
             if word in self.words or not _has_letter(word):
-                found.append(word)
+                pieces.append(word)
                 continue
             stem, *suffix = self._contraction(word)
-            found += [*self._compound(stem), *suffix]
-        if len(found) > 1 and found[-1] == "." and following and not following[0].isupper() and not self.lower:
-            found[-2:] = [found[-2] + "."]  # an abbreviation in the middle of a sentence
-        return [self.numbers if self.numbers and _NUMBER.fullmatch(word) else word for word in found]
+            pieces += [*self._compound(stem), *suffix]
+        if len(pieces) > 1 and pieces[-1] == "." and following and not following[0].isupper() and not self.lower:
+            pieces[-2:] = [pieces[-2] + "."]  # an abbreviation in the middle of a sentence
+        return [self.numbers if self.numbers and _NUMBER.fullmatch(word) else word for word in pieces]
 
     def _compound(self, word: str) -> list[str]:
         if self.hyphens == "whole" or not word.replace("-", "").isalpha():
@@ -309,14 +309,14 @@ def _spacing(texts: Sequence[str]) -> dict[str, str]:
                     total[part] += 1
                     left[part] += k > 0
                     right[part] += k < len(parts) - 1
-    found = {}
+    spacing = {}
     for mark, n in total.items():
         if n < OFTEN:
             continue
         sides = (left[mark] > n / 2, right[mark] > n / 2)
         even = mark in "\"'" and 0.2 < left[mark] / n < 0.8
-        found[mark] = "even" if even else {(1, 1): "both", (1, 0): "left", (0, 1): "right"}.get(sides, "none")
-    return found
+        spacing[mark] = "even" if even else {(1, 1): "both", (1, 0): "left", (0, 1): "right"}.get(sides, "none")
+    return spacing
 
 
 def _join(tokens: Sequence[str], form: TextForm) -> str:
@@ -358,23 +358,23 @@ def _side(token: str, form: TextForm) -> str:
 
 def _capitalized(tokens: Sequence[str]) -> list[str]:
     """With a capital at the beginning of each sentence."""
-    found, begins = [], True
+    words, begins = [], True
     for token in tokens:
         letter = _has_letter(token)
-        found.append(token[:1].upper() + token[1:] if begins and letter else token)
+        words.append(token[:1].upper() + token[1:] if begins and letter else token)
         begins = token in _ENDS or (begins and not letter)
-    return found
+    return words
 
 
 def _with_quotes(words: Sequence[str]) -> list[str]:
     """With `` for a quote that opens and '' for one that closes."""
-    opened, found = False, []
+    opened, tokens = False, []
     for word in words:
         if word in ('"', "“", "”"):
             opened = not opened if word == '"' else word == "“"
             word = "``" if opened else "''"
-        found.append(word)
-    return found
+        tokens.append(word)
+    return tokens
 
 
 def _followed(chunks: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -38,12 +38,12 @@ class FormedText:
 
 def restored(form: TextForm, pieces: Iterable[str]) -> Iterator[str]:
     """Generated text that comes in `pieces`, put back into readable text word by word."""
-    text, said = "", 0
+    text, yielded = "", 0
     for piece in pieces:
         text += piece
         complete = text[: max(text.rfind(" "), text.rfind("\n")) + 1].rstrip(" ")
-        if len(readable := form.restore(complete)) > said:
-            yield readable[said:]
-            said = len(readable)
-    if rest := form.restore(text)[said:]:
+        if len(readable := form.restore(complete)) > yielded:
+            yield readable[yielded:]
+            yielded = len(readable)
+    if rest := form.restore(text)[yielded:]:
         yield rest

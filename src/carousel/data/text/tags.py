@@ -43,8 +43,8 @@ def part(tag: str) -> tuple[str, str] | None:
     """
     if tag == "O":
         return "O", ""
-    found = _TAG.fullmatch(tag)
-    return (_BILOU.get(found[1], found[1]), found[2]) if found else None
+    match = _TAG.fullmatch(tag)
+    return (_BILOU.get(match[1], match[1]), match[2]) if match else None
 
 
 def type_of(tag: str) -> str:
@@ -63,7 +63,7 @@ def are_spans(tags: Iterable[str]) -> bool:
     (True, False, False)
     """
     parts = [part(tag) for tag in tags]
-    return all(parts) and any(found and found[1] for found in parts)
+    return all(parts) and any(pair and pair[1] for pair in parts)
 
 
 class Recognition:
@@ -82,7 +82,7 @@ class Recognition:
         self.broken: dict[Scheme, int] = {"iob1": 0, "iob2": 0}
 
     def add(self, tags: Sequence[str]) -> None:
-        self.prefixes.update(found[0] for found in map(part, tags) if found)
+        self.prefixes.update(pair[0] for pair in map(part, tags) if pair)
         for scheme in self.broken:
             self.broken[scheme] += len(illegal(tags, scheme))
 
@@ -111,16 +111,16 @@ def spans(tags: Sequence[str]) -> list[Span]:
     >>> spans(["B-PER", "I-PER", "O", "B-LOC"])
     [Span(type='PER', start=0, end=2), Span(type='LOC', start=3, end=4)]
     """
-    found: list[Span] = []
+    result: list[Span] = []
     start, before = 0, ("O", "")
     for at, tag in enumerate([*tags, "O"]):
         here = _read(tag)
         if not (here[0] in "IE" and before[0] in "BI" and here[1] == before[1]):
             if before[0] != "O":
-                found.append(Span(before[1], start, at))
+                result.append(Span(before[1], start, at))
             start = at
         before = here
-    return found
+    return result
 
 
 def write(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
@@ -156,16 +156,16 @@ def illegal(tags: Sequence[str], scheme: Scheme) -> list[int]:
     >>> illegal(["O", "I-PER", "B-PER"], "iob2"), illegal(["B-PER", "O"], "bioes")
     ([1], [1])
     """
-    found = []
+    places = []
     before = ("O", "")
     for at, tag in enumerate(tags):
         here = _read(tag)
         if not _may_follow(before, here, scheme):
-            found.append(at)
+            places.append(at)
         before = here
     if scheme == "bioes" and before[0] in "BI":  # the sentence ends within a span
-        found.append(len(tags) - 1)
-    return found
+        places.append(len(tags) - 1)
+    return places
 
 
 def all_tags(types: Iterable[str], scheme: Scheme) -> list[str]:
@@ -204,10 +204,10 @@ def legal(tags: Sequence[str], scheme: Scheme | None) -> Legal:
 
 
 def _read(tag: str) -> tuple[str, str]:
-    found = part(tag)
-    if found is None:
+    pair = part(tag)
+    if pair is None:
         raise ArgumentError(f"{tag!r} is not written like a part of a span: O, B-TYPE, I-TYPE, E-TYPE or S-TYPE")
-    return found
+    return pair
 
 
 def _same(tag: str, type: str) -> bool:

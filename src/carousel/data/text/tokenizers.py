@@ -126,14 +126,14 @@ def parts(text: str, kind: Kind) -> list[str]:
     >>> [len(part) for part in parts("to be or not " * 1000, "word")]
     [8192, 4808]
     """
-    made, start = [], 0
+    pieces, start = [], 0
     while len(text) - start > LONG:
         limit = start + 2 * LONG if kind == "bpe" else len(text)
         place = _CUT[kind].search(text, start + LONG, limit)
         end = min(place.start() if place else limit, len(text))
-        made.append(text[start:end])
+        pieces.append(text[start:end])
         start = end
-    return [*made, text[start:]] if start < len(text) or not made else made
+    return [*pieces, text[start:]] if start < len(text) or not pieces else pieces
 
 
 def _without_endless(texts: Iterable[str]) -> Iterator[str]:

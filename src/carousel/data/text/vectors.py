@@ -53,13 +53,13 @@ class WordVectors:
 
     def rows(self, words: Sequence[str]) -> np.ndarray:
         """The row of each word in `values`, (words,) int64: that of its own spelling, else in lower case, else -1."""
-        found = self._find(words)
-        absent = np.flatnonzero(found < 0).tolist()
+        rows = self._find(words)
+        absent = np.flatnonzero(rows < 0).tolist()
         lowered = [words[i].lower() for i in absent]
         second = [i for i, low in enumerate(lowered) if low != words[absent[i]]]
         if second:
-            found[[absent[i] for i in second]] = self._find([lowered[i] for i in second])
-        return found
+            rows[[absent[i] for i in second]] = self._find([lowered[i] for i in second])
+        return rows
 
     def word(self, row: int) -> str:
         """The word of a row."""

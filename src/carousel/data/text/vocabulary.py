@@ -265,14 +265,14 @@ class Vocabulary:
         ['to', ' be']
         """
         stream = DecodeStream(skip_special_tokens=False)
-        read, said = [], 0
+        read, yielded = [], 0
         for i in map(self._checked, ids):
             if i >= UNK:
                 read.append(i)
                 if text := stream.step(self.tokenizer, i):
-                    said += len(text)
+                    yielded += len(text)
                     yield text
-        if rest := self.decode(read)[said:]:  # what the stream held back: a character that seemed to be half there
+        if rest := self.decode(read)[yielded:]:  # what the stream held back: a character that seemed to be half there
             yield rest
 
     def count_unknown(self, texts: Iterable[str]) -> tuple[int, int]:
@@ -307,8 +307,8 @@ class Vocabulary:
         >>> vocabulary.id("b"), vocabulary.id("c"), vocabulary.id("[END]")
         (5, 3, 2)
         """
-        found = self.tokenizer.token_to_id(token)
-        return UNK if found is None else found
+        number = self.tokenizer.token_to_id(token)
+        return UNK if number is None else number
 
     def token(self, id: int) -> str:
         """The token with this id, as the tokenizer writes it (BPE writes bytes as letters; `decode` gives text).

@@ -94,13 +94,13 @@ class _Climb(torch.autograd.Function):
         layer, forest, weights = ctx.layer, ctx.forest, ctx.saved_tensors
         d_h = torch.cat((d_out, d_out.new_zeros(1, d_out.shape[1])))
         d_c = torch.zeros_like(d_h)
-        d_x, found = [], []
+        d_x, gradients = [], []
         for level, kept in zip(reversed(forest.levels), reversed(ctx.kept), strict=True):
             down, more = layer.down(level, kept, ctx.c, d_h, d_c, weights)
             d_x.append(down)
-            found.append(more)
+            gradients.append(more)
         drive = torch.cat(d_x[::-1]) if d_x else d_out.new_zeros(0, len(layer.bias))
-        return None, None, drive, *layer.gradients(forest, ctx.h, drive, ctx.kept, found[::-1])
+        return None, None, drive, *layer.gradients(forest, ctx.h, drive, ctx.kept, gradients[::-1])
 
 
 class ChildSumTreeLSTM(TreeLayer):
@@ -288,8 +288,8 @@ class RecursiveNet(TreeLayer):
 def _below(level: Level, states: Tensor, most: int) -> Tensor:
     """The states of each node's children, side by side, (level, N·H); zeros for those it does not have."""
     n, have = level.children.shape
-    found = states[level.children.reshape(-1)].view(n, -1)
-    return found if have == most else nn.functional.pad(found, (0, (most - have) * states.shape[1]))
+    below = states[level.children.reshape(-1)].view(n, -1)
+    return below if have == most else nn.functional.pad(below, (0, (most - have) * states.shape[1]))
 
 
 def _add_below(level: Level, states: Tensor, given: Tensor) -> None:

@@ -31,10 +31,10 @@ class Stack(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> list[Tensor]:
         """x (T, B, E) → (T, B, E) of each layer, the lowest first; 0 past the end of a sequence."""
-        found: list[Tensor] = []
+        outputs: list[Tensor] = []
         for layer in self.layers:
-            found.append(layer(self.drop(found[-1]) if found else x, lengths=lengths)[0])
-        return found
+            outputs.append(layer(self.drop(outputs[-1]) if outputs else x, lengths=lengths)[0])
+        return outputs
 
 
 class Read(NamedTuple):
@@ -113,11 +113,11 @@ class BilmNetwork(Network):
         read = self.read(batch)
         hidden = self.drop(torch.cat((read.forward[-1], read.backward[-1]), 1))
         targets = torch.cat((read.marked[1:], turned(read.marked, batch.lengths + 2)[1:]), 1)
-        found = linear_cross_entropy(
+        losses = linear_cross_entropy(
             hidden, self.output_weight, targets, self.bias, ignore_index=PAD, reduction=reduction,
             label_smoothing=label_smoothing,
         )  # fmt: skip
-        return torch.stack(found.chunk(2, 1)) if reduction == "none" else found
+        return torch.stack(losses.chunk(2, 1)) if reduction == "none" else losses
 
     def loss(self, batch: ExampleBatch) -> Loss:
         """The mean over both directions, which the sum of their log-likelihoods is proportional to."""

@@ -50,9 +50,9 @@ class Sentences:
 
     def take(self, part: Part | End) -> Sentences:
         """The same source with one side of the file only."""
-        found = copy.copy(self)
-        found.source = self.source.take(part)
-        return found
+        taken = copy.copy(self)
+        taken.source = self.source.take(part)
+        return taken
 
     @property
     def part_mark(self) -> dict[str, Any]:
@@ -61,9 +61,9 @@ class Sentences:
 
     def prepared(self, form: TextForm | None, training: bool = False) -> Sentences:
         """The same with lines in a form, which was learned from them if they are for `training`."""
-        found = copy.copy(self)
-        found.form, found.training = form, training
-        return found
+        prepared = copy.copy(self)
+        prepared.form, prepared.training = form, training
+        return prepared
 
     @property
     def blank(self) -> int:

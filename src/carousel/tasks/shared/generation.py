@@ -140,7 +140,7 @@ def generate(model: TextModel, prompts: Sequence[str], config: GenerationConfig)
         raise OptionError(f"{{prefix}}: there are {len(config.prefix):,} for {counted(len(prompts), 'prompt')}")
     copies = config.num_return_sequences if config.do_sample else 1
     numbers = range(len(prompts) * copies)
-    made: list[Generation] = []
+    generations: list[Generation] = []
     for first in range(0, len(numbers), config.batch_size):
         items = numbers[first : first + config.batch_size]
         record = BeamTree() if config.tree else None
@@ -149,10 +149,10 @@ def generate(model: TextModel, prompts: Sequence[str], config: GenerationConfig)
             results = search(stepper, batch, record=record, **reader.arguments(items, copies))
         for row, (number, prompt, hypotheses) in enumerate(zip(items, batch, results, strict=True)):
             tree = None if record is None else SearchTree(record, row, model.vocabulary, hypotheses[0].tokens)
-            made += [replace(reader.result(prompt, one, number // copies), tree=tree) for one in hypotheses]
+            generations += [replace(reader.result(prompt, one, number // copies), tree=tree) for one in hypotheses]
             if (number + 1) % copies == 0:
-                yield replace(made[0], others=tuple(made[1:]))
-                made = []
+                yield replace(generations[0], others=tuple(generations[1:]))
+                generations = []
 
 
 def stream_text(model: TextModel, prompt: str, config: GenerationConfig, number: int = 0) -> Iterator[str]:

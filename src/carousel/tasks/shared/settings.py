@@ -114,19 +114,19 @@ class VectorSettings(HeldOutSettings, EnsembleSettings):
 
         if self.vectors is None:
             return None, {}
-        found = open_vectors(find_vectors(self.vectors), self.cache_folder)
-        if found.size != self.embedding:
-            problem = f"its vectors have {counted(found.size, 'number')}, but embedding is {self.embedding}"
-            raise DataError(self.vectors, None, problem, f"set embedding to {found.size}, or leave it out")
+        word_vectors = open_vectors(find_vectors(self.vectors), self.cache_folder)
+        if word_vectors.size != self.embedding:
+            problem = f"its vectors have {counted(word_vectors.size, 'number')}, but embedding is {self.embedding}"
+            raise DataError(self.vectors, None, problem, f"set embedding to {word_vectors.size}, or leave it out")
         if vocabulary.kind != "word":
             problem = f"vectors are of words, tokens are of kind {vocabulary.kind}"
             raise DataError(self.vectors, None, problem, "use tokens: word")
-        vectors = found.of(vocabulary.tokens)
+        vectors = word_vectors.of(vocabulary.tokens)
         if beyond and self.embed_vectors != "used":
-            vocabulary.beyond = found
-            found.embedded = self.embed_vectors == "all"
+            vocabulary.beyond = word_vectors
+            word_vectors.embedded = self.embed_vectors == "all"
         known = f"{int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        more = f"; other words are looked up in its {len(found):,}" if vocabulary.beyond is not None else ""
+        more = f"; other words are looked up in its {len(word_vectors):,}" if vocabulary.beyond is not None else ""
         return vectors, {"word vectors": f"{self.vectors}: {known}{more}"}
 
     def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
@@ -223,8 +223,8 @@ class WordSettings(LayerSettings):
     def cut_notes(self, store: ExampleStore) -> list[str]:
         """A note to print before training if some texts were truncated."""
         many = counted(store.info["cut"], "text is", "texts are")
-        said = f"{self.train}: {many} cut off after {counted(self.max_length, 'token')} (max_length)"
-        return [said] if store.info["cut"] else []
+        note = f"{self.train}: {many} cut off after {counted(self.max_length, 'token')} (max_length)"
+        return [note] if store.info["cut"] else []
 
     def encoder(self, input_size: int) -> Recurrent:
         """(T, B, input_size) → (T, B, directions · hidden)."""

@@ -33,16 +33,16 @@ class PairCheck:
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
-        found = [*self.source.warnings, *self.target.warnings]
+        warnings = [*self.source.warnings, *self.target.warnings]
         file, lines = self.source.train.file, self.source.train.lines
         if self.long:
-            found.append(f"{file}: {self.long:,} of {lines:,} pairs are longer than max_length, {self.max_length}")
+            warnings.append(f"{file}: {self.long:,} of {lines:,} pairs are longer than max_length, {self.max_length}")
         if self.unlike:
-            found.append(
+            warnings.append(
                 f"{file}:{self.first_unlike}: one side is more than three times as long as the other, as in "
                 f"{self.unlike:,} of {lines:,} pairs; are the files aligned?"
             )
-        return found
+        return warnings
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in JSON's terms."""

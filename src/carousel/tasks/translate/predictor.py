@@ -132,8 +132,8 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
         s, form = self.settings, self.assets.target_form
         pairs = list(open_pairs(s, files))
         chosen, readable = prepare(config, options, "translation"), form is not None and not form.tokenized
-        found = _translations([self], [pair.source for pair in pairs], chosen, WINDOW, readable)
-        texts = [str(one) for one in found]
+        translations = _translations([self], [pair.source for pair in pairs], chosen, WINDOW, readable)
+        texts = [str(one) for one in translations]
         references = self.assets.comparable([pair.target for pair in pairs])
         by_word = bleu(texts, references, tokenize=s.bleu_tokenize, lowercase=s.lower)
         by_character = chrf(texts, references, lowercase=s.lower)

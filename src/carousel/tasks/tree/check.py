@@ -57,21 +57,23 @@ class TreeCheck(DataCheck):
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
-        found = []
+        warnings = []
         for info in filter(None, (self.train, self.dev)):
             for label, line in info.strange.items():
-                found.append(f"{info.file}:{line}: the label {label!r} is not in {self.train.file}")
+                warnings.append(f"{info.file}:{line}: the label {label!r} is not in {self.train.file}")
             if info.unlabelled:
                 many = counted(info.unlabelled, "root has", "roots have")
-                found.append(f"{info.file}: {many} no label that counts; not measured")
+                warnings.append(f"{info.file}: {many} no label that counts; not measured")
             if info.repeated > 0.05 * info.trees:
-                found.append(f"{info.file}: {info.repeated:,} of {info.trees:,} trees repeat an earlier one")
+                warnings.append(f"{info.file}: {info.repeated:,} of {info.trees:,} trees repeat an earlier one")
         if self.dev and self.dev.children > self.train.children:
-            found.append(f"{self.dev.file}: a node has {self.dev.children} children, in {self.train.file} at most "
+            warnings.append(f"{self.dev.file}: a node has {self.dev.children} children, in {self.train.file} at most "
                          f"{self.train.children}; set children, or composition to child-sum")  # fmt: skip
         if self.shared and self.dev and self.shared > 0.05 * self.dev.trees:
-            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.trees:,} trees are in {self.train.file} too")
-        return found
+            warnings.append(
+                f"{self.dev.file}: {self.shared:,} of {self.dev.trees:,} trees are in {self.train.file} too"
+            )
+        return warnings
 
     def __rich__(self) -> RichTable:
         files = [info for info in (self.train, self.dev) if info is not None]
@@ -118,9 +120,9 @@ def _read(
         sizes.append(len(tree))
         lines.append(tree.line)
         seen[hash((tuple(tree.words), tuple(tree.parents)))] += 1
-        said = tree.leaves
-        count += len(said)
-        unknown += sum((word.lower() if lower else word) not in words for word in said)
+        leaves = tree.leaves
+        count += len(leaves)
+        unknown += sum((word.lower() if lower else word) not in words for word in leaves)
         highest = max(highest, 1 + int(heights_of(np.array(tree.parents), np.array([len(tree)])).max()))
         most = max(most, max(Counter(p for p in tree.parents if p >= 0).values(), default=0))
         unlabelled += classes.number(tree.labels[-1]) < 0

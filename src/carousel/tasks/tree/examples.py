@@ -37,14 +37,14 @@ class Classes:
     @classmethod
     def joined(cls, given: str) -> Classes:
         """From `name=label,label;name=label`."""
-        found: dict[str, list[str]] = {}
+        by_class: dict[str, list[str]] = {}
         for part in given.split(";"):
             name, _, labels = part.partition("=")
-            found[name.strip()] = [label.strip() for label in labels.split(",") if label.strip()]
-        every = [label for labels in found.values() for label in labels]
-        if len(found) < 2 or not all(found) or not all(found.values()) or len(set(every)) < len(every):
+            by_class[name.strip()] = [label.strip() for label in labels.split(",") if label.strip()]
+        every = [label for labels in by_class.values() for label in labels]
+        if len(by_class) < 2 or not all(by_class) or not all(by_class.values()) or len(set(every)) < len(every):
             raise ArgumentError(f"classes: write, say, negative=0,1;positive=3,4, each label once; got {given!r}")
-        return cls(found)
+        return cls(by_class)
 
     def number(self, label: str | None) -> int:
         """The number of a label's class; NO_LABEL if it has none."""
@@ -74,8 +74,8 @@ class TreeCounts:
             arity = Counter(parent for parent in tree.parents if parent >= 0)
             self.most_children = max(self.most_children, max(arity.values(), default=0))
         if len(self.labels) < 2:
-            found = f"every label is {next(iter(self.labels))!r}" if self.labels else "no node has a label"
-            raise DataError(source.path, None, found, "give trees with at least two different labels")
+            what = f"every label is {next(iter(self.labels))!r}" if self.labels else "no node has a label"
+            raise DataError(source.path, None, what, "give trees with at least two different labels")
         if len(self.labels) > 20 and 2 * len(self.labels) > self.labels.total():
             problem = f"{len(self.labels):,} different labels on {self.labels.total():,} nodes"
             raise DataError(source.path, None, problem, "a node is written (LABEL word) or (LABEL node node)")
