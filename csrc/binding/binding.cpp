@@ -19,6 +19,7 @@
 #include "output/cross_entropy.hpp"
 #include "output/log_softmax.hpp"
 #include "output/topk.hpp"
+#include "program/binding.hpp"
 #include "recurrent/grid.hpp"
 #include "search/sample.hpp"
 #include "training/dropout.hpp"
@@ -521,6 +522,7 @@ NB_MODULE(CAROUSEL_MODULE, module) {
       .def("is_plain", [](const Plan&) { return Torch::is_plain(); })
       .def("step", &Plan::step, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"))
       .def("cell", &Plan::cell, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"));
+  bind_programs(module);
   module.def("kernels", &kernel_names);
   module.def("describe", &describe);
   // For tests: after n more allocations of the kernels one fails; returns how many were left (negative: none was to fail)

@@ -22,6 +22,7 @@ import keyword
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -354,6 +355,12 @@ class Cell:
         Optional: layers train without it, by autograd on `step`.
         """
         raise TypeError(f"{type(self).__name__} has no hand-derived backward step")
+
+    def program(self, hidden_size: int = 4, input_size: int = 3, proj_size: int = 0, bias: bool = True) -> Any:
+        """The step as a program (`carousel.program.Program`): `print` shows its equations, `.latex()` typesets them,
+        `.derivative()` is its backward step. The sizes are those of the layer that it is traced for."""
+        sizes = Sizes(input_size, hidden_size, proj_size or hidden_size, bias)
+        return import_module("carousel.program").program_of(self, sizes)  # which is written on top of this module
 
     def __repr__(self) -> str:
         return type(self).__name__

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..cells.spec import PAST_INPUTS, Cell, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
-from . import arguments, native, onnx, torch_operators
+from . import arguments, native, onnx, programs, torch_operators
 from .batch import Batch, read, read_state
 from .module import CellModule
 from .paths import ExecutionPath
@@ -322,6 +322,11 @@ class Recurrent(CellModule):
         if onnx.is_exporting():
             reason = onnx.unsupported_reason(self, batch)
             return ("reference", f"torch.onnx.export: {reason}") if reason else ("onnx", "torch.onnx.export")
+        if self.cell.kernel() is None:
+            reason = programs.unsupported_reason(self, batch, state)
+            return (
+                ("reference", reason) if reason else ("fused", f"the cell's program in native kernels ({native.ISA})")
+            )
         reason = native.unsupported_reason(self, batch, state)
         return ("reference", reason) if reason else ("fused", f"native kernels ({native.ISA})")
 
@@ -366,6 +371,8 @@ class Recurrent(CellModule):
         `state` has (L·D, B, *shape) for each of the cell's states; None is the initial state.
         """
         x = batch.x
+        as_program = fused and self.cell.kernel() is None
+        fused = fused and not as_program
         active = None if fused else batch.active
         if active is not None:
             x = torch.where(active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
@@ -402,6 +409,12 @@ class Recurrent(CellModule):
                 continue
             directions = []
             for direction, (w, run) in enumerate(zip(weights, runs, strict=True)):
+                if as_program:
+                    unrolled, named = programs.run(self, layer, w, x, batch, run, clamps is not None)
+                    seen.append({**named, **unrolled.states})
+                    directions.append(unrolled.output)
+                    final.append(unrolled.state)
+                    continue
                 watch = None
                 if clamps is not None:
                     watch = Watch(x.shape[0], [c for c in clamps if c.applies(self, layer, direction)])

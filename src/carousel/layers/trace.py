@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ..cells.spec import Cell, Let
 from .batch import Batch
-from .unroll import Unrolled
+from .unroll import Steps, Unrolled
 
-Steps = Tensor | list[Tensor]  # (T, B, S), whole or step by step
 Seen = Mapping[str, Steps]  # what was seen in one direction of one layer, by name
 
 

@@ -6,13 +6,15 @@ This is the reference path: plain torch operations, so that autograd, double bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from ..cells.spec import PAST_INPUTS, Cell, Let, State, Weights, unnamed
+
+Steps = Tensor | list[Tensor]  # (T, B, *shape), whole or step by step
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Unrolled:
 
     output: Tensor  # (T, B, P), zero past a sequence's end
     state: State  # after each sequence's last step
-    states: dict[str, list[Tensor]]  # the state of every step, by name: T tensors (B, *shape)
+    states: Mapping[str, Steps]  # the state of every step, by name
 
 
 def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
@@ -59,13 +61,10 @@ def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
     assert run.state is not None and run.restart_state is not None
     steps = range(x.shape[0])
     order = reversed(steps) if run.reverse else steps
-    past: list[Tensor] = []
-    state, restart_state = run.state, run.restart_state
-    if cell.input_window:  # a state of its own, known before the loop because nothing but x changes it
-        x, past, last = windows(x, state[-1], restart_state[-1], run)
-        state, restart_state = state[:-1], restart_state[:-1]
+    whole, past = project(cell, w, x, run)
+    state, restart_state = (s[: len(cell.own_states)] for s in (run.state, run.restart_state))
     # unbind, not indexing: the gradient of x[t] is as large as x, and T of those would cost T² memory traffic
-    projected = cell.project_input(x, w).unbind(0)
+    projected = whole.unbind(0)
     sides = list(zip(*(side.unbind(0) for side in run.side), strict=True)) or [()] * len(steps)
     active, restart = (None if mask is None else mask.unbind(0) for mask in (run.active, run.restart))
     zoned = {} if run.zoneout is None else run.zoneout.rate
@@ -86,10 +85,30 @@ def unroll(cell: Cell, w: Weights, x: Tensor, run: Run) -> Unrolled:
     output = torch.stack([s[0] for s in made])
     if run.active is not None:
         output = torch.where(run.active.unsqueeze(-1), output, 0)
-    states = {name: [s[k] for s in made] for k, name in enumerate(cell.own_states)}
-    if cell.input_window:
-        state, states[PAST_INPUTS] = (*state, last), past
-    return Unrolled(output, state, states)
+    states: dict[str, Steps] = {name: [s[k] for s in made] for k, name in enumerate(cell.own_states)}
+    return Unrolled(output, state, states) if past is None else past.joined(Unrolled(output, state, states))
+
+
+@dataclass
+class Past:
+    """The past inputs of a cell with an `input_window`: a state that is known before the loop."""
+
+    steps: list[Tensor]  # after every step: (B, n, I)
+    last: Tensor
+
+    def joined(self, unrolled: Unrolled) -> Unrolled:
+        """With this state after the others."""
+        states = {**unrolled.states, PAST_INPUTS: self.steps}
+        return Unrolled(unrolled.output, (*unrolled.state, self.last), states)
+
+
+def project(cell: Cell, w: Weights, x: Tensor, run: Run) -> tuple[Tensor, Past | None]:
+    """The input's part of every gate, (T, B, ·), and the past inputs, if the cell sees them."""
+    if not cell.input_window:
+        return cell.project_input(x, w), None
+    assert run.state is not None and run.restart_state is not None
+    x, steps, last = windows(x, run.state[-1], run.restart_state[-1], run)
+    return cell.project_input(x, w), Past(steps, last)
 
 
 def windows(x: Tensor, past: Tensor, restart: Tensor, run: Run) -> tuple[Tensor, list[Tensor], Tensor]:

@@ -1,0 +1,299 @@
+"""One direction of one layer whose cell is a program, in native calls, as a differentiable function.
+
+Products with matrices inside the loop are the kernels'; the input's projection before it and the gradients of matrices
+after it are large products, and torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..masks import length_mask
+from ..program.lowering import Plan, Slot
+from ..program.program import Program, evaluate
+from ..program.values import Product
+from .backend import autograd_records, empty_from_pool, gradients_by_reference, load, unsupported_reason
+from .kernels import addresses
+
+KINDS = ("unit", "sequence", "step")
+
+
+@lru_cache(None)
+def _opcodes() -> dict[str, int]:
+    native: Any = load()[0]
+    return {name: k for k, name in enumerate(native.opcodes())}
+
+
+class Compiled:
+    """A plan as the native module has it."""
+
+    def __init__(self, plan: Plan, dtype: torch.dtype):
+        native: Any = load()[0]
+        tensors = [(KINDS.index(t.kind), t.row) for t in plan.tensors]
+        forward = plan.forward.encoded(_opcodes())
+        backward = None if plan.backward is None else plan.backward.encoded(_opcodes())
+        sums = [width for _, _, width in plan.sums]
+        self.plan = plan
+        self.native = native.Program(tensors, plan.states, plan.saved, plan.kept, sums, forward, backward)
+        single = dtype is torch.float32
+        self.forward = native.program_forward32 if single else native.program_forward64
+        self.backward = native.program_backward32 if single else native.program_backward64
+        layout = self.native.layout32() if single else self.native.layout64()
+        self.states, self.saved, self.kept, self.sums, self.saved_row, self.kept_row, self.sums_row = layout
+        self.groups = _groups(plan, self.kept)
+
+    def seen(self, output: Tensor, saved: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What `let` named, and the states: (T, B, S) views of what the forward step saved."""
+        states = {name: Slot("new", k, 0, width) for k, (name, width) in enumerate(self.plan.program.states.items())}
+        named = {name: self._view(slot, output, saved) for name, slot in self.plan.names.items()}
+        return named, {name: self._view(slot, output, saved) for name, slot in states.items()}
+
+    def _view(self, slot: Slot, output: Tensor, saved: Tensor) -> Tensor:
+        at = self.saved[slot.plane] if slot.space == "saved" else self.states[slot.plane]
+        return output if at < 0 else saved[..., at : at + slot.width]
+
+
+@dataclass
+class ProgramCall:
+    """The arguments of one call, except the tensors."""
+
+    compiled: Compiled
+    reverse: bool
+    lengths: Tensor | None  # (B) int64
+    reset: Tensor | None  # (T, B) bool
+    traced: bool  # what is saved is wanted
+
+    @property
+    def states(self) -> int:
+        return len(self.compiled.plan.states)
+
+
+def run_program(call: ProgramCall, tensors: Sequence[Tensor], state: Sequence[Tensor], initial: Sequence[Tensor | None]
+                ) -> tuple[Tensor, list[Tensor], Tensor | None]:  # fmt: skip
+    """Output (T, B, P), final states (B, S), and what the plan saved, (T, B, ·), if the call is traced.
+
+    `tensors` in the order of the plan's; `state` (B, S) before the first step, `initial` (S) after a reset.
+    """
+    given: list[Tensor | None] = [t.contiguous() for t in (*tensors, *state)]
+    given += [None if s is None else s.contiguous() for s in initial]
+    if autograd_records() and any(t is not None and t.requires_grad for t in given):
+        output, *rest = ProgramLayer.apply(call, *given)
+    else:
+        output, *rest, saved = _forward(call, given, call.traced)
+        rest = [*rest, saved] if call.traced else rest
+    return output, rest[: call.states], rest[-1] if call.traced else None
+
+
+def _split(call: ProgramCall, tensors: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """Tensors of the plan, states before the first step, states after a reset."""
+    n, states = len(call.compiled.plan.tensors), call.states
+    return tensors[:n], tensors[n : n + states], tensors[n + states :]
+
+
+def _shared(call: ProgramCall, output: Tensor, saved: Tensor | None) -> list[int]:
+    return addresses((call.lengths, call.reset, output, saved))
+
+
+def _sizes(call: ProgramCall, state: Tensor, own: Sequence[Tensor]) -> tuple[int, int, int, int]:
+    steps = own[0].shape[0]  # the first tensor is what the input was projected to
+    return steps, state.shape[0], torch.get_num_threads(), int(call.reverse)
+
+
+def _forward(call: ProgramCall, tensors: Sequence[Any], save: bool) -> list[Any]:
+    own, state, initial = _split(call, tensors)
+    compiled = call.compiled
+    sizes = steps, batch, _, _ = _sizes(call, state[0], own)
+    output = own[0].new_empty(steps, batch, compiled.plan.states[0])
+    final = [output.new_empty(batch, width) for width in compiled.plan.states]
+    saved = empty_from_pool(output, steps, batch, compiled.saved_row) if save else None
+    compiled.forward(
+        compiled.native, sizes, _shared(call, output, saved), addresses(own), addresses(state), addresses(initial),
+        addresses(final),
+    )  # fmt: skip
+    return [output, *final, saved]
+
+
+class ProgramLayer(torch.autograd.Function):
+    """One direction of one layer as one node of the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, call: ProgramCall, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        output, *final, saved = _forward(call, tensors, True)
+        ctx.call = call
+        ctx.save_for_backward(*tensors, output.data, saved)  # see ops/layer.py: the output may be changed in place
+        ctx.counter = output.detach()
+        ctx.counter.data = torch.empty(0, device="cpu")
+        ctx.version = output._version
+        ctx.set_materialize_grads(False)
+        if not call.traced:
+            return output, *final
+        ctx.mark_non_differentiable(saved)
+        return output, *final, saved
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        *tensors, output, saved = ctx.saved_tensors
+        call: ProgramCall = ctx.call
+        wanted, grads = ctx.needs_input_grad[1:], grads[: 1 + call.states]
+        if torch.is_grad_enabled() or unsupported_reason("layer_backward", *grads) is not None:
+            return None, *gradients_by_reference(lambda own: run_by_torch(call, own), tensors, grads, wanted)
+        if ctx.counter._version != ctx.version:  # changed since: computed again, to the same bits
+            output = _forward(call, tensors, True)[0]
+        return None, *_backward(call, tensors, output, saved, grads, wanted)
+
+
+def _backward(
+    call: ProgramCall,
+    tensors: Sequence[Any],
+    output: Tensor,
+    saved: Tensor,
+    grads: Sequence[Tensor | None],
+    wanted: Any,
+) -> list[Tensor | None]:
+    own, state, initial = _split(call, tensors)
+    compiled, plan = call.compiled, call.compiled.plan
+    sizes = steps, batch, _, _ = _sizes(call, state[0], own)
+    d_output, *d_final = (None if g is None else g.contiguous() for g in grads)
+    steps_of = [t.kind == "step" and t.what[0] != "zone" for t in plan.tensors]
+    d_own = [torch.empty_like(t) if own_gradient else None for t, own_gradient in zip(own, steps_of, strict=True)]
+    kept = empty_from_pool(output, steps, batch, compiled.kept_row)
+    sums = output.new_empty(compiled.sums_row)
+    d_state = [torch.empty_like(s) for s in state]
+    d_initial = [None if s is None else torch.empty_like(s) for s in initial]
+    compiled.backward(
+        compiled.native, sizes, _shared(call, output, saved), addresses(own), addresses(state), addresses(initial),
+        addresses((d_output, kept, sums)), addresses(d_final), addresses(d_own), addresses(d_state),
+        addresses(d_initial),
+    )  # fmt: skip
+    _unit_gradients(compiled, own, d_own, kept, sums, wanted)
+    return [g if w else None for g, w in zip((*d_own, *d_state, *d_initial), wanted, strict=True)]
+
+
+@dataclass
+class Group:
+    """Products of one matrix with one argument, whose rows follow one another and so do their δ."""
+
+    matrix: int  # tensor of the plan
+    row: int
+    rows: int
+    delta: tuple[str, int, int]  # space, tensor, column
+    argument: tuple[str, int, int, int]  # and its width
+    blocks: int
+    bias: tuple[int, int] | None  # tensor of the plan, and of its first number
+
+
+def _groups(plan: Plan, kept: Sequence[int]) -> list[Group]:
+    """The products of a plan as large products over all steps."""
+    position = {t.what: k for k, t in enumerate(plan.tensors)}
+
+    def column(slot: Slot) -> tuple[str, int, int]:
+        return (slot.space, 0, kept[slot.plane] + slot.offset) if slot.space == "kept" else slot[:3]
+
+    def one(p: Product, delta: Slot, argument: Slot) -> Group:
+        bias = None if p.bias is None else (position["hoisted", p.bias[0]], p.bias[1])
+        matrix = position["hoisted", p.matrix]
+        return Group(matrix, p.row, p.rows, column(delta), (*column(argument), argument.width), p.blocks, bias)
+
+    groups: list[Group] = []
+    for g in sorted((one(*each) for each in plan.products), key=lambda g: (g.matrix, g.argument, g.row)):
+        last = groups[-1] if groups else None
+        if last is not None and _follows(last, g):
+            last.rows += g.rows
+        else:
+            groups.append(g)
+    return groups
+
+
+def _follows(last: Group, g: Group) -> bool:
+    biased = last.bias is None and g.bias is None
+    if last.bias is not None and g.bias is not None:
+        biased = g.bias == (last.bias[0], last.bias[1] + last.rows)
+    same = (last.matrix, last.argument, last.blocks, last.row + last.rows) == (g.matrix, g.argument, 1, g.row)
+    return same and biased and (*last.delta[:2], last.delta[2] + last.rows) == g.delta
+
+
+def _unit_gradients(
+    compiled: Compiled, own: Sequence[Tensor], d_own: list[Tensor | None], kept: Tensor, sums: Tensor, wanted: Any
+) -> None:
+    """The gradients of what all sequences share: from the loop's sums, and from δ and the arguments of products."""
+
+    def rows(space: str, tensor: int, column: int, width: int) -> Tensor:
+        whole = kept if space == "kept" else d_own[tensor]
+        assert whole is not None
+        return whole.flatten(0, 1)[:, column : column + width]
+
+    def gradient(tensor: int) -> Tensor:
+        found = d_own[tensor]
+        if found is None:
+            found = d_own[tensor] = torch.zeros_like(own[tensor])
+        return found
+
+    for (tensor, start, width), at in zip(compiled.plan.sums, compiled.sums, strict=True):
+        if wanted[tensor]:
+            gradient(tensor).view(-1)[start : start + width] += sums[at : at + width]
+    for g in compiled.groups:
+        δ = rows(*g.delta, g.rows)
+        if wanted[g.matrix]:
+            argument = rows(*g.argument)
+            if g.blocks == 1:
+                whole = d_own[g.matrix] is None and own[g.matrix].shape[0] == g.rows
+                if whole:
+                    d_own[g.matrix] = δ.mT @ argument
+                else:
+                    gradient(g.matrix)[g.row : g.row + g.rows].addmm_(δ.mT, argument)
+            else:
+                blocks = (m.unflatten(1, (g.blocks, -1)) for m in (δ, argument))
+                gradient(g.matrix)[g.row : g.row + g.rows] += torch.einsum("rnm,rnk->nmk", *blocks).flatten(0, 1)
+        if g.bias is not None and wanted[g.bias[0]]:
+            gradient(g.bias[0]).view(-1)[g.bias[1] : g.bias[1] + g.rows] += δ.sum(0)
+
+
+def run_by_torch(call: ProgramCall, tensors: Sequence[Any]) -> list[Tensor]:
+    """The same with torch's operations, for gradients that are differentiated again: output and final states."""
+    own, state, initial = _split(call, tensors)
+    plan = call.compiled.plan
+    program = plan.program
+    steps = own[0].shape[0]
+    hoisted: list[Any] = [None] * len(program.hoisted)
+    for spec, tensor in zip(plan.tensors, own, strict=True):
+        if spec.what[0] == "hoisted":
+            hoisted[spec.what[1]] = tensor
+    active = None if call.lengths is None else length_mask(call.lengths, steps).unsqueeze(-1)
+    old, outputs = list(state), [state[0]] * steps
+    for t in reversed(range(steps)) if call.reverse else range(steps):
+        restart = _restart(call.reset, t, call.reverse)
+        if restart is not None:
+            old = [torch.where(restart, i if i is not None else 0.0, s) for i, s in zip(initial, old, strict=True)]
+        new = list(evaluate(program.results, _leaves(program, plan, own, old, t), hoisted).values())
+        new = [n.expand_as(s) for n, s in zip(new, old, strict=True)]
+        outputs[t] = new[0]
+        old = new if active is None else [torch.where(active[t], n, s) for n, s in zip(new, old, strict=True)]
+    output = torch.stack(outputs)
+    return [output if active is None else torch.where(active, output, 0), *old]
+
+
+def _restart(reset: Tensor | None, t: int, reverse: bool) -> Tensor | None:
+    """(B, 1) bool: which sequences restart before step t; in reverse a cut before t + 1 is what parts them."""
+    if reset is None or (reverse and t + 1 == reset.shape[0]):
+        return None
+    return reset[t + 1 if reverse else t].unsqueeze(-1)
+
+
+def _leaves(program: Program, plan: Plan, own: Sequence[Tensor], old: list[Tensor], t: int) -> dict[Any, Tensor]:
+    leaves: dict[Any, Tensor] = {("state", name): s for name, s in zip(program.states, old, strict=True)}
+    for spec, tensor in zip(plan.tensors, own, strict=True):
+        what, name = spec.what
+        if what == "projected":
+            parts = tensor[t].split(list(program.gates.values()), -1)
+            leaves |= {("input", gate): part for gate, part in zip(program.gates, parts, strict=True)}
+        elif what in ("side", "zone"):
+            leaves[what, name] = tensor[t]
+        elif what == "mask":
+            leaves["mask", None] = tensor
+    return leaves

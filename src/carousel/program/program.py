@@ -1,0 +1,197 @@
+"""A cell as a program: named values, the operations between them, and their derivative.
+
+A program is kept apart from what runs it: it can be printed, typeset, differentiated, evaluated with torch, and lowered
+for the kernels (`lowering.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from ..cells.spec import Cell, Sizes
+from .derivative import Derivative, derive
+from .equations import Equations
+from .tracing import Hoisted, Reference, trace
+from .values import OPS, Builder, Value, reachable
+
+
+@dataclass(eq=False)
+class Program:
+    """One step of a cell in a layer of given sizes.
+
+    * `gates`, `sides`, `states`: the names of what a step reads, and how many numbers each has for one sequence;
+    * `hoisted`: the tensors that all steps share, computed before the loop;
+    * `results`: the new states; `named`: what `let` named; values are :class:`~carousel.program.values.Value`.
+
+    >>> print(carousel.cells.GRU().program())
+    r = σ(W_r x + b_r + U_r h₋)
+    z = σ(W_z x + b_z + U_z h₋)
+    n = tanh(W_n x + b_n + r∘(U_n h₋))
+    h = (1 − z)∘n + z∘h₋
+    """
+
+    cell: str
+    gates: dict[str, int]
+    sides: dict[str, int]
+    states: dict[str, int]
+    hoisted: list[Hoisted]
+    results: dict[str, Value]
+    named: dict[str, Value]
+    builder: Builder
+
+    def values(self) -> list[Value]:
+        """Everything that the step computes, in an order in which it can be computed."""
+        return reachable([*self.results.values(), *self.named.values()])
+
+    def differentiate(self) -> Derivative:
+        """The derivative as values; :meth:`derivative` shows it."""
+        return derive(self.builder, self.results, self.named)
+
+    def with_zoneout(self, rates: Mapping[str, float], drawn: bool) -> Program:
+        """The program whose states keep their previous value: where a mask says so (`drawn`), or in expectation."""
+        if not rates:
+            return self
+        b, results, named = self.builder, dict(self.results), dict(self.named)
+        for name, rate in rates.items():
+            new, width = results[name], self.states[name]
+            old = b.make("state", attribute=name, width=width)
+            if drawn:
+                mixed = b.apply("where", b.make("zone", attribute=name, width=width), old, new)
+            else:
+                mixed = b.apply("add", b.apply("mul", old, rate), b.apply("mul", new, 1 - rate))
+            results[name] = named[name] = b.make("let", (mixed,), name, width)
+        return replace(self, results=results, named=named)
+
+    def hoist(self, parameters: Mapping[str, Tensor]) -> list[Tensor]:
+        """The hoisted tensors, from parameters and buffers by name; autograd records what is computed."""
+        tensors: list[Tensor] = []
+        for hoisted in self.hoisted:
+            if hoisted.call is None:
+                tensors.append(parameters[hoisted.parameter] if hoisted.constant is None else hoisted.constant)
+                continue
+            function, args, kwargs, which, graded = hoisted.call
+            args, kwargs = tree_map_only(Reference, lambda r: tensors[r.at], (args, kwargs))
+            with nullcontext() if graded else torch.no_grad():
+                out = function(*args, **kwargs)
+            tensors.append(out if which is None else out[which])
+        return tensors
+
+    # ---- reading it ----
+
+    def __str__(self) -> str:
+        return Equations(self.hoisted).text(self.results, self.named)
+
+    def latex(self) -> str:
+        """The equations for LaTeX, in an `aligned` environment."""
+        return Equations(self.hoisted, latex=True).text(self.results, self.named)
+
+    def _repr_latex_(self) -> str:
+        return f"$$\n{self.latex()}\n$$"
+
+    def __repr__(self) -> str:
+        return f"<program of {self.cell}: {len(self.values())} values>\n{self}"
+
+    def derivative(self) -> Backward:
+        """The backward step: from ∂h, which is ∂L/∂h as the output and later steps give it, to dh₋."""
+        return Backward(self, self.differentiate())
+
+
+@dataclass(eq=False)
+class Backward:
+    """The derivative of a program, to be read like it."""
+
+    program: Program
+    values: Derivative
+
+    def _lines(self) -> tuple[dict[str, Value], dict[str, Value]]:
+        d = self.values
+        results = {f"d{name}₋": v for name, v in d.states.items()}
+        for leaf, value in d.leaves.items():
+            if leaf.op != "unit":
+                results[f"d({leaf.attribute})"] = value
+        return results, {f"d{name}": v for name, v in d.named.items()}
+
+    def __str__(self) -> str:
+        return Equations(self.program.hoisted, forward=self.program.named).text(*self._lines())
+
+    def latex(self) -> str:
+        return Equations(self.program.hoisted, latex=True, forward=self.program.named).text(*self._lines())
+
+    def _repr_latex_(self) -> str:
+        return f"$$\n{self.latex()}\n$$"
+
+    def __repr__(self) -> str:
+        return f"<derivative of {self.program.cell}>\n{self}"
+
+
+def program_of(cell: Cell, sizes: Sizes, dtype: torch.dtype = torch.float32, masked: bool = False) -> Program:
+    """Trace the step of `cell`; :class:`~carousel.program.tracing.NotAProgram` says why that cannot be."""
+    traced = trace(cell, sizes, dtype, masked)
+    widths = {name: value.width if value.op != "constant" else 0 for name, value in traced.states.items()}
+    for name in widths:
+        shape = cell.states[name].shape
+        own = sizes.projected if name == cell.output else sizes.hidden
+        widths[name] = shape(sizes)[0] if shape else own
+    sides = {name: (side.shape(sizes) or (1,))[0] for name, side in cell.side_inputs.items()}
+    gates = dict.fromkeys(cell.gates, sizes.hidden)
+    return Program(repr(cell), gates, sides, widths, traced.hoisted, traced.states, traced.named, traced.builder)
+
+
+def evaluate(
+    values: Mapping[Any, Value], leaves: Mapping[tuple[str, Any], Tensor], hoisted: list[Tensor]
+) -> dict[Any, Tensor]:
+    """Values with torch, from what their leaves are by (operation, attribute): the program's slow twin."""
+    known: dict[int, Tensor] = {}
+    like = next(iter(leaves.values()))
+    for value in reachable(list(values.values())):
+        args = [known[a.serial] for a in value.args]
+        known[value.serial] = _evaluate(value, args, leaves, hoisted, like)
+    return {name: known[value.serial] for name, value in values.items()}
+
+
+def _evaluate(v: Value, args: list[Tensor], leaves: Any, hoisted: list[Tensor], like: Tensor) -> Tensor:
+    if v.op in OPS:
+        return OPS[v.op].evaluate(*args)
+    if v.op == "constant":
+        return like.new_tensor(v.attribute)
+    if v.op == "unit":
+        at, start = v.attribute
+        return hoisted[at].flatten()[start : start + v.width]
+    if v.op in ("let", "detach"):
+        return args[0].detach() if v.op == "detach" else args[0]
+    if v.op == "product":
+        return _product(args[0].expand(*args[0].shape[:-1], v.args[0].width), v, hoisted)
+    if v.op == "back":
+        return sum(_back(d, p, hoisted) for d, p in zip(args, v.attribute, strict=True))  # type: ignore[return-value]
+    if v.op in ("sum", "amax"):
+        return args[0].sum(-1, keepdim=True) if v.op == "sum" else args[0].amax(-1, keepdim=True)
+    if v.op == "splat":
+        return args[0].expand(*like.shape[:-1], v.width)
+    if v.op == "slice":
+        return args[0][..., v.attribute : v.attribute + v.width]
+    if v.op == "cat":
+        return torch.cat([a.expand(*like.shape[:-1], part.width) for a, part in zip(args, v.args, strict=True)], -1)
+    return leaves[v.op, v.attribute]
+
+
+def _blocks(p: Any, hoisted: list[Tensor]) -> Tensor:
+    return hoisted[p.matrix][p.row : p.row + p.rows].unflatten(0, (p.blocks, -1))  # (blocks, rows, depth)
+
+
+def _product(v: Tensor, value: Value, hoisted: list[Tensor]) -> Tensor:
+    p = value.attribute
+    out = torch.einsum("...nk,nmk->...nm", v.unflatten(-1, (p.blocks, -1)), _blocks(p, hoisted)).flatten(-2)
+    if p.bias is not None:
+        out = out + hoisted[p.bias[0]].flatten()[p.bias[1] : p.bias[1] + p.rows]
+    return out
+
+
+def _back(d: Tensor, p: Any, hoisted: list[Tensor]) -> Tensor:
+    return torch.einsum("...nm,nmk->...nk", d.unflatten(-1, (p.blocks, -1)), _blocks(p, hoisted)).flatten(-2)
