@@ -99,6 +99,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `carousel --help` should not wait for torch."""
+    if name in ("cells", "Cell"):
+        importlib.import_module(f"{__name__}.program")  # cells have a method of it
     if name in ("cells", "data", "decoding", "functional", "lab", "layers", "metrics", "networks", "pictures"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:

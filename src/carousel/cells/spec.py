@@ -22,7 +22,6 @@ import keyword
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -200,6 +199,7 @@ class Cell:
     label: str = ""  # the cell's name in figures and tables; empty: that of its layer
     year: ClassVar[int] = 9999  # of publication: the order of the registry
 
+    trace_step: ClassVar[Callable[..., Any] | None] = None  # set by carousel.program, which is written on top of cells
     all_dense: ClassVar[bool]  # every gate's recurrence is dense
     Inputs: ClassVar[Any]  # a named tuple: W x + b of each gate, then the side inputs
     Recurrent: ClassVar[Any]  # a named tuple: U v + b of each gate that has a recurrence
@@ -359,8 +359,9 @@ class Cell:
     def program(self, hidden_size: int = 4, input_size: int = 3, proj_size: int = 0, bias: bool = True) -> Any:
         """The step as a program (`carousel.program.Program`): `print` shows its equations, `.latex()` typesets them,
         `.derivative()` is its backward step. The sizes are those of the layer that it is traced for."""
-        sizes = Sizes(input_size, hidden_size, proj_size or hidden_size, bias)
-        return import_module("carousel.program").program_of(self, sizes)  # which is written on top of this module
+        if Cell.trace_step is None:
+            raise RuntimeError("a cell's program needs carousel.program: import it, or carousel.layers")
+        return Cell.trace_step(self, Sizes(input_size, hidden_size, proj_size or hidden_size, bias))
 
     def __repr__(self) -> str:
         return type(self).__name__
