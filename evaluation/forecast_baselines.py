@@ -18,7 +18,7 @@ import numpy as np
 import carousel
 from carousel.data.sources.filling import fill_missing
 from carousel.tasks.forecast.data import open_more
-from carousel.tasks.forecast.rolling import find_origins
+from carousel.tasks.forecast.rolling import Source
 
 
 def autoregression(train: np.ndarray, past: np.ndarray, horizon: int) -> np.ndarray:
@@ -43,10 +43,11 @@ def main() -> None:
     given = parser.parse_args()
     model = carousel.load(given.run)
     frame, horizon = model.frame, model.settings.horizon
-    series = open_more(model.settings, given.series, frame.names, (frame.unit, frame.step))
+    panel = open_more(model.settings, given.series, frame.names, (frame.unit, frame.step))
+    series = panel.first
     fill, there = fill_missing(series.values, model.settings.missing), ~np.isnan(series.values)
-    rows = int(np.searchsorted(series.ticks, frame.last, side="right"))
-    origins = find_origins(model.network, series)
+    rows = int(np.searchsorted(series.ticks, frame.scales[""].last, side="right"))
+    origins = Source.of(model.network, panel).find_origins()
     most = min(2 * frame.season, 60, rows // 3)
     log, exp = (np.log, np.exp) if frame.logarithm else (np.asarray, np.asarray)
     train = log(fill.seen(np.arange(rows)[:, None], np.array([rows])))[:, 0]  # as known when the training rows end
@@ -55,7 +56,7 @@ def main() -> None:
     )  # (most, origins, V), as known at each origin
     past = np.where(np.isnan(past), train.mean(0), past)
     errors = []
-    for v, unit in enumerate(frame.naive):
+    for v, unit in enumerate(frame.scales[""].naive):
         found = exp(autoregression(train[:, v], past[..., v].T, horizon))
         after = origins[:, None] + np.arange(horizon)
         off = np.where(there[after, v], np.abs(found - series.values[after, v]), 0)

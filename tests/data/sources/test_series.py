@@ -73,7 +73,7 @@ BAD = {
     "t,x\n0000-01-01,5\n0000-01-02,5\n": "s.csv:2: '0000-01-01' in column t is neither a number nor a time",
     "t,x\n9999-12-31,5\n10000-01-01,5\n": "s.csv:3: '10000-01-01' is not a time that can be read",
     "t,x\n": "there is no row of numbers",
-    "t\n2020-01-01\n": "a column of times only",
+    "t\n2020-01-01\n": "no column of numbers to forecast",
     't,x\n2020-01-01,"1\n': "not CSV",
     "t,x\n2020-01-01,1\n2020-01-02,2\n2021-01-01,3\n": "364 of 367 rows are left out, here first",
 }

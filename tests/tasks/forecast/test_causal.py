@@ -9,23 +9,37 @@ import torch
 from helpers.forecasters import untrained
 from hypothesis import HealthCheck, given, settings
 
-from carousel.data.sources.series import read_series
+from carousel.data.sources.series import read_panel
 from carousel.errors import DataError
-from carousel.tasks.forecast.rolling import find_origins, roll
+from carousel.tasks.forecast.rolling import Source
 from carousel.tasks.forecast.settings import ForecastSettings
 
 HELD_OUT = 14
 quick = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
+few = settings(quick, max_examples=12)
 
 
-def write(path, values):
-    """A CSV of (T, V) values, the cells of those that are NaN empty."""
-    lines = ["month," + ",".join("ab"[: values.shape[1]])]
-    for t, row in enumerate(values):
-        cells = ("" if math.isnan(value) else repr(float(value)) for value in row)
-        lines.append(f"{2000 + t // 12}-{t % 12 + 1:02d}," + ",".join(cells))
+def write(path, values, future=None, series=("",)):
+    """A CSV of (T, V) values, the cells of those that are NaN empty; `future` (T + ahead, 1) is a column known ahead.
+
+    With several ids the same rows are written for each, each shifted by its number, interleaved.
+    """
+    names = [
+        "month",
+        *"ab"[: values.shape[1]],
+        *(["plan"] if future is not None else []),
+        *(["id"] * (len(series) > 1)),
+    ]
+    lines = [",".join(names)]
+    for t in range(len(values) if future is None else len(future)):
+        row = values[t] if t < len(values) else [math.nan] * values.shape[1]
+        for k, name in enumerate(series):
+            cells = ["" if math.isnan(value) else repr(float(value) + k) for value in row]
+            cells += [repr(float(future[t, 0]))] if future is not None else []
+            cells += [name] if len(series) > 1 else []
+            lines.append(f"{2000 + t // 12}-{t % 12 + 1:02d}," + ",".join(cells))
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -41,7 +55,7 @@ def cases(draw):
         "horizon": draw(st.integers(1, 4)),
         "context": draw(st.integers(2, 8)),
         "season": draw(st.sampled_from([1, 2, 3])),  # with 2 the autoregression reads 14 rows, more than the context
-        "calibration": draw(st.sampled_from([0, 8, 100])),
+        "quantiles": draw(st.sampled_from(["0.1,0.5,0.9", "0.05,0.25,0.5,0.75,0.95"])),
         "logarithm": draw(st.booleans()),
     }
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -69,16 +83,16 @@ def make(path, **keys):
 
 
 def rolled(model, path):
-    """Every origin of a file, and low, median and high of its steps ahead, (origins, 3, h, V), as `eval` has them."""
-    series = read_series(path)
-    origins = find_origins(model.network, series)
-    _, bounds = roll(model.network, series, origins)
-    return origins.tolist(), model.frame.plain(bounds.movedim(-1, 0)).movedim(2, 0).numpy()
-
-
-def predicted(model, path):
-    found = model.predict(path)
-    return np.stack((found.low, found.median, found.high))
+    """Every origin of a file by id, and the quantiles of its steps ahead, (origins, h, V, Q), as `eval` has them."""
+    s = model.settings
+    panel = read_panel(path, series_id=s.series_id, future=[s.future] if s.future else [])
+    source = Source.of(model.network, panel)
+    origins = source.find_origins()
+    values = source.plain(origins, source.roll(origins)).swapaxes(0, 1)
+    series = source.rows.series_of(origins)
+    local = (origins - source.rows.starts[series]).tolist()
+    names = list(panel.series)
+    return [(names[k], row) for k, row in zip(series, local, strict=True)], values
 
 
 @quick
@@ -88,7 +102,7 @@ def test_nothing_after_an_origin_changes_its_forecast(tmp_path, case):
     path, other = write(tmp_path / "s.csv", values), write(tmp_path / "later.csv", later)
     model, _ = make(path, **keys)
     (origins, one), (_, two) = rolled(model, path), rolled(model, other)
-    upto = origins.index(origin) + 1
+    upto = origins.index(("", origin)) + 1
     np.testing.assert_array_equal(one[:upto], two[:upto])
     assert np.isfinite(one).all()
 
@@ -100,9 +114,52 @@ def test_eval_forecasts_what_predict_would_have(tmp_path, case):
     path = write(tmp_path / "s.csv", values)
     model, _ = make(path, **keys)
     origins, forecasts = rolled(model, path)
-    for row in {origins[0], origin, origins[-1]}:
+    for row in {origins[0][1], origin, origins[-1][1]}:
         cut = write(tmp_path / "cut.csv", values[:row])
-        np.testing.assert_array_equal(predicted(model, cut), forecasts[origins.index(row)])
+        np.testing.assert_array_equal(model.predict(cut).quantiles, forecasts[origins.index(("", row))])
+
+
+@few
+@given(case=cases(), plans=st.integers(0, 2**32))
+def test_with_columns_known_ahead(tmp_path, case, plans):
+    """What is known of the steps ahead counts; of later steps, and readings after the origin, nothing does."""
+    keys, values, later, origin = case
+    h = keys["horizon"]
+    for row in (origin - 1, len(values) - 1):  # what is empty at the end would be to forecast
+        values[row], later[row] = 8.0, 8.0
+    plan = np.random.default_rng(plans).normal(size=(len(values) + 6, 1))
+    other = np.concatenate((plan[: origin + h], plan[origin + h :] + 100))
+    model, _ = make(write(tmp_path / "s.csv", values, plan), **keys, future="plan", calendar=True)
+    (origins, one), (_, two) = (
+        rolled(model, write(tmp_path / f"{name}.csv", *both))
+        for name, both in (("s", (values, plan)), ("later", (later, other)))
+    )
+    k = origins.index(("", origin))
+    np.testing.assert_array_equal(one[: k + 1][-1], two[: k + 1][-1])
+    cut = write(tmp_path / "cut.csv", values[:origin], plan[: origin + h])
+    np.testing.assert_array_equal(model.predict(cut).quantiles, one[k])
+    changed = plan.copy()
+    changed[origin + h - 1] += 1
+    third = rolled(model, write(tmp_path / "s.csv", values, changed))[1]
+    assert not np.array_equal(third[k], one[k])
+
+
+@few
+@given(case=cases())
+def test_with_several_series(tmp_path, case):
+    """Each series is forecast as if it were alone, whatever follows its origin and whichever others are in the file."""
+    keys, values, later, origin = case
+    ids = ("p", "q", "r")
+    path = write(tmp_path / "s.csv", values, series=ids)
+    model, _ = make(path, **keys, series_id="id")
+    (origins, one), (_, two) = (
+        rolled(model, write(tmp_path / f"{name}.csv", some, series=ids)) for name, some in (("s", values), ("l", later))
+    )
+    cut = model.predict(write(tmp_path / "cut.csv", values[:origin], series=ids))
+    for name in ids:
+        k = origins.index((name, origin))
+        np.testing.assert_array_equal(one[k], two[k])
+        np.testing.assert_array_equal(cut[name].quantiles, one[k])
 
 
 @quick
@@ -121,7 +178,7 @@ def test_what_is_held_out_does_not_reach_the_training(tmp_path, case):
             assert torch.equal(getattr(a, part), getattr(b, part))
         assert torch.equal(a.future * a.there, b.future * b.there)
     if keys["missing"] != "error":
-        assert np.allclose(model.frame.mean, np.nanmean(np.log(values[:-HELD_OUT]) if keys["logarithm"] else
+        assert np.allclose(model.frame.scales[""].mean, np.nanmean(np.log(values[:-HELD_OUT]) if keys["logarithm"] else
                                                         values[:-HELD_OUT], 0))  # fmt: skip
 
 
@@ -134,8 +191,9 @@ def test_a_training_window_holds_what_was_known_at_its_origin(tmp_path, case):
     for batch in data.train:
         for k, origin in enumerate(batch.origins.tolist()):
             cut = model.frame.rows(
-                read_series(write(tmp_path / "cut.csv", values[:origin])),
+                read_panel(write(tmp_path / "cut.csv", values[:origin])),
                 keys["missing"],
+                keys["horizon"],
                 stepwise=not model.settings.direct,
             )
             alone = cut.window(np.array([origin]), len(batch.past), keys["horizon"])
@@ -157,8 +215,8 @@ def test_autoregression_learns_each_step_from_those_before(tmp_path, case):
     model, _ = make(write(tmp_path / "s.csv", values), **keys)
     windows = []
     for some in (values, later):
-        series = read_series(write(tmp_path / "s.csv", some))
-        rows = model.frame.rows(series, keys["missing"], stepwise=True)
+        panel = read_panel(write(tmp_path / "s.csv", some))
+        rows = model.frame.rows(panel, keys["missing"], keys["horizon"], stepwise=True)
         windows.append(rows.window(np.array([end - 4]), model.network.reach.read, keys["horizon"]))
     (one, _), (two, _) = (model.network.one_ahead(window) for window in windows)
     steps = (
@@ -185,8 +243,8 @@ def test_an_open_gap_repeats_the_last_reading(tmp_path, missing, late):
     keys = {"train": path, "season": 3, "holdout": 14, "horizon": 2, "around": "last", "missing": missing,
             "linear": False}  # fmt: skip
     model, _ = untrained(ForecastSettings.read(keys))
-    origins, bounds = rolled(model, path)
-    medians = dict(zip(origins, bounds[:, 1, 0, 0].tolist(), strict=True))
+    origins, quantiles = rolled(model, path)
+    medians = dict(zip((row for _, row in origins), quantiles[:, 0, 0, 2].tolist(), strict=True))
     for origin, known in {28: 37, 29: 37, 30: 37, 31: 37, 32: late, 33: 42}.items():
         assert medians[origin] == pytest.approx(known)
 
@@ -199,8 +257,8 @@ def test_a_closed_gap_is_bridged_by_a_line(tmp_path):
     for missing, line in (("interpolate", [49, 55]), ("forward", [37, 37])):
         keys = {"train": path, "season": 3, "holdout": 14, "horizon": 3, "missing": missing, "linear": False}
         model, _ = untrained(ForecastSettings.read(keys))
-        origins, bounds = rolled(model, path)
-        medians = dict(zip(origins, bounds[:, 1, :, 0].tolist(), strict=True))
+        origins, quantiles = rolled(model, path)
+        medians = dict(zip((row for _, row in origins), quantiles[:, :, 0, 2].tolist(), strict=True))
         assert medians[31] == pytest.approx([37, 37, 37])  # rows 28 to 30, nothing of them known yet
         assert medians[32] == pytest.approx([*line, 61])  # rows 29 to 31
 
@@ -213,10 +271,13 @@ def test_gaps_at_the_start_and_the_end(tmp_path):
     keys = {"train": path, "season": 3, "holdout": 10, "horizon": 2, "context": 2, "around": "last",
             "linear": False}  # fmt: skip
     model, data = untrained(ForecastSettings.read(keys))
-    assert model.frame.mean == pytest.approx([np.mean(10 + np.arange(30)), np.mean(2 * (10 + np.arange(20, 30)))])
+    assert model.frame.scales[""].mean == pytest.approx(
+        [np.mean(10 + np.arange(30)), np.mean(2 * (10 + np.arange(20, 30)))]
+    )
     pasts = {origin: batch.past[-3:, k, 1] for batch in data.train for k, origin in enumerate(batch.origins.tolist())}
     assert pasts[20].tolist() == [0, 0, 0]  # no reading yet: the mean of the training rows
-    assert model.frame.plain(torch.stack((pasts[21], pasts[21]), -1))[:, 1].tolist() == pytest.approx([60] * 3)
+    both = torch.stack((pasts[21], pasts[21]), -1).unsqueeze(1)
+    assert model.frame.plain(both, torch.tensor([0]))[:, 0, 1].tolist() == pytest.approx([60] * 3)
     found = model.predict(path)
     assert found.median[0].tolist() == pytest.approx([45, 98])  # the last readings
 

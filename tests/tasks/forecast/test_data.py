@@ -9,7 +9,7 @@ import torch
 from carousel.data.sources.filling import Filling
 from carousel.data.sources.series import Gaps
 from carousel.errors import DataError
-from carousel.tasks.forecast.data import ForecastAssets, open_series, prepare
+from carousel.tasks.forecast.data import ForecastAssets, open_panel, prepare
 from carousel.tasks.forecast.settings import ForecastSettings
 
 
@@ -24,7 +24,9 @@ def test_assets_are_saved_and_used_again(forecast_settings, flights, tmp_path):
     (tmp_path / "larger.csv").write_text("\n".join([head, *larger]))
     again, scaled = prepare(forecast_settings(train=tmp_path / "larger.csv"), kept)
     assert again is kept
-    mean, scale = (torch.tensor(part, dtype=torch.float64) for part in (kept.frame.mean, kept.frame.scale))
+    mean, scale = (
+        torch.tensor(part, dtype=torch.float64) for part in (kept.frame.scales[""].mean, kept.frame.scales[""].scale)
+    )
     for a, b in zip(data.train, scaled.train, strict=True):
         torch.testing.assert_close(
             b.past.double() * scale + mean, 10 * (a.past.double() * scale + mean), rtol=1e-4, atol=1e-3
@@ -41,7 +43,7 @@ def test_columns_by_number_as_yaml_reads_them(tmp_path, flights):
     (tmp_path / "s.yaml").write_text(f"train: {flights / 'two.csv'}\ntime_column: 1\ncolumns: 3\n")
     settings = ForecastSettings.read({}, tmp_path / "s.yaml")
     assert (settings.time_column, settings.columns) == ("1", "3")
-    assert open_series(settings, settings.train).names == ["y"]
+    assert open_panel(settings, settings.train).first.names == ["y"]
 
 
 def test_a_dev_file_continues_where_train_ends(forecast_settings, flights, tmp_path):

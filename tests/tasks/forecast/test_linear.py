@@ -11,7 +11,7 @@ from carousel.tasks.forecast import linear
 from carousel.tasks.forecast.data import prepare
 from carousel.tasks.forecast.frame import choose_lags
 from carousel.tasks.forecast.linear import apply_linear, choose_windows, fit_linear
-from carousel.tasks.forecast.network import ShareErrors
+from carousel.tasks.forecast.network import DevErrors
 from carousel.tasks.forecast.settings import ForecastSettings
 
 ROWS, HELD_OUT, LAGS, AHEAD = 160, 40, 21, 2  # seven seasons of 3
@@ -26,7 +26,7 @@ def walks(tmp_path):
     rows = (",".join("" if np.isnan(value) else repr(float(value)) for value in row) for row in values)
     path.write_text("a,b\n" + "\n".join(rows) + "\n")
     keys = {"train": path, "season": 3, "context": 4, "holdout": HELD_OUT, "horizon": AHEAD, "hidden": 3}
-    return path, values, ForecastSettings.read({**keys, "missing": "forward", "calibration": 0})
+    return path, values, ForecastSettings.read({**keys, "missing": "forward", "calibrate": False})
 
 
 def test_an_untrained_model_is_scikit_learns_ridge(walks):
@@ -50,7 +50,7 @@ def test_few_variables_at_a_time_and_few_windows_give_the_same(walks, monkeypatc
     assets, data = prepare(settings)
     monkeypatch.setattr(linear, "SQUARES", 1)
     monkeypatch.setattr(linear, "CHUNK", 7)
-    origins = choose_windows(ROWS - HELD_OUT, LAGS, AHEAD, 2)
+    origins = choose_windows(np.arange(LAGS, ROWS - HELD_OUT - AHEAD + 1), 2)
     torch.testing.assert_close(fit_linear(data.train.store, origins, LAGS, AHEAD), assets.linear)
 
 
@@ -58,14 +58,14 @@ def test_nothing_to_fit_stays_at_the_last_value(walks):
     _, _, settings = walks
     _, data = prepare(settings)
     weights = fit_linear(data.train.store, np.array([30]), LAGS, AHEAD)  # b is missing there
-    past = torch.randn(LAGS + 2, 5, 2)
-    torch.testing.assert_close(apply_linear(weights, past)[..., 1], past[-1, :, 1].expand(AHEAD, 5))
+    batch = data.train.store.window(np.arange(60, 65), LAGS, AHEAD)
+    torch.testing.assert_close(apply_linear(weights, batch, LAGS)[..., 1], batch.past[-1, :, 1].expand(AHEAD, 5))
 
 
 def test_windows_are_spread_over_long_series():
-    some = choose_windows(10_000_000, 168, 24, 321)
+    some = choose_windows(np.arange(168, 10_000_000 - 23), 321)
     assert len(some) == 2000 and (some[0], some[-1]) == (168, 9_999_976) and (np.diff(some) > 0).all()
-    assert choose_windows(100, 10, 5, 1).tolist() == list(range(10, 96))
+    assert choose_windows(np.arange(10, 96), 1).tolist() == list(range(10, 96))
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_shares_are_the_best_of_each_variable(walks):
     model, data = untrained(settings)
     network = model.network
     batch = next(iter(data.dev))
-    fitted = apply_linear(network.fitted, batch.past)
-    raw = torch.zeros(*fitted.shape, 3)
-    raw[..., 0, 1] = 50.0
-    raw[..., 1, 1] = (batch.future - fitted)[..., 1] / 0.6
+    fitted = apply_linear(network.fitted, batch, LAGS)
+    raw = torch.zeros(*fitted.shape, 5)
+    raw[..., 0, 2] = 50.0
+    raw[..., 1, 2] = (batch.future - fitted)[..., 1] / 0.6
     network.parts = lambda batch: (raw, fitted)
     metric = network.metric()
-    assert isinstance(metric, ShareErrors)
+    assert isinstance(metric, DevErrors)
     metric.add(batch)
     found = metric.result()
     assert network.shares[1].tolist() == pytest.approx([0, 0.6])

@@ -62,7 +62,7 @@ def test_other_series(trained, tmp_path, flights):
 def test_commands(command, trained, flights, tmp_path):
     code, out, _ = command("predict", trained, flights / "one.csv")
     assert code == 0
-    assert out.splitlines()[0] == "time\tvariable\tforecast\tlow\thigh"
+    assert out.splitlines()[0] == "time\tvariable\tforecast\tq0.1\tq0.25\tq0.75\tq0.9"
     assert len(out.splitlines()) == 7
     upper = tmp_path / "ONE.CSV"
     upper.write_bytes((flights / "one.csv").read_bytes())

@@ -17,7 +17,7 @@ def test_the_forecast_beyond_the_data_is_that_of_predict(trained):
     shown = rows(page, "time", "forecast", "low", "high")
     assert [row[0] for row in shown] == [one["time"] for one in expected]
     for row, one in zip(shown, expected, strict=True):
-        assert [float(cell) for cell in row[1:]] == pytest.approx([one["forecast"], one["low"], one["high"]], rel=1e-4)
+        assert [float(cell) for cell in row[1:]] == pytest.approx([one["forecast"], one["q0.1"], one["q0.9"]], rel=1e-4)
 
 
 def test_the_plot_ends_with_it(trained):

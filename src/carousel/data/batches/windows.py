@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,16 +25,28 @@ class WindowBatch:
     there: Tensor  # (h, B, V) bool: whether the future value is a reading; others are neither learnt nor measured
     phase: Tensor  # (L + lag + h, B) int64: each step's place in its season
     origins: Tensor  # (B,) int64: the row of the first future step
+    series: Tensor  # (B,) int64: the number of each window's series
+    covariates: Tensor  # (L + lag + h, B, C) float32: what is known ahead of every step
 
     def last(self, steps: int) -> WindowBatch:
         """The same with the last `steps` steps of the past alone."""
         cut = len(self.past) - steps
-        return replace(self, past=self.past[cut:], known=self.known[cut:], phase=self.phase[cut:])
+        parts = ("past", "known", "phase", "covariates")
+        return replace(self, **{name: getattr(self, name)[cut:] for name in parts})
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> WindowBatch:
         """This batch on another device."""
-        parts = ("past", "known", "future", "there", "phase", "origins")
-        return replace(self, **{n: getattr(self, n).to(device, non_blocking=non_blocking) for n in parts})
+        return replace(self, **{n: part.to(device, non_blocking=non_blocking) for n, part in vars(self).items()})
+
+    def take(self, chosen: Tensor) -> WindowBatch:
+        """Some of the windows."""
+        return WindowBatch(*(part[chosen] if part.dim() == 1 else part[:, chosen] for part in vars(self).values()))
+
+    @staticmethod
+    def join(batches: Sequence[WindowBatch]) -> WindowBatch:
+        """The windows of several batches, whose windows are of the same length, in one."""
+        each = zip(*(vars(batch).values() for batch in batches), strict=True)
+        return WindowBatch(*(torch.cat(parts, 0 if parts[0].dim() == 1 else 1) for parts in each))
 
     def __repr__(self) -> str:
         return f"WindowBatch({len(self.origins)} windows, {len(self.past)} steps, {len(self.future)} ahead)"
@@ -41,7 +54,10 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Rows:
-    """A series ready to be cut into windows: scaled, each missing value filled in every way that an origin may see it.
+    """Series ready to be cut into windows: scaled, each missing value filled in every way that an origin may see it.
+
+    The rows of all series stand one after the other, each series followed by at least one empty row, so that an origin
+    just after its end has a number of its own; windows never reach into another series.
 
     `stepwise` is for networks that are trained to forecast from every step of a window: each step is an origin of its
     own, so a missing value may never be filled with what came after it, and the last reading stands for it.
@@ -49,14 +65,17 @@ class Rows:
 
     fill: Fill  # of (T, V) float32; no NaN
     there: np.ndarray  # (T, V) bool
+    covariates: np.ndarray  # (T, C) float32; no NaN; goes on in the rows after a series
+    starts: np.ndarray  # (S,) int64: the first row of each series
+    ends: np.ndarray  # (S,) int64: the row after its last one
+    phases: np.ndarray  # (S,) int64: the first row's place in its season
     season: int
-    phase: int  # the first row's place in its season
     stepwise: bool = False
 
     @property
     def fingerprint(self) -> str:
-        digest = hashlib.blake2b(repr((self.season, self.phase, self.stepwise)).encode(), digest_size=16)
-        for part in (*self.fill, self.there):
+        digest = hashlib.blake2b(repr((self.season, self.stepwise)).encode(), digest_size=16)
+        for part in (*self.fill, self.there, self.covariates, self.starts, self.ends, self.phases):
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
 
@@ -65,19 +84,31 @@ class Rows:
         fill = Fill(*(part[:, variables] for part in self.fill))
         return replace(self, fill=fill, there=self.there[:, variables])
 
+    def series_of(self, origins: np.ndarray) -> np.ndarray:
+        """The number of the series of each origin."""
+        return np.searchsorted(self.starts, origins, side="right") - 1
+
+    def origins(self, first: Sequence[int], end: Sequence[int], ahead: int) -> np.ndarray:
+        """The origins of all series from a row `first` of each on that have `ahead` rows before its row `end`."""
+        each = zip(self.starts.tolist(), first, end, strict=True)
+        return np.concatenate([start + np.arange(low, high - ahead + 1) for start, low, high in each])
+
     def window(self, origins: np.ndarray, past: int, ahead: int) -> WindowBatch:
-        """The windows whose first future rows are `origins`, (B,). Rows before the start or past the end of the series
+        """The windows whose first future rows are `origins`, (B,). Rows before the start or past the end of a series
         are not there.
         """
-        last = len(self.there) - 1
+        series = self.series_of(origins)
+        start, end = self.starts[series], self.ends[series]
         steps = origins + np.arange(-past, ahead)[:, None]  # (past + ahead, B)
-        exists = ((steps >= 0) & (steps <= last))[..., None]
-        row = np.clip(steps, 0, last)
+        exists = ((steps >= start) & (steps < end))[..., None]
+        row = np.clip(steps, start, end - 1)
         before = self.fill.open[row[:past]] if self.stepwise else self.fill.seen(row[:past], origins)
         there = self.there[row] & exists
+        after = np.append(self.starts[1:], len(self.there))[series]  # the start of what follows
         parts = (
             np.where(exists[:past], before, 0), there[:past], self.fill.open[row[past:]], there[past:],
-            (steps + self.phase) % self.season, origins,
+            (steps - start + self.phases[series]) % self.season, origins, series,
+            self.covariates[np.clip(steps, start, after - 1)],
         )  # fmt: skip
         return WindowBatch(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 

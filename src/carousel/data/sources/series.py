@@ -6,6 +6,9 @@ without hyphens (`19500131`), each later than the one before. All others are var
 Times must rise and lie on a regular grid, whose step is the commonest difference; where rows are left out, empty ones
 are put in their place (or it is an error, as asked). A cell that is empty, or `NA`, `NaN`, `null` or `?`, is a missing
 value. Which columns are read, what was put in and what is missing is printed before training.
+
+With a column of ids (`series_id`) a file holds several series in long format, each with times of its own. Columns that
+are known ahead (`future`) are read beside the variables; they may continue where the variables are empty.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +37,7 @@ TIME_WORDS = TIME_COLUMNS | {
 }  # fmt: skip
 Gaps = Literal["fill", "error"]
 Grid = tuple[str, int]  # the unit of a series and its step
+Row = tuple[int, list[str]]  # a line and its cells
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,26 @@ class Series:
     first_gap: int | None = None  # the line after the first gap
     missing: dict[str, int] = field(default_factory=dict)  # by variable, rows that were put in not counted
     told: list[str] | None = None  # the notes, if they are of more than one file
+    name: str = ""  # its id, if a file has several series
+    future_names: tuple[str, ...] = ()  # columns that are known ahead
+    future: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))  # (T, C) float64; NaN where missing
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def end(self) -> int:
+        """How many rows there are to learn from: with columns known ahead, rows at the end that have those alone are
+        steps to forecast."""
+        if not self.future_names:
+            return len(self)
+        rows = np.flatnonzero(~np.isnan(self.values).all(1))
+        return int(rows[-1]) + 1 if len(rows) else 0
+
+    @property
+    def label(self) -> str:
+        """The file, and the id of the series if it has one."""
+        return f"{self.path}, series {shorten(self.name, 40)}" if self.name else str(self.path)
 
     @property
     def put_in(self) -> int:
@@ -70,8 +91,9 @@ class Series:
         return time_of(tick, self.unit, self.step)
 
     def times_ahead(self, count: int) -> list[str]:
-        """The times of the steps after the last row."""
-        return [self.time(int(self.ticks[-1]) + self.step * k) for k in range(1, count + 1)]
+        """The times of the steps after the last row, or after the last of those to learn from."""
+        last = int(self.ticks[0]) + self.step * (self.end - 1)
+        return [self.time(last + self.step * k) for k in range(1, count + 1)]
 
     @property
     def notes(self) -> list[str]:
@@ -95,23 +117,27 @@ class Series:
         if (self.unit, self.step) != (unit, step) and len(self) > 1:
             words = [time_words(*grid) for grid in ((self.step, self.unit), (step, unit))]
             problem = f"its rows are {words[0]} apart, those of the training {words[1]}"
-            raise DataError(self.path, None, problem, "give a series with the same step of time")
+            raise DataError(self.label, None, problem, "give a series with the same step of time")
 
     def followed_by(self, other: Series) -> Series:
         """This series and the rows of another, which must begin with the next step."""
         other.check_step(self.unit, self.step)
+        if self.end < len(self):
+            problem = f"{counted(len(self) - self.end, 'row')} at its end have no value of {', '.join(self.names)}"
+            raise DataError(self.label, None, problem, "leave them out: the next file continues there")
         ahead = int(self.ticks[-1]) + self.step
         if self.unit != "row" and (other.unit, int(other.ticks[0])) != (self.unit, ahead):
             begins, ends = other.time(int(other.ticks[0])), self.time(int(self.ticks[-1]))
             problem = f"it begins at {begins}, and {self.path} ends at {ends}"
-            raise DataError(other.path, None, problem, "give a file that continues with the next step")
+            raise DataError(other.label, None, problem, "give a file that continues with the next step")
         values, lines = (np.concatenate(both) for both in ((self.values, other.values), (self.lines, other.lines)))
         ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
-        return replace(self, values=values, lines=lines, ticks=ticks, told=self.notes + other.notes)
+        future = np.concatenate((self.future, other.future))
+        return replace(self, values=values, lines=lines, ticks=ticks, future=future, told=self.notes + other.notes)
 
     def refuse_missing(self) -> None:
         """Raise a DataError with the first missing value, if there is one."""
-        for r, k in np.argwhere(np.isnan(self.values))[:1].tolist():
+        for r, k in np.argwhere(np.isnan(self.values[: self.end]))[:1].tolist():
             line = int(self.lines[r]) or self.first_gap
             problem = f"a value of {self.names[k]} is missing"
             raise DataError(self.path, line, problem, "set missing to interpolate or forward")
@@ -119,6 +145,66 @@ class Series:
     def __repr__(self) -> str:
         span = f"{self.time(int(self.ticks[0]))} to {self.time(int(self.ticks[-1]))}"
         return f"Series({self.path.name!r}, {', '.join(self.names)}; {len(self):,} rows, {span})"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The series of a file by id, on grids of the same step; a file without a column of ids has one, whose id is "".
+
+    All have the same variables and the same columns known ahead.
+    """
+
+    series: dict[str, Series]
+    id_column: str | None = None
+
+    @property
+    def first(self) -> Series:
+        return next(iter(self.series.values()))
+
+    @property
+    def path(self) -> Path:
+        return self.first.path
+
+    def __len__(self) -> int:
+        return sum(map(len, self.series.values()))
+
+    def only(self, names: Iterable[str]) -> Panel:
+        """Some of the series, in the order of `names`."""
+        return replace(self, series={name: self.series[name] for name in names})
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know, one line each; of several series, sums over them."""
+        if len(self.series) == 1:
+            return self.first.notes
+        said = [note for note in self.first.notes if "is read as a variable" in note]
+        put_in = sum(one.put_in for one in self.series.values())
+        if put_in:
+            said.append(f"{self.path}: {counted(put_in, 'row is', 'rows are')} left out; taken as missing values")
+        for name in self.first.names:
+            if count := sum(one.missing.get(name, 0) for one in self.series.values()):
+                said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
+        return said
+
+    def followed_by(self, other: Panel) -> Panel:
+        """Each series and the rows of its id in another file; a series that is not there ends as it does."""
+        for name, one in other.series.items():
+            if name not in self.series:
+                problem = f"{self.path} has no series {shorten(name, 40)}"
+                raise DataError(one.path, int(one.lines[0]) or None, problem, "leave it out")
+        both = {
+            name: one.followed_by(other.series[name]) if name in other.series else one
+            for name, one in self.series.items()
+        }
+        return replace(self, series=both)
+
+    def refuse_missing(self) -> None:
+        """Raise a DataError with the first missing value of a series, if there is one."""
+        for one in self.series.values():
+            one.refuse_missing()
+
+    def __repr__(self) -> str:
+        return f"Panel({len(self.series):,} series of {', '.join(self.first.names)}; {len(self):,} rows)"
 
 
 def read_series(
@@ -137,32 +223,105 @@ def read_series(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "flights.csv")
     ...     _ = file.write_text("Month,Passengers\\n1949-01,112\\n1949-02,118\\n1949-04,129\\n")
-    ...     found = read_series(file)
-    >>> found.values.tolist(), found.put_in, found.time(int(found.ticks[-1]))
+    ...     series = read_series(file)
+    >>> series.values.tolist(), series.put_in, series.time(int(series.ticks[-1]))
     ([[112.0], [118.0], [nan], [129.0]], 1, '1949-04')
+    """
+    return read_panel(path, time_column, columns, gaps, grid).first
+
+
+def read_panel(
+    path: str | Path,
+    time_column: str | None = None,
+    columns: Sequence[str] = (),
+    gaps: Gaps = "fill",
+    grid: Grid | None = None,
+    series_id: str | None = None,
+    future: Sequence[str] = (),
+) -> Panel:
+    """The series of a CSV file, one for each id in the column `series_id`, in the order of their first rows.
+
+    Rows of a series need not be adjacent, but its times must rise. `future` are columns that are known ahead.
     """
     path = check_file(path)
     header, rows = _rows(path)
-    place = _time_place(path, header, rows, time_column, columns)
-    wanted = _wanted(path, header, columns, place)
-    values = np.full((len(rows), len(wanted)), np.nan)
-    for r, (line, cells) in enumerate(rows):
+    for line, cells in rows:
         if len(cells) != len(header):
             problem = f"{counted(len(cells), 'column')}, where line {rows[0][0]} has {len(header)}"
             raise DataError(path, line, problem, "look for a comma too many or too few")
-        for k, c in enumerate(wanted):
-            values[r, k] = _number(path, line, header[c], cells[c])
+    groups = _group(path, header, rows, series_id)
+    ids = None if series_id is None else _place(path, header, series_id)
+    time = _time_place(path, header, next(iter(groups.values())), time_column, columns)
+    ahead = [_place(path, header, name) for name in future]
+    for k, role in ((time, "of times"), (ids, "of ids")):
+        if k in ahead:
+            raise DataError(path, None, f"{header[k or 0]} is the column {role}", "leave it out of future")
+    if ids is not None and ids == time:
+        raise DataError(path, None, f"{header[ids]} is the column of times", "name another column of ids")
+    wanted = _wanted(path, header, columns, {time: "of times", ids: "of ids"}, ahead)
+    each = {name: _variables(path, header, part, wanted, ahead, name, not columns) for name, part in groups.items()}
+    if time is None:
+        return Panel(each, None if ids is None else header[ids])
+    times = {name: [(line, row[time].strip()) for line, row in part] for name, part in groups.items()}
+    unit, ticks = _common_ticks(path, times, grid and grid[0])
+    each = {n: replace(one, unit=unit, ticks=ticks[n], time_column=header[time]) for n, one in each.items()}
+    step = grid[1] if grid and grid[0] == unit else _common_step(ticks) if len(each) > 1 else None
+    each = {name: _on_grid(one, gaps, step) for name, one in each.items()}
+    if step is not None and not grid:
+        for one in each.values():
+            one.check_step(unit, step)
+    return Panel(each, None if ids is None else header[ids])
+
+
+def _group(path: Path, header: list[str], rows: list[Row], series_id: str | None) -> dict[str, list[Row]]:
+    """The rows of each series."""
+    if series_id is None:
+        return {"": rows}
+    place, groups = _place(path, header, series_id), dict[str, list[Row]]()
+    for line, cells in rows:
+        if not (name := cells[place].strip()):
+            problem = f"the id in column {header[place]} is empty"
+            raise DataError(path, line, problem, "give each row the id of its series")
+        groups.setdefault(name, []).append((line, cells))
+    return groups
+
+
+def _variables(
+    path: Path, header: list[str], rows: list[Row], wanted: list[int], ahead: list[int], name: str, all_columns: bool
+) -> Series:
+    """The numbers of one series, without times."""
+    table = np.full((len(rows), len(wanted) + len(ahead)), np.nan)
+    for r, (line, cells) in enumerate(rows):
+        for k, c in enumerate([*wanted, *ahead]):
+            table[r, k] = _number(path, line, header[c], cells[c])
+    values, future = table[:, : len(wanted)], table[:, len(wanted) :]
     names = [header[c] for c in wanted]
-    series = Series(
+    read = np.flatnonzero(~np.isnan(values).all(1))
+    end = read[-1] + 1 if ahead and len(read) else len(values)  # what follows is to be forecast
+    return Series(
         path, names, values, np.arange(len(rows)), "row", 1, np.array([line for line, _ in rows], np.int64),
-        doubtful=() if columns else tuple(name for name in names if name.lower() in TIME_WORDS),
-        missing={name: int(n) for name, n in zip(names, np.isnan(values).sum(0), strict=True) if n},
+        doubtful=tuple(one for one in names if one.lower() in TIME_WORDS) if all_columns else (),
+        missing={one: int(n) for one, n in zip(names, np.isnan(values[:end]).sum(0), strict=True) if n}, name=name,
+        future_names=tuple(header[c] for c in ahead), future=future,
     )  # fmt: skip
-    if place is None:
-        return series
-    unit, ticks = read_ticks(path, [(line, cells[place].strip()) for line, cells in rows], grid and grid[0])
-    series = replace(series, unit=unit, ticks=ticks, time_column=header[place])
-    return _on_grid(series, gaps, grid[1] if grid and grid[0] == unit else None)
+
+
+def _common_ticks(
+    path: Path, cells: dict[str, list[tuple[int, str]]], wanted: str | None
+) -> tuple[str, dict[str, np.ndarray]]:
+    """The ticks of each series in one unit: the one wanted, or the coarsest that holds the times of all."""
+    ticks = {name: read_ticks(path, part, wanted) for name, part in cells.items()}
+    units = {unit for unit, _ in ticks.values()}
+    if len(units) > 1:
+        finest = next(unit for unit in ("microsecond", "second", "month") if unit in units)
+        ticks = {name: read_ticks(path, part, finest) for name, part in cells.items()}
+    return next(iter(ticks.values()))[0], {name: part for name, (_, part) in ticks.items()}
+
+
+def _common_step(ticks: dict[str, np.ndarray]) -> int | None:
+    """The commonest difference between neighbouring times of all series."""
+    steps = Counter(step for part in ticks.values() for step in np.diff(part).tolist())
+    return steps.most_common(1)[0][0] if steps else None
 
 
 def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None = None) -> Series:
@@ -194,10 +353,11 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
             raise ArgumentError(f"start: {start} does not fit a series in steps of {time_words(step, unit)}")
         first = int(ticks[0])
     ticks = first + step * np.arange(len(table))
-    return Series(Path("values"), list(names), table, ticks, unit, step, np.arange(1, len(table) + 1))
+    lines = np.arange(1, len(table) + 1)
+    return Series(Path("values"), list(names), table, ticks, unit, step, lines, future=np.empty((len(table), 0)))
 
 
-def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _rows(path: Path) -> tuple[list[str], list[Row]]:
     """The header, made up if there is none, and the rows with their lines."""
     _, head = next(read_lines(path))
     delimiter = ";" if ";" in head and "," not in head else "\t" if "\t" in head and "," not in head else ","
@@ -231,7 +391,7 @@ def _is_name(cell: str) -> bool:
 
 
 def _time_place(
-    path: Path, header: list[str], rows: list[tuple[int, list[str]]], wanted: str | None, columns: Sequence[str]
+    path: Path, header: list[str], rows: list[Row], wanted: str | None, columns: Sequence[str]
 ) -> int | None:
     if wanted is not None:
         return _place(path, header, wanted)
@@ -245,13 +405,20 @@ def _time_place(
     return None
 
 
-def _wanted(path: Path, header: list[str], columns: Sequence[str], time: int | None) -> list[int]:
-    places = [_place(path, header, name) for name in columns] or [k for k in range(len(header)) if k != time]
-    if not places:
-        raise DataError(path, None, "there is a column of times only", "give a column of numbers beside it")
-    if time in places:
-        raise DataError(path, None, f"{header[time or 0]} is the column of times", "leave it out of columns")
-    return places
+def _wanted(
+    path: Path, header: list[str], columns: Sequence[str], others: dict[int | None, str], ahead: list[int]
+) -> list[int]:
+    """The places of the variables; `others` has those of columns with another role, `ahead` those known ahead."""
+    wanted = [_place(path, header, name) for name in columns]
+    wanted = wanted or [k for k in range(len(header)) if k not in others and k not in ahead]
+    if not wanted:
+        raise DataError(path, None, "there is no column of numbers to forecast", "give a column of numbers beside it")
+    for k in wanted:
+        if k in others:
+            raise DataError(path, None, f"{header[k]} is the column {others[k]}", "leave it out of columns")
+        if k in ahead:
+            raise DataError(path, None, f"{header[k]} is both a variable and known ahead", "name it in one of both")
+    return wanted
 
 
 def _place(path: Path, header: list[str], name: str) -> int:
@@ -310,8 +477,9 @@ def _on_grid(series: Series, gaps: Gaps, wanted: int | None) -> Series:
     if total > 10 * len(ticks):
         problem = f"{total - len(ticks):,} of {total:,} rows are left out, here first"
         raise DataError(path, first_gap, problem, "give times on a regular grid")
-    values, placed = np.full((total, len(series.names)), np.nan), np.zeros(total, np.int64)
-    values[places], placed[places] = series.values, lines
-    return replace(
-        series, values=values, ticks=ticks[0] + step * np.arange(total), step=step, lines=placed, first_gap=first_gap
-    )
+    placed = np.zeros(total, np.int64)
+    placed[places] = lines
+    values, future = (np.full((total, part.shape[1]), np.nan) for part in (series.values, series.future))
+    values[places], future[places] = series.values, series.future
+    ticks = ticks[0] + step * np.arange(total)
+    return replace(series, values=values, future=future, ticks=ticks, step=step, lines=placed, first_gap=first_gap)

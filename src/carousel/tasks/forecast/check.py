@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...data.sources.series import Series
+from ...data.sources.series import Panel
 from ...data.sources.times import time_words
 from ..shared.checks import DataCheck
 
@@ -41,13 +42,18 @@ class SeriesCheck(DataCheck):
     put_in: int
     variables: dict[str, Variable]
     notes: list[str]
+    series: int = 1
+    id_column: str | None = None
+    future: tuple[str, ...] = ()
 
     @property
     def reading(self) -> str:
         names = list(self.variables)
         more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
         times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
-        return f"{times}; variables: {', '.join(names[:20])}{more}"
+        ids = "" if self.id_column is None else f"; ids in {self.id_column}"
+        ahead = f"; known ahead: {', '.join(self.future)}" if self.future else ""
+        return f"{times}; variables: {', '.join(names[:20])}{more}{ids}{ahead}"
 
     @property
     def warnings(self) -> list[str]:
@@ -63,6 +69,8 @@ class SeriesCheck(DataCheck):
         extent = (
             f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} for training"
         )
+        if self.id_column is not None:
+            extent = f"{self.series:,} series; {extent}"
         times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
         from rich.table import Table
 
@@ -74,19 +82,27 @@ class SeriesCheck(DataCheck):
         return table
 
 
-def check_series(series: Series, rows: int) -> SeriesCheck:
-    """What is in a series of which the first `rows` rows are to be trained on."""
-    variables = {}
-    for k, name in enumerate(series.names):
-        values = series.values[:, k]
+def check_series(panel: Panel, rows: Mapping[str, int]) -> SeriesCheck:
+    """What is in series of which the first `rows` rows of each are to be trained on."""
+    variables, first = {}, panel.first
+    every = [(one.values[: one.end], max(rows[name], 0)) for name, one in panel.series.items()]
+    for k, name in enumerate(first.names):
+        values = np.concatenate([table[:, k] for table, _ in every])
         there = values[~np.isnan(values)]
-        trained = values[:rows][~np.isnan(values[:rows])]
-        least, most = (trained.min(), trained.max()) if len(trained) else (np.nan, np.nan)
-        held = values[rows:]
-        beyond = int(((held < least) | (held > most)).sum())
+        beyond, constant = 0, True
+        for table, count in every:
+            trained = table[:count, k][~np.isnan(table[:count, k])]
+            least, most = (trained.min(), trained.max()) if len(trained) else (np.nan, np.nan)
+            held = table[count:, k]
+            beyond += int(((held < least) | (held > most)).sum())
+            constant = constant and bool(least == most)
         low, mean, high = (float(part(there)) if len(there) else np.nan for part in (np.min, np.mean, np.max))
-        variables[name] = Variable(int(np.isnan(values).sum()), low, mean, high, bool(least == most), beyond)
+        variables[name] = Variable(int(np.isnan(values).sum()), low, mean, high, constant, beyond)
+    begin = min(panel.series.values(), key=lambda one: int(one.ticks[0]))
+    end = max(panel.series.values(), key=lambda one: int(one.ticks[-1]))
     return SeriesCheck(
-        str(series.path), len(series), rows, series.time(int(series.ticks[0])), series.time(int(series.ticks[-1])),
-        time_words(series.step, series.unit), series.time_column, series.put_in, variables, series.notes,
+        str(first.path), sum(len(table) for table, _ in every), sum(count for _, count in every),
+        begin.time(int(begin.ticks[0])), end.time(int(end.ticks[end.end - 1])),
+        time_words(first.step, first.unit), first.time_column, sum(one.put_in for one in panel.series.values()),
+        variables, panel.notes, len(panel.series), panel.id_column, first.future_names,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ...data.batches.windows import Rows, WindowBatches
-from ...data.sources.series import Grid, Series, read_series
+from ...data.sources.series import Grid, Panel, read_panel
 from ...data.sources.times import time_words
 from ...errors import SettingsError
 from ...files import write_json
@@ -38,29 +38,39 @@ class ForecastAssets:
         return cls(read_json(folder / "series.json", Frame))
 
 
-def open_series(settings: ForecastSettings, path: str | Path) -> Series:
-    wanted = [] if settings.columns is None else [name.strip() for name in settings.columns.split(",")]
-    return read_series(path, settings.time_column, wanted, settings.gaps)
+def split_names(text: str | None) -> list[str]:
+    """The columns that a setting names, as a,b,c."""
+    return [] if text is None else [name.strip() for name in text.split(",")]
 
 
-def open_more(settings: ForecastSettings, path: str | Path, names: list[str], grid: Grid) -> Series:
-    """Another file of the same variables on the same grid of times."""
-    return read_series(path, settings.time_column, names, settings.gaps, grid)
-
-
-def read_all(settings: ForecastSettings) -> tuple[Series, int]:
-    """The series with what is held out at its end, and how many rows are to be trained on."""
+def open_panel(settings: ForecastSettings, path: str | Path) -> Panel:
     s = settings
-    series = open_series(s, s.train)
+    return read_panel(
+        path, s.time_column, split_names(s.columns), s.gaps, series_id=s.series_id, future=split_names(s.future)
+    )
+
+
+def open_more(settings: ForecastSettings, path: str | Path, names: list[str], grid: Grid) -> Panel:
+    """Another file of the same variables on the same grid of times."""
+    s = settings
+    return read_panel(path, s.time_column, names, s.gaps, grid, s.series_id, split_names(s.future))
+
+
+def read_all(settings: ForecastSettings) -> tuple[Panel, dict[str, int]]:
+    """The series with what is held out at the end of each, and how many rows of each are to be trained on."""
+    s = settings
+    panel = open_panel(s, s.train)
     if s.dev is None:
-        held = round(s.holdout * len(series)) if s.holdout < 1 else int(s.holdout)
-        if held >= len(series):
-            raise SettingsError(f"holdout: {counted(held, 'row')} held out, but {s.train} has {len(series):,}")
-        return series, len(series) - held
-    more = open_more(s, s.dev, series.names, (series.unit, series.step))
+        held = {n: round(s.holdout * one.end) if s.holdout < 1 else int(s.holdout) for n, one in panel.series.items()}
+        rows = {name: one.end - held[name] for name, one in panel.series.items()}
+        if max(rows.values()) <= 0:
+            longest = max(one.end for one in panel.series.values())
+            raise SettingsError(f"holdout: {counted(int(s.holdout), 'row')} held out, but {s.train} has {longest:,}")
+        return panel, rows
+    more = open_more(s, s.dev, panel.first.names, (panel.first.unit, panel.first.step))
     if s.missing == "error":
         more.refuse_missing()  # with the lines of its own file, before they follow those of train
-    return series.followed_by(more), len(series)
+    return panel.followed_by(more), {name: one.end for name, one in panel.series.items()}
 
 
 def dev_windows(settings: ForecastSettings, frame: Frame, rows: Rows, origins: np.ndarray) -> WindowBatches:
@@ -69,31 +79,53 @@ def dev_windows(settings: ForecastSettings, frame: Frame, rows: Rows, origins: n
     return WindowBatches(rows, origins, compared, settings.horizon, windows=128, shuffle=False)
 
 
+def linear_origins(rows: Rows, trained: np.ndarray, lags: int, horizon: int) -> np.ndarray:
+    """The origins that the autoregression can be fitted to, given those of the network, which may read further back."""
+    ends = [int(trained[rows.series_of(trained) == k].max()) + horizon - start for k, start in enumerate(rows.starts)]
+    return rows.origins([lags] * len(ends), ends, horizon)
+
+
 def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) -> tuple[ForecastAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
-    series, rows = read_all(s)
-    frame = Frame.of(s, series, rows) if assets is None else assets.frame
-    scaled, reach = frame.rows(series, s.missing, stepwise=not s.direct), frame.reach(s).read
+    panel, counts = read_all(s)
+    frame, notes = Frame.of(s, panel, counts) if assets is None else (assets.frame, [])
+    panel = panel.only(frame.scales)
+    scaled, reach = frame.rows(panel, s.missing, s.horizon, stepwise=not s.direct), frame.reach(s).read
+    rows = [counts[name] for name in frame.scales]
+    origins = scaled.origins([reach] * len(rows), rows, s.horizon)
     if assets is None:
         assets = ForecastAssets(frame)
         if s.linear and s.direct:
-            fitted = choose_windows(rows, frame.lags, s.horizon, len(frame.names))
+            fitted = choose_windows(linear_origins(scaled, origins, frame.lags, s.horizon), len(frame.names))
             assets.linear = fit_linear(scaled, fitted, frame.lags, s.horizon)
-    origins = np.arange(reach, rows - s.horizon + 1)
     train = WindowBatches(scaled, origins, reach, s.horizon, windows=s.batch_size, seed=s.seed)
-    last = series.time(int(series.ticks[rows - 1]))
     info = {
-        "training rows": f"{s.train}: {rows:,}, {series.time(int(series.ticks[0]))} to {last}",
-        "columns": _columns(series),
+        "training rows": f"{s.train}: {_extent(panel, rows)}",
+        "columns": _columns(panel),
         "season": f"{counted(frame.season, 'step')} of {time_words(frame.step, frame.unit)}",
         "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
     }
+    if frame.cycles:
+        info["calendar"] = f"place in the {' and the '.join(frame.cycles)}"
     dev = None
-    if len(series) - rows >= s.horizon and not np.isnan(series.values[rows:]).all():
-        dev = dev_windows(s, frame, scaled, np.arange(rows, len(series) - s.horizon + 1))
-        info["held out"] = f"{counted(len(series) - rows, 'row')} after {last}"
-    return assets, Data(train, dev, info, [f"{s.train}: {_columns(series)}", *series.notes])
+    after = scaled.origins(rows, [one.end for one in panel.series.values()], s.horizon)
+    if any(not np.isnan(one.values[counts[name] :]).all() for name, one in panel.series.items()) and len(after):
+        dev = dev_windows(s, frame, scaled, after)
+        held = sum(one.end - counts[name] for name, one in panel.series.items())
+        info["held out"] = f"{counted(held, 'row')}{_after(panel, rows)}"
+    return assets, Data(train, dev, info, [f"{s.train}: {_columns(panel)}", *panel.notes, *notes])
+
+
+def _extent(panel: Panel, rows: list[int]) -> str:
+    if len(rows) > 1:
+        return f"{sum(rows):,} of {len(rows):,} series, {min(rows):,} to {max(rows):,} each"
+    one = panel.first
+    return f"{rows[0]:,}, {one.time(int(one.ticks[0]))} to {one.time(int(one.ticks[rows[0] - 1]))}"
+
+
+def _after(panel: Panel, rows: list[int]) -> str:
+    return f" after {panel.first.time(int(panel.first.ticks[rows[0] - 1]))}" if len(rows) == 1 else ""
 
 
 def check(settings: ForecastSettings) -> SeriesCheck:
@@ -101,8 +133,12 @@ def check(settings: ForecastSettings) -> SeriesCheck:
     return check_series(*read_all(settings))
 
 
-def _columns(series: Series) -> str:
+def _columns(panel: Panel) -> str:
     """Which columns are read as what."""
+    series = panel.first
     times = "no column of times" if series.time_column is None else f"times in {series.time_column}"
     more = len(series.names) - 20
-    return f"{times}; variables: {', '.join(series.names[:20])}" + (f" and {more:,} more" if more > 0 else "")
+    text = f"{times}; variables: {', '.join(series.names[:20])}" + (f" and {more:,} more" if more > 0 else "")
+    if panel.id_column is not None:
+        text += f"; ids in {panel.id_column}"
+    return text + (f"; known ahead: {', '.join(series.future_names)}" if series.future_names else "")

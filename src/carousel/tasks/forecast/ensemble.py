@@ -1,4 +1,4 @@
-"""An ensemble of forecasters: the mean of their medians and bounds."""
+"""An ensemble of forecasters: the mean of their quantiles."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ class ForecasterEnsemble(Ensemble, ForecasterNetwork):
     """Forecasters as one."""
 
     def bounds(self, batch: WindowBatch) -> Tensor:
-        """Low, median and high of every step ahead, scaled: (h, B, V, 3)."""
+        """Calibrated quantiles of every step ahead, scaled: (h, B, V, Q)."""
         return torch.stack([member.bounds(batch) for member in self.members]).mean(0)
+
+    def learnt(self, batch: WindowBatch) -> Tensor:
+        """The quantiles before calibration."""
+        return torch.stack([member.learnt(batch) for member in self.members]).mean(0)
 
     def metric(self) -> Errors:
         return self.errors()

@@ -1,86 +1,119 @@
-"""Forecasts from many rows of a series (rolling origin), with calibrated bounds."""
+"""Forecasts from many rows of some series (rolling origin)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...data.batches.windows import Rows, WindowBatch
-from ...data.sources.series import Series
+from ...data.sources.series import Panel
 from ...errors import DataError
 from ...training.modes import evaluating
+from .calibration import cross_stretch, nominal, scores, stretched
 from .errors import Errors
+from .frame import Frame
 from .network import ForecasterNetwork
 
 BLOCK = 32  # origins that are forecast from in one batch
 
 
-def find_origins(network: ForecasterNetwork, series: Series) -> np.ndarray:
-    """The rows after the training's end that have enough before and after them to be forecast from."""
-    reach, h = network.reach.compared, network.settings.horizon
-    after = int(np.searchsorted(series.ticks, network.frame.last, side="right"))
-    first = after if after < len(series) else 0  # a series of other times: all of it
-    origins = np.arange(max(reach, first), len(series) - h + 1)
-    if not len(origins):
-        problem = (
-            f"it takes {reach} rows to read and {h} ahead after {series.time(network.frame.last)}, the last trained on"
-        )
-        raise DataError(series.path, None, problem, "give a longer series")
-    return origins
+@dataclass(frozen=True)
+class Source:
+    """Series as a network reads them; one that it was not trained on is scaled by its first rows."""
 
+    network: ForecasterNetwork
+    panel: Panel
+    frame: Frame  # with the scales of these series
+    rows: Rows
 
-@torch.no_grad()
-def roll(network: ForecasterNetwork, series: Series, origins: np.ndarray) -> tuple[WindowBatch, Tensor]:
-    """The windows of rising `origins`, and the bounds of their steps ahead, (h, origins, V, 3), scaled.
+    @classmethod
+    def of(cls, network: ForecasterNetwork, panel: Panel) -> Self:
+        s = network.settings
+        frame = network.frame.of_panel(panel, network.reach.compared)
+        return cls(network, panel, frame, frame.rows(panel, s.missing, s.horizon, stepwise=not s.direct))
 
-    The width of the bounds is calibrated on the `calibration` origins before each whose steps ahead are all known by
-    then: both sides are stretched by one factor, so that `interval` of those values would lie between them.
-    """
-    h, many = network.settings.horizon, network.settings.calibration
-    rows = network.frame.rows(series, network.settings.missing, stepwise=not network.settings.direct)
-    first = min(int(origins[0]), max(network.reach.compared, int(origins[0]) - many - h + 1))
-    every = np.arange(first, int(origins[-1]) + 1) if many else origins
-    with evaluating(network):
-        bounds = _bounds(network, rows, every)
-    actual = rows.window(every, 0, h)
-    truth, there = actual.future, actual.there
-    low, median, high = bounds.unbind(-1)
-    off = (truth - median) / torch.where(truth > median, high - median, median - low).clamp(min=1e-9)
-    stretched = bounds[:, np.searchsorted(every, origins)]
-    for k, origin in enumerate(origins.tolist()):
-        last = int(np.searchsorted(every, origin - h, side="right"))
-        ratios, read = off[:, max(0, last - many) : last].abs(), there[:, max(0, last - many) : last]
-        for v in range(ratios.shape[2] if many else 0):
-            errors = ratios[..., v][read[..., v]]
-            if len(errors) >= 20:
-                stretch = torch.quantile(errors, network.settings.interval)
-                middle = stretched[:, k, v, 1:2]
-                stretched[:, k, v] = middle + stretch * (stretched[:, k, v] - middle)
-    return rows.window(origins, network.reach.compared, h), stretched
+    @property
+    def ends(self) -> np.ndarray:
+        """The origin after the last row of each series."""
+        return self.rows.ends
 
+    def find_origins(self) -> np.ndarray:
+        """The rows after the training's end that have enough before and after them to be forecast from."""
+        reach, h = self.network.reach.compared, self.network.settings.horizon
+        first = []
+        for name, one in self.panel.series.items():
+            after = int(np.searchsorted(one.ticks, self.frame.scales[name].last, side="right"))
+            first.append(max(reach, after if after < one.end else 0))  # a series of other times: all of it
+        origins = self.rows.origins(first, [one.end for one in self.panel.series.values()], h)
+        if not len(origins):
+            one = self.panel.first
+            last = one.time(self.frame.scales[one.name].last)
+            problem = f"it takes {reach} rows to read and {h} ahead after {last}, the last trained on"
+            raise DataError(one.label, None, problem, "give a longer series")
+        return origins
 
-def _bounds(network: ForecasterNetwork, rows: Rows, origins: np.ndarray) -> Tensor:
-    """The bounds of the steps ahead of rising `origins` as learnt, (h, origins, V, 3).
+    def windows(self, origins: np.ndarray) -> WindowBatch:
+        """The windows of some origins, to compare with."""
+        return self.rows.window(origins, self.network.reach.compared, self.network.settings.horizon)
 
-    Batches are blocks of BLOCK rows counted from the start of the series, whole even where few of them are needed.
-    Matrix products round differently in batches of other sizes; with blocks a forecast is the same to the last bit
-    however many others are computed with it and however long the series is.
-    """
-    parts = []
-    for block in np.unique(origins // BLOCK):
-        inside = origins[origins // BLOCK == block]
-        filled = np.clip(np.arange(block * BLOCK, (block + 1) * BLOCK), inside[0], inside[-1])
-        windows = rows.window(filled, network.reach.read, network.settings.horizon)
-        parts.append(network.bounds(windows)[:, inside % BLOCK])
-    return torch.cat(parts, 1)
+    @torch.no_grad()
+    def roll(self, origins: np.ndarray, calibrated: bool = True) -> Tensor:
+        """The quantiles of the steps ahead of rising `origins`, (h, origins, V, Q), scaled.
 
+        Batches are blocks of BLOCK rows counted from the start of a series, whole even where few of them are needed.
+        Matrix products round differently in batches of other sizes; with blocks a forecast is the same to the last bit
+        however many others are computed with it and however long the series is.
+        """
+        network, parts = self.network, []
+        series = self.rows.series_of(origins)
+        place = origins - self.rows.starts[series]
+        blocks, member = np.unique(np.stack((series, place // BLOCK)), axis=1, return_inverse=True)
+        with evaluating(network):
+            for k, (one, block) in enumerate(blocks.T):
+                inside = place[member.ravel() == k]
+                filled = np.clip(np.arange(block * BLOCK, (block + 1) * BLOCK), inside[0], inside[-1])
+                windows = self.rows.window(self.rows.starts[one] + filled, network.reach.read, network.settings.horizon)
+                quantiles = network.bounds(windows) if calibrated else network.learnt(windows)
+                parts.append(quantiles[:, inside % BLOCK])
+        return torch.cat(parts, 1)
 
-def measure(network: ForecasterNetwork, series: Series) -> Errors:
-    """The errors of forecasts from every origin of a series."""
-    errors = network.errors()
-    errors.count(*roll(network, series, find_origins(network, series)))
-    if not errors.values:
-        problem = f"every value after {series.time(network.frame.last)}, the last trained on, is missing"
-        raise DataError(series.path, None, problem, "give a series with values to compare with")
-    return errors
+    def plain(self, origins: np.ndarray, bounds: Tensor) -> np.ndarray:
+        """Quantiles of forecasts, (h, origins, V, Q), in the series' own terms."""
+        series = torch.from_numpy(self.rows.series_of(origins))
+        return self.frame.plain(bounds.movedim(-1, 0), series).movedim(0, -1).numpy()
+
+    def measure(self, cross_fitted: bool = False) -> Errors:
+        """The errors of forecasts from every origin of a series.
+
+        With `cross_fitted`, bounds are calibrated by the other half of the rows, not by what the run has chosen.
+        """
+        origins, s = self.find_origins(), self.network.settings
+        batch, apart = self.windows(origins), cross_fitted and s.calibrate
+        bounds = self.roll(origins, calibrated=not apart)
+        if apart:
+            off = scores(bounds, batch.future)
+            bounds = stretched(bounds, cross_stretch(off, batch.there, batch, nominal(s.levels)))
+        errors = self.network.errors(self.frame)
+        errors.count(batch, bounds)
+        if not errors.values:
+            one = self.panel.first
+            problem = f"every value after {one.time(self.frame.scales[one.name].last)}, the last trained on, is missing"
+            raise DataError(one.label, None, problem, "give a series with values to compare with")
+        return errors
+
+    def count_chosen(self) -> int:
+        """How many of the values that `measure` compares are of the dev set, which chose epoch, shares and bounds."""
+        total, h = 0, self.network.settings.horizon
+        origins = self.find_origins()
+        for k, (name, one) in enumerate(self.panel.series.items()):
+            if name in self.network.frame.scales:
+                scale = self.frame.scales[name]
+                held = int(np.searchsorted(one.ticks, scale.held, side="right"))
+                own = origins[self.rows.series_of(origins) == k] - self.rows.starts[k] + np.arange(h)[:, None]
+                chose = own[(own < held) & (one.ticks[own] > scale.last)]
+                total += int((~np.isnan(one.values[chose])).sum())
+        return total

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, BeforeValidator
+
+from ...parsing import parse_number
 from ...training.settings import MOST_LAYERS, ColumnName, EnsembleSettings, key
 from ..shared.cell import CellName
 
+MOST_QUANTILES = 99
+
+
+def _joined(given: Any) -> Any:
+    """Levels as one text, as a command gives them."""
+    if isinstance(given, int | float):
+        return str(given)
+    return ",".join(map(str, given)) if isinstance(given, list | tuple) else given
+
+
+def _levels(text: str) -> str:
+    levels = [parse_number(part.strip()) for part in text.split(",")]
+    numbers = [level for level in levels if level is not None and 0 < level < 1]
+    if len(numbers) < len(levels) or sorted(set(numbers)) != numbers:
+        raise ValueError("should be numbers between 0 and 1 that rise, such as 0.1,0.5,0.9")
+    if not 3 <= len(numbers) <= MOST_QUANTILES or 0.5 not in numbers:
+        raise ValueError(f"should be 3 to {MOST_QUANTILES} levels, 0.5 (the median) among them, such as 0.1,0.5,0.9")
+    if not all(math.isclose(low + high, 1) for low, high in zip(numbers, numbers[::-1], strict=True)):
+        raise ValueError("should have 1 - p with each p, such as 0.1,0.5,0.9")
+    return text
+
+
+Levels = Annotated[str, BeforeValidator(_joined), AfterValidator(_levels)]
 DEFAULTS = {"lr": 0.002, "average": 0.99}
 
 
@@ -23,7 +50,20 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS):
     time_column: ColumnName | None = key(
         None, "the column of times, by name or by number from 1; null: the first of ISO times, or of years", "data"
     )
-    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: every column but that of times", "data")
+    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: every other column", "data")
+    series_id: ColumnName | None = key(
+        None,
+        "the column of ids, if the file has several series, one row for each id and time; null: one series",
+        "data",
+    )
+    future: ColumnName | None = key(
+        None, "columns known ahead of time, such as planned promotions, as a,b,c: read for the steps to forecast too",
+        "data",
+    )  # fmt: skip
+    calendar: bool = key(
+        True, "use the place of each step in the day, the week and the year, where the training rows cover three",
+        "data",
+    )  # fmt: skip
     gaps: Literal["fill", "error"] = key("fill", "missing rows: filled with missing values, or an error", "data")
     missing: Literal["interpolate", "forward", "error"] = key(
         "interpolate",
@@ -46,9 +86,14 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS):
         "model",
     )
     logarithm: bool = key(False, "model the logarithm, for series whose variation grows with their level", "model")
-    interval: float = key(0.8, "nominal coverage of the bounds", "model", gt=0, lt=1)
-    calibration: int = key(100, "preceding origins whose errors calibrate the bounds; 0: no calibration", "model",
-                           ge=0)  # fmt: skip
+    quantiles: Levels = key(
+        "0.1,0.25,0.5,0.75,0.9",
+        "levels of the quantiles to forecast, rising, 0.5 among them, each p with 1 - p",
+        "model",
+    )
+    calibrate: bool = key(
+        True, "widen or narrow the bounds so that they cover as much of the dev set as their levels say", "model"
+    )
     linear: bool = key(
         True,
         "forecast a change from a linear autoregression that is fitted first; shares of both chosen on the dev set",
@@ -60,6 +105,11 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS):
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
+
+    @property
+    def levels(self) -> list[float]:
+        """The levels of the quantiles, rising; the one in the middle is 0.5."""
+        return [float(level) for level in self.quantiles.split(",")]
 
     @property
     def direct(self) -> bool:

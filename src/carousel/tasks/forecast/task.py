@@ -22,6 +22,9 @@ class Forecast(PackagedTask):
         --out run
     carousel train forecast sales.csv --logarithm --decoding autoregressive \\
         --out run
+    # one row for each shop and day; promotions are planned ahead
+    carousel train forecast shops.csv --series-id shop --future promotion \\
+        --out run
 
     Then: carousel eval run flights.csv, carousel predict run flights.csv."""
     Settings = ForecastSettings
