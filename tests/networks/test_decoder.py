@@ -105,11 +105,8 @@ def test_the_gradients_are_those_of_the_equations(decoder, inputs):
     vectors = real.put(decoder(words[tokens], memory, state, real)[0])
     torch.manual_seed(2)
     factors = torch.randn_like(vectors)
-    expected = sum(
-        factors[t, b] @ vector
-        for b in range(len(LENGTHS))
-        for t, (vector, _) in enumerate(by_hand(decoder, b, *inputs))
-    )
+    steps = [(b, t, v) for b in range(len(LENGTHS)) for t, (v, _) in enumerate(by_hand(decoder, b, *inputs))]
+    expected = sum(factors[t, b] @ vector for b, t, vector in steps)
     ours = torch.autograd.grad((vectors * factors).sum(), list(decoder.parameters()))
     for gradient, right in zip(ours, torch.autograd.grad(expected, list(decoder.parameters())), strict=True):
         torch.testing.assert_close(gradient, right)

@@ -7,8 +7,8 @@
     o = σ(W_o x + U_o h₋ + b_o + p_o∘c)     the output gate sees the new cell
     h = o∘tanh(c)
 
-`weight_ch` holds p_i, p_f, p_o one after the other, (3·H). With `peephole="full"` each p is an H×H matrix and ∘ a
-matrix product, `weight_ch` is (3·H, H).
+`weight_ch` holds p_i, p_f, p_o one after the other, (3·H). With `peephole="full"`, the cell `peephole-full`, each p is an
+H×H matrix and ∘ a matrix product, so that a gate sees all of the cell: σ(W [c, h₋, x] + b); `weight_ch` is (3·H, H).
 """
 
 from __future__ import annotations
@@ -95,3 +95,12 @@ class Peephole(Cell, name="peephole", layer="PeepholeLSTM", year=2000):
             state=(dh_, dc * at.f + from_i + from_f),
             weights=add_gradients(grads, projection, {"weight_ch": torch.cat((dp_i, dp_f, dp_o))}),
         )
+
+
+class FullPeephole(Peephole, name="peephole-full", layer="FullPeepholeLSTM", year=2000):
+    """LSTM whose gates see the whole cell state, through a matrix for each gate."""
+
+    label = "Peephole LSTM, full"
+
+    def __init__(self) -> None:
+        super().__init__("full")

@@ -23,10 +23,12 @@ class CharacterRNN(nn.Module):
     (torch.Size([4, 50]), 50)
     """
 
-    def __init__(self, characters: int, embedding: int, hidden: int, cell: str = "lstm") -> None:
+    def __init__(
+        self, characters: int, embedding: int, hidden: int, cell: str = "lstm", nonlinearity: str = "tanh"
+    ) -> None:
         super().__init__()
         self.embedder = Embedder(characters, embedding, scale=(3 / embedding) ** 0.5)
-        self.layer = encoder(cell, embedding, hidden, bidirectional=True)
+        self.layer = encoder(cell, embedding, hidden, bidirectional=True, nonlinearity=nonlinearity)
         self.size = 2 * hidden
 
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:

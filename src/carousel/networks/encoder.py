@@ -11,8 +11,13 @@ from .. import layers
 from ..ops.dropout import dropout
 
 
-def encoder(cell: str, input_size: int, hidden_size: int, **options: Any) -> layers.Recurrent:
-    """The layers of `cell`; `options` are the layer's own."""
+def encoder(
+    cell: str, input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **options: Any
+) -> layers.Recurrent:
+    """The layers of `cell`; `nonlinearity` is that of the cell rnn, which alone has a choice; `options` are the layer's
+    own."""
+    if cell == "rnn":
+        options["nonlinearity"] = nonlinearity
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="dropout option adds dropout after all but last")
         return layers.named(cell)(input_size, hidden_size, **options)

@@ -44,7 +44,7 @@ def test_the_trace_is_what_the_decoder_goes_through(cell):
 
 
 @pytest.mark.parametrize(
-    "given", [{"input_feeding": True}, {"decoder": "bahdanau"}, {"decoder": "bahdanau", "layers": 2}]
+    "given", [{"input_feeding": True}, {"decoder": "bahdanau"}, {"decoder": "bahdanau", "layers": 2}], ids=str
 )
 def test_the_trace_of_a_decoder_that_reads_what_attention_found(given):
     model = make(**given)

@@ -52,7 +52,13 @@ class ForecasterNetwork(Network):
         steps = h if s.direct else 1
         features = 3 * V + C + (2 if frame.season > 1 else 0)
         self.layers = encoder(
-            s.cell, features, s.hidden, num_layers=s.layers, dropout=s.dropout, forget_bias=s.forget_bias
+            s.cell,
+            features,
+            s.hidden,
+            num_layers=s.layers,
+            dropout=s.dropout,
+            forget_bias=s.forget_bias,
+            nonlinearity=s.nonlinearity,
         )
         self.drop = nn.Dropout(s.dropout)
         self.output = nn.Linear(s.hidden, steps * V * Q)

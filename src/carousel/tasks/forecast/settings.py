@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from ...parsing import parse_number
 from ...training.settings import MOST_LAYERS, ColumnName, EnsembleSettings, key
-from ..shared.cell import CellName
+from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 
 MOST_QUANTILES = 99
 
@@ -101,6 +101,7 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS):
         {"decoding": ("direct",)},
     )
     cell: CellName = key("lstm", "recurrent cell", "model")
+    nonlinearity: Nonlinearity = nonlinearity_key()
     hidden: int = key(32, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)

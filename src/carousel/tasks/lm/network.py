@@ -38,6 +38,7 @@ class LanguageNetwork(Network):
             recurrent_dropout=s.recurrent_dropout,
             weight_drop=s.weight_drop,
             zoneout=s.zoneout,
+            nonlinearity=s.nonlinearity,
             forget_bias=s.forget_bias,
         )
         self.drop_input = SequenceDropout(s.dropout if s.input_dropout is None else s.input_dropout, s.variational)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...training.settings import MOST_LAYERS, key
-from ..shared.cell import CellName
+from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 from ..shared.text import TextSettings
 
 DEFAULTS = {"epochs": 20, "lr": 0.004, "weight_decay": 0.05}
@@ -16,6 +16,7 @@ class LanguageSettings(TextSettings, defaults=DEFAULTS):
 
     task: Literal["lm"] = key("lm", "the task", "data")
     cell: CellName = key("lstm", "recurrent cell", "model")
+    nonlinearity: Nonlinearity = nonlinearity_key()
     embedding: int = key(256, "embedding size", "model", ge=1)
     hidden: int = key(256, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)

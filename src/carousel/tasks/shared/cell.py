@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
 from ...errors import ArgumentError, did_you_mean
-from ...training.settings import Choices
+from ...training.settings import Choices, key
 from ...user_code import is_place, load_place
 
 
@@ -63,3 +63,9 @@ def cell_name(given: Any) -> Any:
 
 
 CellName = Annotated[str, BeforeValidator(cell_name), Choices(built_in_cells, "FILE.py:CLASS")]
+Nonlinearity = Literal["tanh", "relu", "sigmoid"]
+
+
+def nonlinearity_key() -> Any:
+    """The key `nonlinearity` of every task with recurrent layers."""
+    return key("tanh", "activation of the cell rnn", "model", {"cell": ("rnn",)})

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, model_validator
 from ...errors import DataError
 from ...training.settings import MOST_LAYERS, MOST_TOKENS, Choices, EnsembleSettings, key
 from ...wording import counted
-from .cell import CellName
+from .cell import CellName, Nonlinearity, nonlinearity_key
 from .held_out import HeldOutSettings
 from .text import TOKENIZE, Tokenize, default_cache
 
@@ -146,6 +146,7 @@ class LayerSettings(VectorSettings):
     batch_tokens: int | None = key(None, "maximum number of tokens in a batch", "data", ge=1)
 
     cell: CellName = key("lstm", "recurrent cell", "model")
+    nonlinearity: Nonlinearity = nonlinearity_key()
     hidden: int = key(128, "hidden units per layer and direction", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     variational: bool = key(True, "variational dropout: one mask for all steps", "model")
@@ -185,6 +186,7 @@ class LayerSettings(VectorSettings):
             recurrent_dropout=self.recurrent_dropout,
             weight_drop=self.weight_drop,
             zoneout=self.zoneout,
+            nonlinearity=self.nonlinearity,
             forget_bias=self.forget_bias,
             **options,
         )
@@ -260,5 +262,5 @@ class CharacterSettings(LayerSettings):
             return None
         size, width = len(known), self.character_embedding
         if self.characters == "rnn":
-            return CharacterFeatures(CharacterRNN(size, width, self.character_hidden, self.cell))
+            return CharacterFeatures(CharacterRNN(size, width, self.character_hidden, self.cell, self.nonlinearity))
         return CharacterFeatures(CharacterCNN(size, width, self.character_hidden, self.character_width))

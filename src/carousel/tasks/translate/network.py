@@ -34,7 +34,9 @@ class TranslatorNetwork(Network):
         self.source_embedder = Embedder(len(assets.source), s.embedding)
         self.own_target_embedder = None if s.tied == "all" else Embedder(len(assets.target), s.embedding)
         self.drop = SequenceDropout(s.dropout)
-        common: dict[str, Any] = {"dropout": s.dropout, "forget_bias": s.forget_bias}
+        common: dict[str, Any] = {
+            "dropout": s.dropout, "forget_bias": s.forget_bias, "nonlinearity": s.nonlinearity
+        }  # fmt: skip
         self.encoder = encoder(
             s.cell, s.embedding, s.hidden, num_layers=s.layers, bidirectional=s.bidirectional, **common
         )

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
 from ...training.settings import MOST_LAYERS, MOST_TOKENS, key
-from ..shared.cell import CellName
+from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 from ..shared.held_out import HeldOutSettings
 from ..shared.text import TOKENIZE, Tokenize, default_cache
 
@@ -63,6 +63,7 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS):
     dev_beam: int = key(1, "beam size for the dev set after each epoch", "data", ge=1)
 
     cell: CellName = key("lstm", "recurrent cell of encoder and decoder", "model")
+    nonlinearity: Nonlinearity = nonlinearity_key()
     bidirectional: bool = key(True, "the encoder reads in both directions", "model")
     embedding: int = key(256, "embedding size", "model", ge=1)
     hidden: int = key(256, "hidden units per layer and direction of the encoder", "model", ge=1)
