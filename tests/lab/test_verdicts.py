@@ -18,6 +18,8 @@ from carousel.report import mathml, prose
 TINY = {
     "clipping": {"steps": 60, "starts": 4},
     "parameters": {"horizons": (1, 10)},
+    "saddle": {"most": 1500, "seeds": 1},
+    "softmax": {"words": 3, "hidden": 2, "seeds": 1},
 }
 
 

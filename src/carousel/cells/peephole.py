@@ -7,8 +7,8 @@
     o = σ(W_o x + U_o h₋ + b_o + p_o∘c)     the output gate sees the new cell
     h = o∘tanh(c)
 
-`weight_ch` holds p_i, p_f, p_o one after the other, (3·H). With `peephole="full"`, the cell `peephole-full`, each p is an
-H×H matrix and ∘ a matrix product, so that a gate sees all of the cell: σ(W [c, h₋, x] + b); `weight_ch` is (3·H, H).
+`weight_ch` holds p_i, p_f, p_o one after the other, (3·H). With `peephole="full"` (the cell `peephole-full`) each p is
+an H×H matrix and ∘ a matrix product, so that a gate sees the whole cell: σ(W [c, h₋, x] + b); `weight_ch` is (3·H, H).
 """
 
 from __future__ import annotations

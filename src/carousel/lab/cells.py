@@ -31,6 +31,10 @@ COLOURS = (
 )
 
 
+# Without a kernel, and too slow for training over thousands of steps: only where it is chosen by name.
+ON_REQUEST = ("peephole-full",)
+
+
 def _runnable() -> dict[str, type[Cell]]:
     """The registered cells that need nothing but a sequence of inputs."""
     needs = {name: [s for s in cell.side_inputs.values() if s.default is None] for name, cell in registry().items()}
@@ -38,7 +42,8 @@ def _runnable() -> dict[str, type[Cell]]:
 
 
 class LabCells(Mapping[str, LabCell]):
-    """The registry as a lab sees it, by name; a cell that registers later is there too."""
+    """The registry as a lab sees it, by name; a cell that registers later is there too. Those of `ON_REQUEST` can be
+    looked up, and are not among the names."""
 
     def __getitem__(self, name: str) -> LabCell:
         known = _runnable()
@@ -50,10 +55,10 @@ class LabCells(Mapping[str, LabCell]):
         return LabCell(cell, named(name), cell.label, colour, dash if place < len(COLOURS) else "dot")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_runnable())
+        return (name for name in _runnable() if name not in ON_REQUEST)
 
     def __len__(self) -> int:
-        return len(_runnable())
+        return len(list(iter(self)))
 
 
 CELLS = LabCells()
