@@ -16,10 +16,22 @@ from carousel.report import mathml, prose
 
 # The smallest run of each lab that shows everything its page has.
 TINY = {
+    "agreement": {"updates": 2, "hidden": 2, "seeds": 1},
+    "attention": {"updates": 1, "seeds": 1},
+    "bidirectional": {"updates": 2, "hidden": 4, "seeds": 1},
     "clipping": {"steps": 60, "starts": 4},
+    "coupled": {"steps": 5, "hidden": 2, "updates": 2, "seeds": 1},
+    "embedding": {"updates": 10, "lines": 16, "seeds": 1},
+    "hyperparameters": {"updates": 20, "seeds": 1},
+    "overfitting": {"updates": 10, "hidden": 4, "seeds": 1},
     "parameters": {"horizons": (1, 10)},
+    "random-k": {"updates": 2, "texts": 3, "hidden": 4, "seeds": 1},
     "saddle": {"most": 1500, "seeds": 1},
     "softmax": {"words": 3, "hidden": 2, "seeds": 1},
+    "stack": {"length": 3, "exact": 2},
+    "teacher-forcing": {"updates": 10, "seeds": 1},
+    "turing": {"length": 1, "longest": 12},
+    "working-memory": {"updates": 2, "hidden": 4, "seeds": 1},
 }
 
 

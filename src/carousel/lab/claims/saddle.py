@@ -244,7 +244,8 @@ def run(
     drawn = [torch.rand(3, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in numbers]
     x, y, angle = torch.stack(drawn, 1)
     angle = angle * math.pi / 2
-    escapes, paths = [], {}
+    escapes: list[dict[str, Any]] = []
+    paths: dict[str, list[float]] = {}
     for distance in DISTANCES:
         places = turned(torch.stack((0.5 + x, distance * (0.5 + y)), 1), angle)
         steps: dict[str, list[int]] = {}

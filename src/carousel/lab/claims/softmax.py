@@ -216,7 +216,9 @@ def run(
     'holds'
     """
     check_counts(words=words, hidden=hidden, seeds=seeds)
-    clock, apart, derivation = Clock(), {}, {}
+    clock = Clock()
+    apart: dict[str, list[float]] = {}
+    derivation: dict[str, float] = {}
     example: list[list[float]] = []
     for number in range(seed, seed + seeds):
         generator = torch.Generator().manual_seed(number)
@@ -245,7 +247,7 @@ def of_softmax(q: Tensor, target: Tensor) -> tuple[dict[str, float], dict[str, f
     """How far the formulas for q (V) and a one-hot `target` (V) are from what they should be; the steps between."""
     y = q.softmax(0)
     formula = torch.diag(y) - torch.outer(y, y)
-    automatic: Tensor = torch.autograd.functional.jacobian(lambda q: q.softmax(0), q)  # type: ignore[no-untyped-call]
+    automatic: Tensor = torch.autograd.functional.jacobian(lambda q: q.softmax(0), q)
     step = 1e-5
     shifts = step * torch.eye(len(q), dtype=q.dtype)
     differences = torch.stack([((q + s).softmax(0) - (q - s).softmax(0)) / (2 * step) for s in shifts], 1)
@@ -290,7 +292,8 @@ def of_layers(generator: torch.Generator, rows: int = 5, sizes: Sequence[int] = 
     for w, b in zip(draw, biases, strict=True):
         states.append(torch.sigmoid(states[-1] @ w.T + b))
     δ = -2 / rows * (y - states[3]) * states[3] * (1 - states[3])  # ∂L/∂h₃ · ∂h₃/∂z₃
-    weights, offsets = [], []
+    weights: list[Tensor] = []
+    offsets: list[Tensor] = []
     for layer in (2, 1, 0):
         weights.insert(0, δ.T @ states[layer])  # · ∂z/∂w
         offsets.insert(0, δ.sum(0))  # · ∂z/∂b

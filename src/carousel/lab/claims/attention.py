@@ -1,0 +1,264 @@
+"""Six kinds of attention and three decoders on one small task, with their alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import torch
+from torch import Tensor
+
+from ...errors import check_counts
+from ...networks.decoder import DecoderName
+from ...report import figure
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
+from ..finding import Exercise, Step, Table
+from ..fitting import fit, seeded
+from ..measured import Clock, Measured
+from ..options import Option, Seed, Seeds
+from ..transduction import KINDS, Translator, draw
+from ..words import listing, mean_and_spread, percent
+
+ATTENTIONS = ("additive", "dot", "scaled-dot", "general", "content", "location", "none")
+NETWORKS: dict[str, tuple[str, DecoderName]] = {
+    **{f"{kind}, Luong" if kind != "none" else "none": (kind, "luong") for kind in ATTENTIONS},
+    "additive, input feeding": ("additive", "input-feeding"),
+    "additive, Bahdanau": ("additive", "bahdanau"),
+}
+ALIGNED = [kind for kind, (_, target) in KINDS.items() if target]
+UNITS, LONGER = 3, 6  # in a sentence, in training; twice as many in a test
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _forgetting(numbers: Numbers, tolerance: float) -> Verdict:
+    without = numbers["longer"]["none"]
+    better = [
+        name
+        for name, values in numbers["longer"].items()
+        if name != "none" and all(a > b + tolerance for a, b in zip(values, without, strict=True))
+    ]
+    lines = listing(f"{name} {percent(_mean(values), 0)}" for name, values in numbers["longer"].items())
+    text = f"Sentences of {LONGER} units, twice as long as in training, translated without a fault: {lines}."
+    others = len(numbers["longer"]) - 1
+    if len(better) == others:
+        return holds(text)
+    return holds_for(listing(better), text) if better else fails(text)
+
+
+def _learned(numbers: Numbers, tolerance: float) -> Verdict:
+    rows = numbers["aligned"]
+    right = [name for name, kinds in rows.items() if min(min(values) for values in kinds.values()) > tolerance]
+    lines = listing(
+        f"{name} {percent(min(_mean(values) for values in kinds.values()), 0)}" for name, kinds in rows.items()
+    )
+    text = (
+        f"The share of target tokens with the most attention at the right place, for the worst kind of unit: {lines}."
+    )
+    if len(right) == len(rows):
+        return holds(text)
+    return holds_for(listing(right), text) if right else fails(text)
+
+
+def _kinds(numbers: Numbers, tolerance: float) -> Verdict:
+    rows = numbers["aligned"]["additive, Bahdanau"]
+    right = [kind for kind, values in rows.items() if min(values) > tolerance]
+    lines = listing(f"{kind} {mean_and_spread([100 * v for v in values], 0)} %" for kind, values in rows.items())
+    text = f"Bahdanau's network puts the most attention at the right place: {lines} of the tokens."
+    if len(right) == len(rows):
+        return holds(text)
+    return holds_for(listing(right), text) if right else fails(text)
+
+
+class AttentionKinds(Measured):
+    """What :func:`run` gives."""
+
+    name = "attention"
+    title = "Six kinds of attention, three decoders, and alignments"
+    trains = True
+    claims = (
+        Claim(
+            "forgetting",
+            "While the context vector has access to the entire input sequence, we don't need to worry about "
+            "forgetting.",
+            "003 §16.2",
+            f"of sentences with {LONGER} units every seed translates more without a fault, by {{tolerance}}, than the "
+            "network without attention.",
+            _forgetting,
+            tolerance=0.02,
+            seeds=5,
+        ),
+        Claim(
+            "learned",
+            "The alignment between the source and target is learned and controlled by the context vector.",
+            "003 §16.2",
+            "with every seed, more than {tolerance} of the target tokens of every kind of unit have the most attention "
+            "at the right place; chance is about a quarter.",
+            _learned,
+            tolerance=0.6,
+            seeds=5,
+        ),
+        Claim(
+            "kinds",
+            "There are many alignment types and some of them are complex. … one-to-one … many-to-one … one-to-many … "
+            "many-to-many",
+            "003 §16.1 and §16.3, equations 82–87",
+            "the network of §16.3 aligns each type: more than {tolerance} of its tokens, with every seed.",
+            _kinds,
+            tolerance=0.6,
+            seeds=5,
+            printed=(
+                r"\mathbf{s}_t = f(\mathbf{s}_{t-1}, y_{t-1}, \mathbf{c}_t), \quad "
+                r"\mathbf{c}_t = \sum_{i=1}^n \alpha_{t,i} \mathbf{h}_i",
+                r"\alpha_{t,i} = \frac{\exp(\text{score}(\mathbf{s}_{t-1}, \mathbf{h}_i))}"
+                r"{\sum_{j=1}^n \exp(\text{score}(\mathbf{s}_{t-1}, \mathbf{h}_j))}",
+                r"\text{score}(\mathbf{s}_t, \mathbf{h}_i) = \mathbf{v}_a^\top \tanh(\mathbf{W}_a "
+                r"[\mathbf{s}_t; \mathbf{h}_i])",
+            ),
+            corrected=(
+                r"\text{score}(\mathbf{s}_{t-1}, \mathbf{h}_i) = \mathbf{v}_a^\top \tanh(\mathbf{W}_a "
+                r"[\mathbf{s}_{t-1}; \mathbf{h}_i])",
+            ),
+        ),
+    )
+    derivation = (
+        Step(
+            "Weights of attention are a distribution over the source, whichever the kind. The run takes the sum of "
+            "those of every step.",
+            r"\sum_{i=1}^{n} \alpha_{t,i} = 1, \quad \alpha_{t,i} \ge 0",
+            "sums",
+            1e-5,
+        ),
+    )
+    exercises = (
+        Exercise(
+            "Location-based attention does not look at the source. How can it align anything?",
+            "By the decoder's state, which knows how many tokens have been produced: it can say “the third place”. It "
+            "cannot say “the next d”, so it fails where places vary, as after spurious or paired words.",
+        ),
+        Exercise(
+            "Equation 86 has \\(s_{t-1}\\) and equation 87 \\(s_t\\). Which of them can be computed?",
+            "\\(s_{t-1}\\): \\(s_t\\) depends on \\(c_t\\), which depends on the scores. With \\(s_t\\) it is Luong's "
+            "decoder, where the step does not read the context.",
+        ),
+    )
+    code = """
+from carousel.lab.transduction import Translator, draw
+
+network = Translator("additive", "bahdanau")
+sentences = draw(2, units=3)
+scores, weights = network(sentences)
+print(weights[:, 0].argmax(1), sentences.aligned[0])
+"""
+    captions = {
+        "aligned": ("Alignments", "The share of target tokens with the most attention at the right place, by kind of "
+                    "unit; mean over the seeds."),
+        "example": ("One sentence", "Bahdanau's network, first seed. Rows: target tokens. Columns: source tokens."),
+    }  # fmt: skip
+
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        best = max(numbers["longer"], key=lambda name: _mean(numbers["longer"][name]))
+        return (
+            f"Of sentences twice as long as in training, the network without attention translates "
+            f"{percent(_mean(numbers['longer']['none']), 0)} without a fault, the best ({best}) "
+            f"{percent(_mean(numbers['longer'][best]), 0)}."
+        )
+
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = []
+        for name in NETWORKS:
+            aligned = numbers["aligned"].get(name)
+            rows.append([
+                name,
+                *(mean_and_spread([100 * v for v in numbers[which][name]], 0) + " %" for which in ("right", "longer")),
+                *("–" if aligned is None else percent(_mean(aligned[kind]), 0) for kind in ALIGNED),
+            ])  # fmt: skip
+        return ["network", f"right, {UNITS} units", f"right, {LONGER} units", *ALIGNED], rows
+
+    def setup(self) -> Sequence[str]:
+        n = self.measured
+        return (
+            "A language pair that has every kind of alignment: units of one source token and one target token; of two "
+            "and one (many-to-one); of one and two (one-to-many, a fertile word); of two and two, crossed "
+            "(many-to-many); and source tokens that are not translated (spurious words). Each unit has four variants.",
+            f"A bidirectional LSTM of 16 units reads {UNITS} units and an LSTM of 32 writes their translation, with "
+            f"every kind of attention in Luong's decoder, and additive attention in all three; {n['updates']} updates "
+            f"of 32 sentences, {len(n['seeds'])} seeds. A sentence is right if its last token is; steps read the "
+            "model's own tokens.",
+        )
+
+    def figures(self) -> dict[str, Any]:
+        n = self.measured
+        aligned = figure(400, hovermode="closest")
+        names = list(n["aligned"])
+        aligned.add_heatmap(
+            z=[[_mean(n["aligned"][name][kind]) for kind in ALIGNED] for name in names], x=ALIGNED, y=names, zmin=0,
+            zmax=1, colorscale=[(0, "#ffffff"), (1, "#0072b2")],
+        )  # fmt: skip
+        aligned.update_yaxes(autorange="reversed")
+        example = figure(360, hovermode="closest")
+        example.add_heatmap(
+            z=n["example"], colorscale=[(0, "#ffffff"), (1, "#1c2430")], zmin=0, zmax=1, showscale=False
+        )
+        example.update_yaxes(autorange="reversed", title_text="target").update_xaxes(title_text="source")
+        return {"aligned": aligned, "example": example}
+
+
+HELP = """Six kinds of attention and three decoders on one small task, with their alignments.
+
+\b
+carousel lab attention
+carousel lab attention --updates 400 --out attention
+"""
+QUICK = {"updates": 60}
+
+
+def run(
+    updates: Annotated[int, Option("Updates of each training.", "N", minimum=1)] = 200,
+    *,
+    seeds: Seeds = 5,
+    seed: Seed = 0,
+) -> AttentionKinds:
+    """Train each network with each seed; translate sentences of the length of training and twice as long.
+
+    >>> result = run(1, seeds=1)
+    >>> "additive, Bahdanau" in result.data["right"]
+    True
+    """
+    check_counts(updates=updates, seeds=seeds)
+    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    right: dict[str, list[float]] = {}
+    longer: dict[str, list[float]] = {}
+    aligned: dict[str, dict[str, list[float]]] = {}
+    example: list[list[float]] = []
+    sums = 0.0
+    for name, (attention, kind) in NETWORKS.items():
+        for number in numbers:
+            with seeded(number):
+                network = Translator(attention, kind)
+                fit(network, partial(_loss, network), updates, lr=0.01)
+                near, far = draw(100, UNITS), draw(100, LONGER)
+                right.setdefault(name, []).append(network.accuracy(near))
+                longer.setdefault(name, []).append(network.accuracy(far))
+                for unit, hits in network.alignments(near).items():
+                    aligned.setdefault(name, {}).setdefault(unit, []).append(sum(hits) / len(hits))
+                with torch.no_grad():
+                    weights = network(near)[1]
+                if weights is not None:
+                    sums = max(sums, float((weights[0].sum(1) - 1).abs().max()))
+                    if kind == "bahdanau" and not example:
+                        example = weights[: near.lengths[0], 0, : near.source_lengths[0]].tolist()
+    data = {
+        "right": right, "longer": longer, "aligned": aligned, "example": example, "updates": updates, "seeds": numbers,
+        "derivation": {"sums": sums},
+    }  # fmt: skip
+    return AttentionKinds(data, clock.seconds)
+
+
+def _loss(network: Translator) -> Tensor:
+    return network.loss(draw(32, UNITS))

@@ -1,0 +1,202 @@
+"""Overfitting: training against dev perplexity, by layers and by the size of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import torch
+
+from ...errors import check_counts
+from ...layers import LSTM
+from ...report import figure
+from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
+from ..finding import Exercise, Table
+from ..fitting import Reader, fit, seeded
+from ..measured import Clock, Measured
+from ..options import Hidden, Option, Seed, Seeds
+from ..text import dates, draw, loss, perplexity
+from ..words import mean_and_spread
+
+LAYERS = (1, 2, 3)
+LINES = (50, 400, 3000)
+FEW = LINES[0]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _at(numbers: Numbers, layers: int, lines: int) -> dict[str, list[float]]:
+    row: dict[str, list[float]] = numbers["trained"][f"{layers} {lines}"]
+    return row
+
+
+def _layers(numbers: Numbers, tolerance: float) -> Verdict:
+    one, most = _at(numbers, 1, FEW)["dev"], _at(numbers, LAYERS[-1], FEW)["dev"]
+    text = "; ".join(
+        f"{layers}: {mean_and_spread(_at(numbers, layers, FEW)['train'])} and "
+        f"{mean_and_spread(_at(numbers, layers, FEW)['dev'])}"
+        for layers in LAYERS
+    )
+    text = f"Training and dev perplexity with {FEW} lines, by layers — {text}."
+    worse = [b > a * tolerance for a, b in zip(one, most, strict=True)]
+    if all(worse):
+        return holds(text)
+    return undecided(text) if any(worse) else fails(text)
+
+
+def _enough(numbers: Numbers, tolerance: float) -> Verdict:
+    rows = {lines: _at(numbers, 1, lines) for lines in LINES}
+    gaps = {lines: [d / t for d, t in zip(row["dev"], row["train"], strict=True)] for lines, row in rows.items()}
+    text = "; ".join(f"{lines:,} lines: {mean_and_spread(gap)}" for lines, gap in gaps.items())
+    text = f"Dev perplexity as a multiple of training perplexity, one layer — {text}."
+    if max(gaps[LINES[-1]]) <= tolerance < min(gaps[FEW]):
+        return holds(text)
+    return fails(text) if min(gaps[LINES[-1]]) > tolerance else undecided(text)
+
+
+class Overfitting(Measured):
+    """What :func:`run` gives."""
+
+    name = "overfitting"
+    title = "Overfitting, by layers and by the size of the data"
+    trains = True
+    claims = (
+        Claim(
+            "layers",
+            "if the number of stacks increased carelessly, the model tends to overfit the current dataset and perform "
+            "poor on dev dataset",
+            "003 §6",
+            f"with {FEW} lines and every seed, the dev perplexity of {LAYERS[-1]} layers is more than {{tolerance}} "
+            "times that of one, after the same updates.",
+            _layers,
+            tolerance=1.1,
+            seeds=5,
+        ),
+        Claim(
+            "enough",
+            "Since my dataset is large enough (15000), I don't have to care about the problem of overfitting.",
+            "002 “Training”",
+            f"with {LINES[-1]:,} lines dev perplexity is at most {{tolerance}} times training perplexity for every "
+            f"seed, and with {FEW} it is more.",
+            _enough,
+            tolerance=1.2,
+            seeds=5,
+        ),
+    )
+    exercises = (
+        Exercise(
+            "Dev perplexity falls first and rises then. What does `carousel train` keep?",
+            "The epoch with the best dev perplexity; `--patience` stops when it has not improved for so many epochs.",
+        ),
+        Exercise(
+            "Name three ways to overfit less without more data.",
+            "Dropout, weight decay, a smaller network; or to stop early.",
+        ),
+    )
+    code = """
+from carousel import lab
+
+result = lab.overfitting(updates=30, seeds=1)
+print(result)
+figure = result.plot()
+"""
+    captions = {"curves": ("Dev perplexity in training", f"One layer and {LAYERS[-1]}, with {FEW} and {LINES[-1]:,} "
+                           "lines; mean over the seeds.")}  # fmt: skip
+
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        one, most = _at(numbers, 1, FEW), _at(numbers, LAYERS[-1], FEW)
+        return (
+            f"Trained on {FEW} lines, a model of one layer has perplexity {_mean(one['train']):.2f} on them and "
+            f"{_mean(one['dev']):.2f} on others; one of {LAYERS[-1]} layers {_mean(most['train']):.2f} and "
+            f"{_mean(most['dev']):.2f}."
+        )
+
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = []
+        for name, row in numbers["trained"].items():
+            layers, lines = map(int, name.split())
+            rows.append([
+                f"{layers} {'layer' if layers == 1 else 'layers'}, {lines:,} lines", mean_and_spread(row["train"]),
+                mean_and_spread(row["dev"]), mean_and_spread(row["best"]),
+            ])  # fmt: skip
+        return ["model", "training perplexity", "dev perplexity", "best dev perplexity"], rows
+
+    def setup(self) -> Sequence[str]:
+        n = self.measured
+        return (
+            f"Language models of dates, character by character, made by the package (not the report's poems): LSTMs of "
+            f"{n['hidden']} units with 1 to {LAYERS[-1]} layers on {FEW} lines, and one layer on more; Adam at 0.01, "
+            f"{n['updates']} updates of 16 lines, without dropout, {len(n['seeds'])} seeds. The dev text is 300 lines "
+            "with other dates.",
+        )
+
+    def figures(self) -> dict[str, Any]:
+        n = self.measured
+        drawn = figure(400, hovermode="x")
+        for name, colour in (
+            (f"1 {FEW}", "#0072b2"),
+            (f"{LAYERS[-1]} {FEW}", "#d55e00"),
+            (f"1 {LINES[-1]}", "#009e73"),
+        ):
+            layers, lines = map(int, name.split())
+            path = n["trained"][name]["path"]
+            places = [n["every"] * (k + 1) for k in range(len(path))]
+            drawn.add_scatter(x=places, y=path, name=f"{layers} layers, {lines:,} lines", line={"color": colour})
+        drawn.update_yaxes(type="log", title_text="dev perplexity")
+        return {"curves": drawn.update_xaxes(title_text="update")}
+
+
+HELP = """Overfitting: training against dev perplexity, by layers and by the size of the data.
+
+\b
+carousel lab overfitting
+carousel lab overfitting --hidden 128 --out overfitting
+"""
+QUICK = {"updates": 60, "hidden": 24}
+
+
+def run(
+    updates: Annotated[int, Option("Updates of each training.", "N", minimum=10)] = 150,
+    *,
+    hidden: Hidden = 32,
+    seeds: Seeds = 5,
+    seed: Seed = 0,
+) -> Overfitting:
+    """Train each model, and measure it on its own lines and on others as it learns.
+
+    >>> result = run(10, hidden=2, seeds=1)
+    >>> len(result.data["trained"])
+    5
+    """
+    check_counts(updates=updates, hidden=hidden, seeds=seeds)
+    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    models = [*((layers, FEW) for layers in LAYERS), *((1, lines) for lines in LINES[1:])]
+    every = max(1, updates // 10)
+    trained = {}
+    for layers, lines in models:
+        each = [train(layers, hidden, lines, updates, every, number) for number in numbers]
+        trained[f"{layers} {lines}"] = {
+            "train": [own for own, _ in each], "dev": [path[-1] for _, path in each],
+            "best": [min(path) for _, path in each], "path": torch.tensor([path for _, path in each]).mean(0).tolist(),
+        }  # fmt: skip
+    data = {"trained": trained, "every": every, "updates": updates, "hidden": hidden, "seeds": numbers}
+    return Overfitting(data, clock.seconds)
+
+
+def train(layers: int, hidden: int, count: int, updates: int, every: int, seed: int) -> tuple[float, list[float]]:
+    """Perplexity on its own lines in the end, and on the dev text after every few updates."""
+    lines = dates(LINES[-1])  # one vocabulary for all
+    own = lines.train[:, :count]
+    with seeded(seed):
+        network, path = Reader(LSTM(16, hidden, num_layers=layers), lines.tokens, lines.tokens), []
+
+        def watch(update: int, _: float) -> None:
+            if update % every == 0:
+                path.append(perplexity(network, lines.dev))
+
+        fit(network, lambda: loss(network, draw(own, 16)), updates, lr=0.01, watch=watch)
+        return perplexity(network, own[:, :300]), path
