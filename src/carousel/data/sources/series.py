@@ -177,14 +177,14 @@ class Panel:
         """What a user should know, one line each; of several series, sums over them."""
         if len(self.series) == 1:
             return self.first.notes
-        said = [note for note in self.first.notes if "is read as a variable" in note]
+        notes = [note for note in self.first.notes if "is read as a variable" in note]
         put_in = sum(one.put_in for one in self.series.values())
         if put_in:
-            said.append(f"{self.path}: {counted(put_in, 'row is', 'rows are')} left out; taken as missing values")
+            notes.append(f"{self.path}: {counted(put_in, 'row is', 'rows are')} left out; taken as missing values")
         for name in self.first.names:
             if count := sum(one.missing.get(name, 0) for one in self.series.values()):
-                said.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
-        return said
+                notes.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
+        return notes
 
     def followed_by(self, other: Panel) -> Panel:
         """Each series and the rows of its id in another file; a series that is not there ends as it does."""
