@@ -46,6 +46,7 @@ def train(
     callbacks: Sequence[Any] = (),
     quiet: bool = False,
     report: bool = True,
+    preset: str | None = None,
     **settings: Any,
 ) -> Any:
     """Train a model, as `carousel train` does, and return it.
@@ -53,7 +54,7 @@ def train(
     `task` is a name, a class, or FILE.py:CLASS; `train` and `dev` are files or data in memory; `out` is the run
     directory, which keeps everything. `settings` are the options of `carousel train TASK --help`. `resume` continues
     the run in `out`, for which neither data nor settings need be given again; `force` starts over in its place;
-    `callbacks` are Lightning's.
+    `callbacks` are Lightning's; `preset` (fast, default, best) names settings that those given override.
 
     >>> import tempfile, carousel
     >>> reviews = [("a fine film", "good"), ("dull", "bad")] * 4
@@ -63,14 +64,23 @@ def train(
     True
     """
     from .training import Run, several
+    from .training.trainer import preset_settings
 
     kind, run = find(task), Run(out)
     given = {"train": train, "dev": dev}
     held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
-    values = {**{name: data for name, data in given.items() if data is not None and name not in held}, **settings}
-    with run.locked(), _written(kind, run, held, values, resume=resume, force=force) as files:
+    files = {name: data for name, data in given.items() if data is not None and name not in held}
+    values = {**preset_settings(kind, preset, resume=resume), **files, **settings}
+    with run.locked(), _written(kind, run, held, values, resume=resume, force=force) as written:
         several.train(
-            kind, {**values, **files}, run, resume=resume, force=force, callbacks=callbacks, quiet=quiet, report=report
+            kind,
+            {**values, **written},
+            run,
+            resume=resume,
+            force=force,
+            callbacks=callbacks,
+            quiet=quiet,
+            report=report,
         )
     return load(out)
 

@@ -10,10 +10,13 @@ from helpers.tiny import fit, language, outcome
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carousel.errors import SettingsError
+import carousel
+from carousel.cli import main as cli
+from carousel.errors import ArgumentError, SettingsError
 from carousel.tasks import find
 from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.registry import BUILT_IN
+from carousel.training import Run
 from carousel.training.settings import Settings, load_yaml
 
 FIELDS = LanguageSettings.model_fields
@@ -313,3 +316,41 @@ def test_numbers_of_options_are_in_digits():
         Settings.read({}, pairs=["epochs=1_000"])
     with pytest.raises(SettingsError, match="epochs: should be a number in digits"):
         Settings.check({"epochs": "1_000"}, {})
+
+
+# ---------------------------------------------------------------- presets
+
+
+@pytest.mark.parametrize("task", ["lm", "bilm", "classify", "tag", "encode", "tree", "forecast", "translate"])
+def test_every_preset_is_a_set_of_valid_settings_and_fast_is_less_work(task):
+    settings = find(task).Settings
+    assert list(settings.PRESETS) == ["fast", "default", "best"] and not settings.preset("default")
+    files = {"train": ("a", "b") if task == "translate" else "a"}
+    epochs = {name: settings.read({**files, **settings.preset(name)}).epochs for name in settings.PRESETS}
+    assert epochs["fast"] < epochs["default"] <= epochs["best"]
+    best = settings.preset("best")
+    assert best.get("seeds", 1) > 1 or epochs["best"] > epochs["default"]
+
+
+def test_options_override_a_preset_and_config_has_plain_settings(tmp_path):
+    data = [(f"text {k}", "ab"[k % 2]) for k in range(30)]
+    small = {"embedding": 4, "quiet": True, "report": False, "threads": 1, "cache": tmp_path / "cache"}
+    carousel.train("classify", data, out=tmp_path / "run", preset="fast", epochs=1, **small)
+    values = Run(tmp_path / "run").config_values()
+    assert values["epochs"] == 1 and values["hidden"] == 64 and "preset" not in values
+    with pytest.raises(ArgumentError, match="leave out the preset"):
+        carousel.train("classify", out=tmp_path / "run", preset="fast", resume=True)
+    with pytest.raises(SettingsError, match="no 'bst'; did you mean best"):
+        carousel.train("classify", data, out=tmp_path / "other", preset="bst")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_settings_file_overrides_a_preset(tmp_path, monkeypatch):
+    """On the command line, of which only the values that reach the trainer are looked at."""
+    seen = {}
+    monkeypatch.setattr("carousel.training.several.train", lambda task, values, *_, **__: seen.update(values))
+    (tmp_path / "my.yaml").write_text("hidden: 7\n")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "classify", "x.tsv", "--out", str(tmp_path / "run"), "--preset", "fast", "--quiet",
+                  "--config", str(tmp_path / "my.yaml")])  # fmt: skip
+    assert not stop.value.code and (seen["hidden"], seen["epochs"]) == (7, 3)

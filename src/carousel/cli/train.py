@@ -32,6 +32,7 @@ def command(task: Any, name: str) -> Any:
     parameters = [
         *data_parameters(task, "Validation data, which selects the best epoch."),
         option("out", Path, "The run directory.", None, metavar="RUN", required=True),
+        option("preset", str | None, _presets(task), None, metavar="|".join(task.Settings.PRESETS)),
         option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
         option("resume", bool, "Continue the run in --out from its last checkpoint.", None, flag=True),
@@ -42,13 +43,22 @@ def command(task: Any, name: str) -> Any:
 
     def run(**given: Any) -> None:
         given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
-        own = {name: given.pop(name) for name in ("out", "config", "set", "resume", "force", "quiet")}
+        own = {name: given.pop(name) for name in ("out", "preset", "config", "set", "resume", "force", "quiet")}
         _train(task, name, given, **own)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = task.help or f"Train a model of the task {task.name}."
     return run
+
+
+def _presets(task: Any) -> str:
+    """The help of --preset: what each one sets, and how long it takes."""
+    parts = []
+    for name, (settings, time) in task.Settings.PRESETS.items():
+        values = ", ".join(f"{key} {value}" for key, value in settings.items())
+        parts.append(f"{name} ({values}: {time})" if settings else f"{name} ({time})")
+    return f"Settings that other options override: {'; '.join(parts)}."
 
 
 def data_parameters(task: Any, dev: str) -> list[inspect.Parameter]:
@@ -74,20 +84,21 @@ def setting(key: str, field: Any, panel: str) -> inspect.Parameter:
 
 
 def _train(
-    task: Any, name: str, given: dict[str, Any], out: Path, config: Path | None, set: list[str] | None, resume: bool,
-    force: bool, quiet: bool,
+    task: Any, name: str, given: dict[str, Any], out: Path, preset: str | None, config: Path | None,
+    set: list[str] | None, resume: bool, force: bool, quiet: bool,
 ) -> None:  # fmt: skip
     from carousel.training.checkpoint_callback import Interrupted
     from carousel.training.run import Run
     from carousel.training.settings import gather
     from carousel.training.several import train
-    from carousel.training.trainer import resume_command
+    from carousel.training.trainer import preset_settings, resume_command
     from carousel.user_code import is_place
 
     if resume and force:
         raise typer.BadParameter("choose one of --resume and --force")
     values, places = gather(config, set or [], given)
     values = {key: None if value is NULL else value for key, value in values.items()}
+    values = {**preset_settings(task, preset, resume=resume), **values}
     run = Run(out)
     before = run.result if resume else None
     try:

@@ -47,6 +47,16 @@ class Choices(NamedTuple):
     other: str  # what else may be given, as a metavar
 
 
+class Preset(NamedTuple):
+    """Settings under one name, which others given beside them override."""
+
+    settings: Mapping[str, Any]
+    time: str  # that it takes, beside the defaults
+
+
+DEFAULT = Preset({}, "the defaults")
+
+
 def key(default: Any, help: str, group: str, needs: dict[str, Any] | None = None, **bounds: Any) -> Any:
     """A field of a settings class: its default (`...`: it must be given), a line of help and a group to list it in.
 
@@ -90,13 +100,21 @@ class Settings(BaseModel):
         "tie_weights": "tied",
     }
 
-    def __init_subclass__(cls, defaults: Mapping[str, Any] | None = None, **options: Any) -> None:
+    PRESETS: ClassVar[Mapping[str, Preset]] = {"default": DEFAULT}
+
+    def __init_subclass__(
+        cls, defaults: Mapping[str, Any] | None = None, presets: Mapping[str, Preset] | None = None, **options: Any
+    ) -> None:
         super().__init_subclass__(**options)
 
     @classmethod
-    def __pydantic_init_subclass__(cls, defaults: Mapping[str, Any] | None = None, **options: Any) -> None:
-        """`class TreeSettings(VectorSettings, defaults={"lr": 0.002})`: other defaults for keys of a base class."""
+    def __pydantic_init_subclass__(
+        cls, defaults: Mapping[str, Any] | None = None, presets: Mapping[str, Preset] | None = None, **options: Any
+    ) -> None:
+        """`class TreeSettings(VectorSettings, defaults={"lr": 0.002})`: other defaults for keys of a base class.
+        `presets` are sets of settings by name."""
         super().__pydantic_init_subclass__(**options)
+        cls.PRESETS = presets or cls.PRESETS
         for name, value in (defaults or {}).items():
             cls.model_fields[name] = FieldInfo.merge_field_infos(cls.model_fields[name], default=value)
         if defaults:
@@ -169,6 +187,16 @@ class Settings(BaseModel):
         if isinstance(value, int) and abs(value) >= 2**31 and info.field_name != "seed":
             raise ValueError("should be less than 2**31")
         return value
+
+    @classmethod
+    def preset(cls, name: str | None) -> Mapping[str, Any]:
+        """The settings of a preset; None: none."""
+        if name is None:
+            return {}
+        if name not in cls.PRESETS:
+            hint = did_you_mean(str(name), cls.PRESETS) or f"presets are {', '.join(cls.PRESETS)}"
+            raise SettingsError(f"preset: there is no {shorten(name)!r}; {hint}")
+        return cls.PRESETS[name].settings
 
     @classmethod
     def read(

@@ -204,6 +204,14 @@ def check_place(run: Run, *, resume: bool, force: bool) -> None:
         raise RunError(f"{run.folder}: no run to resume; leave out --resume to start one")
 
 
+def preset_settings(task: type[Trainable], preset: str | None, *, resume: bool) -> Mapping[str, Any]:
+    """The settings of a preset, for a new run; a resumed one has its own."""
+    if preset is not None and resume:
+        raise ArgumentError("preset: a run is resumed with its own settings; leave out the preset")
+    settings: Mapping[str, Any] = task.Settings.preset(preset)
+    return settings
+
+
 def resumed_settings(
     run: Run, task: type[Trainable], given: Mapping[str, Any], places: Mapping[str, str] | None = None
 ) -> Settings:

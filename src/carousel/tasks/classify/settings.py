@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from ...training.settings import ColumnName, key
+from ...training.settings import DEFAULT, ColumnName, Preset, key
 from ..shared.settings import PoolingName, WordSettings
 
 DEFAULTS = {"lower": True, "epochs": 6, "average": 0.99, "dropout": 0.4, "word_dropout": 0.1}
+PRESETS = {
+    "fast": Preset({"epochs": 3, "hidden": 64}, "a third of the time"),
+    "default": DEFAULT,
+    "best": Preset({"seeds": 5}, "an ensemble of 5: 5 times as long"),
+}
 
 
-class ClassifySettings(WordSettings, defaults=DEFAULTS):
+class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the classifier."""
 
     task: Literal["classify"] = key("classify", "the task", "data")
