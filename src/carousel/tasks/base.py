@@ -108,6 +108,13 @@ class Task(ABC):
         """A new network; its parameters are drawn from torch's generator."""
 
     @classmethod
+    def start_network(cls, network: Any, assets: Any) -> list[str]:
+        """Give a new network the weights of the run `start_from`; lines that say what was taken."""
+        from .shared.start import take_weights
+
+        return take_weights(network.settings.start_from, cls.name, network, assets)
+
+    @classmethod
     def make_ensemble(cls, networks: Sequence[Any]) -> Network:
         """Networks that differ by their seeds as one, which averages what they predict (see `shared/ensemble.py`). Only
         for tasks whose settings have `seeds`."""

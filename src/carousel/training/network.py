@@ -86,6 +86,9 @@ class Trainable(Protocol):
     def make_network(cls, settings: Any, assets: Any) -> Network: ...
 
     @classmethod
+    def start_network(cls, network: Any, assets: Any) -> list[str]: ...
+
+    @classmethod
     def make_ensemble(cls, networks: Sequence[Any]) -> Network: ...
 
     @classmethod
@@ -121,6 +124,11 @@ class Network(nn.Module, ABC):
     def carried(self, state: dict[str, Tensor]) -> None:
         if state:
             raise ValueError(f"{type(self).__name__} carries nothing from batch to batch")
+
+    def row_names(self, assets: Any) -> Mapping[str, tuple[Sequence[str], ...]]:
+        """What the rows of parameters belong to, such as words or labels: of each of the first axes of a parameter the
+        names, in their order. `start_from` matches rows by them."""
+        return {}
 
     def describe_loss(self) -> Callable[[float], str]:
         """How the progress bar shows a training loss."""

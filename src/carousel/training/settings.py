@@ -158,6 +158,9 @@ class Settings(BaseModel):
         lt=1,
     )
     patience: int | None = key(None, "stop after this many epochs without improvement", "training", ge=1)
+    start_from: Path | None = key(
+        None, "a run whose weights training begins with; words and labels are matched by name", "training"
+    )
     seed: int = key(0, "random seed; the same seed gives the same run", "training", ge=0, le=2**32 - 1)
     threads: int | None = key(None, "CPU threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)

@@ -146,6 +146,8 @@ def set_up(
     if (shapes := outline(task, settings, assets)) is not None:
         check_memory(shapes, training=True)
     network = task.make_network(settings, assets)
+    if start is None and settings.start_from is not None:
+        data.notes += task.start_network(network, assets)
     if not resume:
         run.begin()
     write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now

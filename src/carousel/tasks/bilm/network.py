@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -76,6 +77,11 @@ class BilmNetwork(Network):
     def output_weight(self) -> Tensor:
         """(V, E)."""
         return self.embedder.embedder.weight if self.settings.tied else self.output
+
+    def row_names(self, assets: BilmAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        words, characters = (assets.words.words.tokens,), assets.words.characters
+        spelled = {} if characters is None else {"shapes.reader.embedder.weight": (characters.tokens,)}
+        return {"embedder.embedder.weight": words, "output": words, "bias": words, **spelled}
 
     def words(self, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
         """The words between their marks, (T + 2, B), and a vector for each, (T + 2, B, E)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -67,6 +68,10 @@ class ClassifierNetwork(Network):
         if self.weights is not None:
             losses = losses * self.weights[batch.labels]
         return Loss(losses.mean(), len(losses))
+
+    def row_names(self, assets: ClassifyAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        words, labels = (assets.vocabulary.tokens,), (assets.labels,)
+        return {"embedder.embedder.weight": words, "output.weight": labels, "output.bias": labels}
 
     def metric(self) -> Accuracy:
         return Accuracy(self) if self.mixture is None else MixtureAccuracy(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -89,6 +90,11 @@ class EncoderNetwork(Network):
         cross_entropy = F.cross_entropy(scores, self.spread(batch.labels), label_smoothing=smooth)
         squared_error = F.mse_loss(self.expected(scores), batch.labels.float())
         return Loss(cross_entropy + squared_error, len(scores))
+
+    def row_names(self, assets: EncodeAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        outputs = (list(map(str, self.target.levels if self.target.is_score else self.target.classes)),)
+        words = {"embedder.embedder.weight": (assets.vocabulary.tokens,)}
+        return {**words, "head.3.weight": outputs, "head.3.bias": outputs}
 
     def metric(self) -> PairMetric:
         return PairMetric(self)

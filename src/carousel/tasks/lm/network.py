@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
@@ -72,6 +73,10 @@ class LanguageNetwork(Network):
                 linear_cross_entropy(x, self.output_weight, targets, self.bias, ignore_index=PAD, reduction="none")
             )
         return -torch.cat(losses), state
+
+    def row_names(self, assets: LanguageAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        tokens = (assets.vocabulary.tokens,)
+        return {"embedder.weight": tokens, "output": tokens, "bias": tokens}
 
     def loss(self, batch: TextBatch) -> Loss:
         running = self.settings.layout != "lines"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -78,6 +79,13 @@ class TaggerNetwork(Network):
         weight, bias = self.output.weight, self.output.bias
         mean = linear_cross_entropy(x, weight, batch.labels, bias, ignore_index=NO_LABEL, label_smoothing=smooth)
         return Loss(mean, words)
+
+    def row_names(self, assets: TagAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        vocabulary, tags = assets.vocabulary, (assets.vocabulary.tags,)
+        words = {"embedder.embedder.weight": (vocabulary.words.tokens,)}
+        spelled = {"shapes.reader.embedder.weight": (vocabulary.characters.tokens,)}
+        crf = {"crf.transitions": tags * 2, "crf.start": tags, "crf.end": tags}
+        return {**words, **spelled, **crf, "output.weight": tags, "output.bias": tags}
 
     def metric(self) -> TagMetric:
         return TagMetric(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -63,6 +63,11 @@ class TranslatorNetwork(Network):
     def output_weight(self) -> Tensor:
         """(V, E) if tied, else (V, H)."""
         return self.target_embedder.weight if self.output is None else self.output
+
+    def row_names(self, assets: TranslateAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        source, target = (assets.source.tokens,), (assets.target.tokens,)
+        rows = {"source_embedder.weight": source, "own_target_embedder.weight": target}
+        return {**rows, "output": target, "bias": target}
 
     def embed_source(self, source: Tensor) -> Tensor:
         """source (S, B) → what the encoder reads, (S, B, E)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -62,6 +63,10 @@ class TreeNetwork(Network):
             scores, labels, ignore_index=NO_LABEL, reduction="sum", label_smoothing=self.settings.label_smoothing
         )
         return Loss(total / max(1, count), max(1, count))
+
+    def row_names(self, assets: TreeAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        words, classes = (assets.vocabulary.tokens,), (assets.classes.names,)
+        return {"embedder.embedder.weight": words, "output.weight": classes, "output.bias": classes}
 
     def metric(self) -> NodeAccuracy:
         return NodeAccuracy(self)
