@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
-LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "rmse")}
+LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "r2", "rmse")}
 LABELS |= {"end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from carousel.data.sources.tables import Table
 from carousel.errors import DataError
-from carousel.tasks.classify.examples import count_labels
+from carousel.tasks.classify.settings import ClassifySettings
+from carousel.tasks.classify.targets import Target
 
 
 @pytest.fixture
@@ -144,10 +145,10 @@ def test_wrong_encoding(tmp_path):
 
 def test_labels_that_nothing_can_be_learnt_from(table):
     with pytest.raises(DataError, match="every row has the label 'x'; give examples of at least two classes"):
-        count_labels(table("a\tx\nb\tx\n"))
+        Target.learn(ClassifySettings.read({"train": "t"}), table("a\tx\nb\tx\n"))
     swapped = "".join(f"{k % 2}\tsentence number {k}\n" for k in range(50))
     with pytest.raises(DataError, match=r"50 different labels in 50 rows.*choose it with label_column"):
-        count_labels(table(swapped))
+        Target.learn(ClassifySettings.read({"train": "t"}), table(swapped))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from carousel.data.stores.ragged import Ragged
 from carousel.data.text.encoder import TextEncoder
 from carousel.errors import DataError
 from carousel.tasks.classify.examples import LabelledTexts
+from carousel.tasks.classify.targets import Target
 
 ROWS = st.lists(st.lists(st.integers(4, 20), min_size=1, max_size=7), min_size=1, max_size=12)
 
@@ -104,7 +105,7 @@ def made(tmp_path):
 
     def make(labels=("x", "y"), max_length=100, names=("a.tsv", "b.tsv"), words=words):
         tables = [Table(tmp_path / name) for name in names]
-        texts = LabelledTexts(tables, TextEncoder(words, max_length), labels)
+        texts = LabelledTexts(tables, TextEncoder(words, max_length), Target(labels=labels))
         return build_store(texts, tmp_path / "cache")
 
     make.folder = tmp_path

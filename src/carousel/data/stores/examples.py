@@ -10,6 +10,7 @@ characters   the ids of the characters of all its words, end to end          (op
 spelling     how many characters each word has                               (with characters)
 context_…    the same columns once more, as an embedder reads the text       (optional)
 linear       what a linear model says of it: a log-probability of each class (optional)
+targets      numbers to be learned, instead of labels (optional)
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ class ExampleBatch:
     spelling: Tensor | None = None  # (W,) int64: how many characters each word has
     context: ExampleBatch | None = None  # the same text as an embedder reads it
     linear: Tensor | None = None  # (B, classes) float32: what a linear model says of each example
+    targets: Tensor | None = None  # (B, n) float32: numbers to be learned, instead of labels
 
     @property
     def mask(self) -> Tensor:
@@ -243,11 +245,12 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
         spelling = tensor(counts[by_step])
     others = {name.removeprefix(CONTEXT): column for name, column in columns.items() if name.startswith(CONTEXT)}
     context = collate(others, rows) if others else None
-    linear = None
-    if "linear" in columns:
-        linear = torch.from_numpy(columns["linear"].values.astype(np.float32).reshape(len(lengths), -1))
+    linear, targets = (
+        torch.from_numpy(columns[name].values.astype(np.float32).reshape(len(lengths), -1)) if name in columns else None
+        for name in ("linear", "targets")
+    )
     padded = tensor(pad_rows(values, lengths, PAD))
-    return ExampleBatch(padded, tensor(lengths), found, tensor(rows), characters, spelling, context, linear)
+    return ExampleBatch(padded, tensor(lengths), found, tensor(rows), characters, spelling, context, linear, targets)
 
 
 def rows_of(column: Ragged, chosen: np.ndarray) -> Column:

@@ -16,6 +16,7 @@ from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
 from ...wording import counted
 from ..shared.checks import DataCheck, table_of_files
+from .targets import Target
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -81,7 +82,9 @@ class TableCheck(DataCheck):
         """What a user should know before training, one line each."""
         found = list(self.doubts)
         train = self.train
-        if len(train.labels) == 1:
+        if not train.labels:  # numbers
+            pass
+        elif len(train.labels) == 1:
             found.append(f"{train.file}: every row has the label {next(iter(train.labels))!r}; nothing can be learnt")
         elif len(train.labels) > 20 and 2 * len(train.labels) > train.texts:
             found.append(f"{train.file}: {len(train.labels):,} labels in {train.texts:,} rows; is it the right column?")
@@ -143,6 +146,7 @@ def check_tables(
     *,
     extra: Rows | None = None,
     weighted: bool = True,
+    target: Target | None = None,
 ) -> TableCheck:
     """Read `train`, `dev` and `extra` (more to train on) once each and say what is in them, as `vocabulary` sees it.
 
@@ -156,16 +160,18 @@ def check_tables(
     >>> found.train.labels, found.train.unknown, found.train.longest_line, found.train.contradictory
     ({'good': 1, 'bad': 2}, 3, 1, 1)
     """
-    train_facts, known = _read(train, vocabulary, max_length, change)
+    split = (lambda label: [label]) if target is None else target.cells
+    train_facts, known = _read(train, vocabulary, max_length, change, split)
     extra_facts = dev_info = shared = None
     if extra is not None:
-        extra_facts, texts = _read(extra, vocabulary, max_length, change)
+        extra_facts, texts = _read(extra, vocabulary, max_length, change, split)
         known |= texts
     if dev is not None:
-        dev_info, texts = _read(dev, vocabulary, max_length, change)
+        dev_info, texts = _read(dev, vocabulary, max_length, change, split)
         shared = sum(count for text, count in texts.items() if text in known)
     columns, doubts = train.layout()
-    if (doubt := header_doubt(train, train_facts.labels)) is not None:
+    single = target is None or target.kind == "class"
+    if single and (doubt := header_doubt(train, train_facts.labels)) is not None:
         doubts = [*doubts, doubt]
     return TableCheck(
         len(vocabulary), max_length, train_facts, dev_info, shared, columns, doubts, extra_facts, weighted
@@ -187,7 +193,11 @@ def header_doubt(table: Rows, labels: Mapping[str, int]) -> str | None:
 
 
 def _read(
-    table: Rows, vocabulary: Vocabulary, max_length: int, change: Callable[[str], str]
+    table: Rows,
+    vocabulary: Vocabulary,
+    max_length: int,
+    change: Callable[[str], str],
+    split: Callable[[str], list[str]],
 ) -> tuple[TableFacts, Counter[int]]:
     """The info of a file, and how often a text with each hash occurs in it."""
     texts: Counter[int] = Counter()
@@ -204,7 +214,7 @@ def _read(
             mark = hash(change(row.text))
             contradictory += first.setdefault(mark, row.label) != row.label
             texts[mark] += 1
-            labels[row.label] += 1
+            labels.update(split(row.label))
     length, line = np.concatenate(lengths), np.concatenate(lines)
     info = TableFacts(
         file=str(table.path),

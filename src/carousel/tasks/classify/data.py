@@ -31,10 +31,12 @@ from ..shared.reading import load_reading, save_reading, usual_of
 from ..shared.vectors import load_vectors, save_vectors
 from .check import TableCheck, check_tables, header_doubt
 from .encoder import ClassifyEncoder
-from .examples import LabelledTexts, count_labels
+from .examples import LabelledTexts
 from .settings import ClassifySettings
+from .targets import Target
 
 LINEAR = "ngrams.safetensors"  # in the run directory
+SCALE = "scale.json"  # the mean and the standard deviation of numbers
 MOST_TEXTS = 200_000  # that the linear model is fitted to
 
 
@@ -43,7 +45,7 @@ class ClassifyAssets:
     """What a run keeps: the vocabulary, the labels in their order, the words of an embedder."""
 
     vocabulary: Vocabulary
-    labels: list[str]
+    target: Target
     form: TextForm | None = None
     usual: Tally = field(default_factory=Tally)  # what validation texts are like
     context: ContextAssets | None = None
@@ -55,6 +57,8 @@ class ClassifyAssets:
         self.vocabulary.save(folder / "tokenizer.json")
         save_vectors(folder, self.vocabulary)
         write_json(folder / "labels.json", self.labels, indent=0)
+        if self.target.kind == "number":
+            write_json(folder / SCALE, [self.target.mean, self.target.deviation])
         save_reading(folder, self.form, self.usual)
         if self.context is not None:
             self.context.save(folder)
@@ -63,11 +67,17 @@ class ClassifyAssets:
 
     @classmethod
     def load(cls, settings: ClassifySettings, folder: Path) -> Self:
-        labels = read_json(folder / "labels.json", list[str])
+        target = Target(settings.target, read_json(folder / "labels.json", list[str]), settings.label_separator)
+        if target.kind == "number":
+            target.mean, target.deviation = read_json(folder / SCALE, list[float])
         context = ContextAssets.load(settings, folder)
         vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
-        linear = NGramClassifier.load(folder / LINEAR) if settings.linear else None
-        return cls(vocabulary, labels, *load_reading(folder), context, linear=linear)
+        linear = NGramClassifier.load(folder / LINEAR) if settings.mixes else None
+        return cls(vocabulary, target, *load_reading(folder), context, linear=linear)
+
+    @property
+    def labels(self) -> list[str]:
+        return self.target.labels
 
     def encoder(self, settings: ClassifySettings, training: bool = False) -> ClassifyEncoder:
         """Texts to integers; `training` texts are those that the form and the linear model were learned from."""
@@ -102,7 +112,7 @@ def store_examples(
     settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table], training: bool = False
 ) -> ExampleStore:
     """The examples of some tables as integers."""
-    examples = LabelledTexts(tables, assets.encoder(settings, training), assets.labels)
+    examples = LabelledTexts(tables, assets.encoder(settings, training), assets.target)
     return build_store(examples, settings.cache_folder)
 
 
@@ -130,25 +140,25 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
     s = settings
     sources = open_data(s)
     tables, dev_table = training_tables(s, sources.train), sources.dev  # files are checked first
-    count = count_labels(sources.whole)
-    labels = sorted(count)
+    target, count = Target.learn(s, sources.whole)
+    texts = sum(1 for _ in sources.whole) if target.kind == "labels" else count.total()
     more: dict[str, str] = {}
-    weights = class_weights(s.class_weights, count)
+    weights = class_weights(s.class_weights, count, texts if target.kind == "labels" else None)
     if assets is None:
         vocabulary, form = learn_vocabulary(s, tables)
         vectors, more = s.read_vectors(vocabulary)
-        assets = ClassifyAssets(vocabulary, labels, form, context=ContextAssets.find(s), vectors=vectors)
+        assets = ClassifyAssets(vocabulary, target, form, context=ContextAssets.find(s), vectors=vectors)
         assets.usual = usual_of(assets.encoder(s), (row.text for row in dev_table or tables[0]))
-    elif labels != assets.labels:
+    elif target != assets.target:
         raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
     assets.weights = weights
     store = store_examples(s, assets, tables, training=True)
-    if s.linear and assets.linear is None:
+    if s.mixes and assets.linear is None:
         assets.linear = fit_linear(s, assets, tables)
     unknown = f"{store.unknown / store.tokens:.2%} unknown"
     info = {
         "training texts": _describe(s.train, store),
-        "classes": ", ".join(f"{label} ({count[label] / count.total():.1%})" for label in labels[:50]),
+        **_describe_target(target, count, texts),
         "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens; {unknown}",
         **({} if assets.linear is None else {"linear model": f"{len(assets.linear.names):,} n-grams"}),
         **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
@@ -160,16 +170,19 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         dev = s.reading_batches(held_out)
         info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
     layout = sources.whole.layout()
-    doubt = header_doubt(sources.whole, count)
+    doubt = header_doubt(sources.whole, count) if target.kind == "class" else None
     notes = [*layout.doubts, *([] if doubt is None else [doubt]), *s.cut_notes(store)]
     return assets, sources.describe(Data(s.training_batches(store), dev, {**info, "columns": layout.reading}, notes))
 
 
-def class_weights(given: str, count: Counter[str]) -> Tensor | None:
-    """What an example of each class counts, (classes,); None if all count the same."""
+def class_weights(given: str, count: Counter[str], texts: int | None = None) -> Tensor | None:
+    """What an example of each class counts, (classes,); None if all count the same. Of labels of which a text may have
+    several, what a text that has the label counts beside one that has it not; then there are so many `texts`."""
     labels = sorted(count)
     if given == "none":
         return None
+    if given == "balanced" and texts is not None:
+        return torch.tensor([(texts - count[label]) / count[label] for label in labels])
     if given == "balanced":  # 1 on average over the examples
         return torch.tensor([count.total() / (len(labels) * count[label]) for label in labels])
     weights: dict[str, float] = {}
@@ -190,7 +203,16 @@ def check(settings: ClassifySettings) -> TableCheck:
     dev = None if s.dev is None else open_table(s, s.dev)
     vocabulary, form = learn_vocabulary(s, tables)
     extra = tables[1] if len(tables) > 1 else None
-    return check_tables(tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra)
+    target, _ = Target.learn(s, tables[0]) if s.target != "class" else (Target(), None)
+    return check_tables(tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra, target=target)
+
+
+def _describe_target(target: Target, count: Counter[str], texts: int) -> dict[str, str]:
+    """What is learned, for the report."""
+    if target.kind == "number":
+        return {"numbers": f"mean {target.mean:.4g}, standard deviation {target.deviation:.4g}"}
+    name = "classes" if target.kind == "class" else "labels"
+    return {name: ", ".join(f"{label} ({count[label] / texts:.1%})" for label in target.labels[:50])}
 
 
 def _describe(path: Path | str, store: ExampleStore) -> str:

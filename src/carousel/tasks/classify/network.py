@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...data.stores.examples import ExampleBatch
-from ...metrics import Confusion
+from ...metrics import Confusion, expected_calibration_error
 from ...networks.encoder import SequenceDropout
 from ...networks.pooling import pooling
 from ...training import Loss, Metric, Network
 from ..shared.context import context_embedder, read_words
 from .data import ClassifyAssets
 from .settings import ClassifySettings
+from .targets import LabelScores, NumberErrors
 
 
 class ClassifierNetwork(Network):
@@ -28,18 +29,21 @@ class ClassifierNetwork(Network):
     def __init__(self, settings: ClassifySettings, assets: ClassifyAssets) -> None:
         super().__init__()
         self.settings = s = settings
-        self.labels = assets.labels
+        self.labels, self.target = assets.labels, assets.target
         context = context_embedder(s, assets.context)
         self.embedder = s.word_embedder(assets.vocabulary, s.variational)
         self.context = context
         self.layers = s.encoder(s.embedding + (self.context.size if self.context is not None else 0))
         self.drop = SequenceDropout(s.dropout, s.variational)
         self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
-        self.output = nn.Linear(s.encoded, len(self.labels))
+        self.output = nn.Linear(s.encoded, self.target.outputs)
+        thresholds = torch.full((len(self.labels),), 0.5) if self.target.kind == "labels" else None
+        self.thresholds: Tensor | None  # (labels,): of probabilities, chosen on the dev set
+        self.register_buffer("thresholds", thresholds)
         self.weights: Tensor | None
         self.register_buffer("weights", assets.weights, persistent=False)
         self.mixture: Tensor | None  # (2,): the share of the linear model, the temperature of this network
-        self.register_buffer("mixture", torch.tensor([0.5, 1.0]) if s.linear else None)
+        self.register_buffer("mixture", torch.tensor([0.5, 1.0]) if s.mixes else None)
         if assets.vectors is not None:
             self.embedder.set_vectors(assets.vectors)
 
@@ -48,7 +52,8 @@ class ClassifierNetwork(Network):
         return read_words(self.embedder, self.context, batch)
 
     def own_scores(self, batch: ExampleBatch) -> Tensor:
-        """Log-probabilities of the classes before they are normalised, by this network alone, (B, classes)."""
+        """Log-probabilities of the classes before they are normalised, by this network alone, (B, classes); of labels
+        the logits, (B, labels); of a number its distance from the mean in standard deviations, (B, 1)."""
         y, _ = self.layers(self.read(batch), lengths=batch.lengths)
         return self.output(self.pool(self.drop(y), batch.lengths))
 
@@ -60,21 +65,31 @@ class ClassifierNetwork(Network):
         return mix(own, batch.linear, *self.mixture.tolist())
 
     def loss(self, batch: ExampleBatch) -> Loss:
-        """The mean cross-entropy of a text's label by this network alone: the linear model is trained apart."""
-        scores = self.own_scores(batch)
+        """The mean cross-entropy of a text's label by this network alone: the linear model is trained apart. Of several
+        labels the mean binary cross-entropy of a decision, of a number its squared error."""
+        scores, smooth = self.own_scores(batch), self.settings.label_smoothing
+        if batch.targets is not None and self.target.kind == "number":
+            return Loss(F.mse_loss(scores, batch.targets), len(scores))
+        if batch.targets is not None:
+            smoothed = batch.targets * (1 - smooth) + smooth / 2
+            return Loss(F.binary_cross_entropy_with_logits(scores, smoothed, pos_weight=self.weights), len(scores))
         assert batch.labels is not None
-        smooth = self.settings.label_smoothing
         losses = F.cross_entropy(scores, batch.labels, reduction="none", label_smoothing=smooth)
         if self.weights is not None:
             losses = losses * self.weights[batch.labels]
         return Loss(losses.mean(), len(losses))
 
     def row_names(self, assets: ClassifyAssets) -> dict[str, tuple[Sequence[str], ...]]:
-        words, labels = (assets.vocabulary.tokens,), (assets.labels,)
+        words, labels = (assets.vocabulary.tokens,), (assets.labels or ["number"],)
         return {"embedder.embedder.weight": words, "output.weight": labels, "output.bias": labels}
 
-    def metric(self) -> Accuracy:
-        return Accuracy(self) if self.mixture is None else MixtureAccuracy(self)
+    def metric(self, tune: bool = True) -> Metric:
+        """With `tune`, whatever is chosen on the dev set is chosen: thresholds, the share of the linear model."""
+        if self.target.kind == "number":
+            return NumberErrors(self)
+        if self.target.kind == "labels":
+            return LabelScores(self, tune)
+        return MixtureAccuracy(self) if self.mixture is not None and tune else Accuracy(self)
 
 
 def mix(own: Tensor, linear: Tensor, share: float, temperature: float) -> Tensor:
@@ -94,17 +109,28 @@ class Accuracy(Metric):
         self.network = network
         self.confusion = Confusion(network.labels)
         self.total = 0.0
+        self.confidences: list[float] = []  # in the predicted classes
+        self.right: list[bool] = []
 
     @torch.no_grad()
     def add(self, batch: ExampleBatch) -> None:
         scores = self.network.scores(batch)
         assert batch.labels is not None
+        self.confidences += scores.softmax(1).max(1).values.tolist()
+        self.right += (scores.argmax(1) == batch.labels).tolist()
         self.total += float(F.cross_entropy(scores, batch.labels, reduction="sum"))
         self.confusion.add(batch.labels, scores.argmax(1))
 
     def merge(self, other: Self) -> None:
         self.confusion.merge(other.confusion)
         self.total += other.total
+        self.confidences += other.confidences
+        self.right += other.right
+
+    @property
+    def calibration_error(self) -> float:
+        """The expected calibration error: how far confidence is from accuracy."""
+        return expected_calibration_error(self.confidences, self.right)
 
     def result(self) -> dict[str, float]:
         c = self.confusion

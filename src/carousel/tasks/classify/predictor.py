@@ -19,7 +19,8 @@ from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from ..shared.ensemble import with_members
 from .data import ClassifyAssets, open_table, store_examples
-from .network import Accuracy, ClassifierNetwork
+from .network import ClassifierNetwork
+from .targets import LabelScores, NumberErrors
 
 
 class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
@@ -35,11 +36,13 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
 
     name = "classify"
     kind = "classifier"
-    columns = ("label", "confidence", "text")
+    columns: tuple[str, ...] = ("label", "confidence", "text")  # type: ignore[misc]
 
     def __init__(self, network: ClassifierNetwork, assets: ClassifyAssets) -> None:
         super().__init__(network, assets)
         self.encoder = assets.encoder(network.settings)
+        if assets.target.kind != "class":
+            self.columns = ("labels" if assets.target.kind == "labels" else "number", "text")
 
     @property
     def labels(self) -> list[str]:
@@ -51,7 +54,8 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
 
     @property
     def info(self) -> dict[str, Any]:
-        return {"tokens": self.vocabulary, "labels": self.labels, "embedder": self.network.context or ""}
+        labels = {"labels": self.labels} if self.labels else {"target": "a number"}
+        return {"tokens": self.vocabulary, **labels, "embedder": self.network.context or ""}
 
     @overload
     def predict(self, texts: str, *, tokenized: bool | None = None) -> Prediction: ...  # type: ignore[overload-overlap]
@@ -77,11 +81,27 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
             columns, cut = self.encoder(group, tokenized)
             self.tally.add(columns["tokens"].values, group)
             batch = collate(columns)
-            probabilities = self.network.scores(batch).softmax(1).tolist()
-            for text, length, row, short in zip(
-                group, batch.lengths.tolist(), probabilities, cut.tolist(), strict=True
-            ):
-                yield Prediction(text, dict(zip(self.labels, row if length else [], strict=bool(length))), short)
+            scores = self.network.scores(batch)
+            for text, length, row, short in zip(group, batch.lengths.tolist(), scores, cut.tolist(), strict=True):
+                yield self._prediction(text, row if length else None, short)
+
+    def _prediction(self, text: str, scores: torch.Tensor | None, cut: bool) -> Prediction:
+        """What is predicted of a text whose scores are these, (classes,); None: it is blank."""
+        target = self.assets.target
+        if target.kind == "number":
+            value = None if scores is None else float(scores[0]) * target.deviation + target.mean
+            return NumberPrediction(text, {}, cut, value)
+        if scores is None:
+            return LabelsPrediction(text, {}, cut) if target.kind == "labels" else Prediction(text, {}, cut)
+        if target.kind == "class":
+            return Prediction(text, dict(zip(self.labels, scores.softmax(0).tolist(), strict=True)), cut)
+        assert self.network.thresholds is not None
+        probabilities = scores.sigmoid()
+        chosen = (probabilities >= self.network.thresholds).tolist()
+        labels = tuple(label for label, is_chosen in zip(self.labels, chosen, strict=True) if is_chosen)
+        return LabelsPrediction(
+            text, dict(zip(self.labels, probabilities.tolist(), strict=True)), cut, labels, target.separator
+        )
 
     def predict_lines(self, lines: Iterable[str], *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
         return (prediction.as_dict() for prediction in self.predictions(lines, tokenized=tokenized))
@@ -103,26 +123,28 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 
     @in_eval_mode
-    def measure(self, path: str | Path | Table) -> tuple[Accuracy, ExampleStore]:
+    def measure(self, path: str | Path | Table) -> tuple[Any, ExampleStore]:
         """The metric of a file, and its examples."""
-        batches, metric = self.batches(path), Accuracy(self.network)
+        batches, metric = self.batches(path), self.network.metric(tune=False)
         for batch in batches:
             metric.add(batch)
         return metric, batches.store
 
     @with_members
     def evaluate(self, path: str | Path | Table) -> dict[str, Any]:
-        """Accuracy and macro-F1 on a file; precision, recall and F1 of each class; the confusion matrix."""
+        """Accuracy, macro-F1 and the expected calibration error on a file; precision, recall and F1 of each class; the
+        confusion matrix. Of several labels F1 (micro and macro) and a table of the labels; of numbers their errors."""
         metric, store = self.measure(path)
+        counts = {"texts": len(store), "tokens": store.tokens, "unknown": store.unknown, "cut": store.info["cut"]}
+        if isinstance(metric, LabelScores):
+            return {**metric.result(), **counts, "labels": metric.labels()}
+        if isinstance(metric, NumberErrors):
+            return {**metric.result(), **counts}
+        confusion = metric.confusion
+        calibration = {"calibration_error": metric.calibration_error}
         return {
-            **metric.result(),
-            "texts": len(store),
-            "tokens": store.tokens,
-            "unknown": store.unknown,
-            "cut": store.info["cut"],
-            "classes": metric.confusion.classes(),
-            "confusion": metric.confusion.table(),
-        }
+            **metric.result(), **calibration, **counts, "classes": confusion.classes(), "confusion": confusion.table()
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,9 +178,49 @@ class Prediction:
         return f"{self.label} {self.confidence or 0:.3f}  {self.text}"
 
 
+@dataclass(frozen=True)
+class LabelsPrediction(Prediction):
+    """A text, the probability of each label, and the labels whose probability reaches their thresholds.
+
+    >>> LabelsPrediction("a warm, funny film", {"funny": 0.9, "sad": 0.1, "warm": 0.8}, labels=("funny", "warm"))
+    funny,warm  a warm, funny film
+    """
+
+    labels: tuple[str, ...] = ()
+    separator: str = ","
+
+    def as_dict(self) -> dict[str, Any]:
+        rounded = {label: round(p, 6) for label, p in self.probabilities.items()}
+        joined = self.separator.join(self.labels)
+        return {"labels": joined, "text": self.text, "probabilities": rounded, "cut": self.cut}
+
+    def __repr__(self) -> str:
+        return f"{self.separator.join(self.labels)}  {self.text}"
+
+
+@dataclass(frozen=True)
+class NumberPrediction(Prediction):
+    """A text and the number that is predicted for it; None if the text is blank.
+
+    >>> NumberPrediction("a fine film", {}, number=4.25)
+    4.25  a fine film
+    """
+
+    number: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"number": None if self.number is None else float(f"{self.number:.6g}"), "text": self.text,
+                "cut": self.cut}  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"{'' if self.number is None else format(self.number, '.4g')}  {self.text}"
+
+
 class Predictions(list[Prediction]):
     """Predictions, printed one per line."""
 
     def __repr__(self) -> str:
+        if any(isinstance(p, LabelsPrediction | NumberPrediction) for p in self):
+            return "\n".join(map(repr, self))
         width = max((len(str(p.label)) for p in self), default=0)
         return "\n".join(f"{p.label!s:{width}} {p.confidence or 0:.3f}  {p.text}" for p in self)

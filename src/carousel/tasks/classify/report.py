@@ -6,10 +6,19 @@ from collections.abc import Sequence
 
 from ...data.sources.tables import Row
 from ...pictures.confusion import show_confusion
-from ...report import Page, verbatim
-from ..shared.analysis import Classified, first_examples, lengths_and_unknown, show_breakdown, show_misclassified
+from ...report import Page, figure, verbatim
+from ..shared.analysis import (
+    SHOWN,
+    Classified,
+    first_examples,
+    lengths_and_unknown,
+    shorten,
+    show_breakdown,
+    show_misclassified,
+)
 from .data import open_data
-from .predictor import Classifier
+from .predictor import Classifier, NumberPrediction
+from .targets import LabelScores, NumberErrors
 
 
 def report(model: Classifier, page: Page) -> None:
@@ -20,10 +29,57 @@ def report(model: Classifier, page: Page) -> None:
     if sources.dev is None:
         return
     metric, _ = model.measure(sources.dev)
-    lead = f"`{sources.name}`: accuracy *{metric.confusion.accuracy:.2%}* of {metric.confusion.total:,} texts."
+    if isinstance(metric, LabelScores):
+        show_labels(page, metric, sources.name)
+        return
+    if isinstance(metric, NumberErrors):
+        show_numbers(model, page, metric, sources.name, first_examples(sources.dev))
+        return
+    lead = (
+        f"`{sources.name}`: accuracy *{metric.confusion.accuracy:.2%}* of {metric.confusion.total:,} texts. Expected "
+        f"calibration error {metric.calibration_error:.3f}: the mean distance between confidence and accuracy."
+    )
     show_confusion(page, metric.confusion, lead)
     show_linear(model, page)
     show_errors(model, page, first_examples(sources.dev))
+
+
+def show_labels(page: Page, metric: LabelScores, name: str) -> None:
+    """Precision, recall and F1 of each label, rare ones last."""
+    result = metric.result()
+    page.heading("Labels").text(
+        f"`{name}`: micro-F1 *{result['micro_f1']:.4f}*, macro-F1 {result['macro_f1']:.4f}; all labels are right for "
+        f"{result['exact']:.1%} of the texts. A label is predicted if its probability reaches its threshold, which was "
+        "chosen on this data."
+    )
+    table = sorted(metric.labels().items(), key=lambda item: -item[1]["count"])
+    rows = [
+        [verbatim(label), f"{one['count']:,}", *(f"{one[key]:.3f}" for key in ("precision", "recall", "f1")),
+         f"{one['threshold']:.2f}"]
+        for label, one in table[:100]
+    ]  # fmt: skip
+    page.table(["label", "texts", "precision", "recall", "F1", "threshold"], rows)
+
+
+def show_numbers(model: Classifier, page: Page, metric: NumberErrors, name: str, rows: Sequence[Row]) -> None:
+    """Predicted and true numbers, and the worst of them."""
+    result = metric.result()
+    page.heading("Predicted numbers").text(
+        f"`{name}`: R² *{result['r2']:.4f}*, Pearson {result['pearson']:.4f}, mean absolute error {result['mae']:.4g}."
+    )
+    drawn = figure(360, showlegend=False)
+    drawn.add_scatter(x=metric.gold[:2000], y=metric.predicted[:2000], mode="markers", name="texts")
+    drawn.update_xaxes(title_text="true").update_yaxes(title_text="predicted")
+    page.figure(drawn, "Predicted and true numbers", "A point for each text.")
+    predictions = model.predictions(row.text for row in rows)
+    pairs = [
+        (float(row.label), one.number, row.text)
+        for row, one in zip(rows, predictions, strict=True)
+        if isinstance(one, NumberPrediction) and one.number is not None
+    ]
+    worst = sorted(pairs, key=lambda pair: -abs(pair[0] - pair[1]))[:SHOWN]
+    cells = [[shorten(text), f"{gold:.4g}", f"{number:.4g}"] for gold, number, text in worst]
+    page.heading("Largest errors").table(["text", "true", "predicted"], cells)
 
 
 def show_linear(model: Classifier, page: Page) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from ...training.settings import DEFAULT, ColumnName, Preset, key
 from ..shared.settings import PoolingName, WordSettings
@@ -24,8 +26,32 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
     label_column: ColumnName | None = key(None, "column of labels, by name or by number from 1; null: detected", "data")
     extra: Path | None = key(None, "additional labelled training examples, such as phrases", "data")
     tokens: Literal["word", "character", "bpe"] = key("word", "tokenization", "data")
-    linear: bool = key(
-        True, "mix in a linear model of word and character n-grams, by a weight chosen on the dev set", "model"
+    target: Literal["class", "labels", "number"] = key(
+        "class", "what a text is given: one class, any number of labels (multi-label), or a number (regression)", "data"
     )
+    label_separator: str = key(
+        ",", "what stands between the labels of a text; a text without any has the word none", "data",
+        {"target": ("labels",)}, min_length=1,
+    )  # fmt: skip
+    linear: bool = key(
+        True, "mix in a linear model of word and character n-grams, by a weight chosen on the dev set", "model",
+        {"target": ("class",)},
+    )  # fmt: skip
     pooling: PoolingName = key("max", "pooling of the token vectors", "model")
-    class_weights: str = key("none", "weights of the classes in the loss: none, balanced, or LABEL=WEIGHT,…", "model")
+    class_weights: str = key(
+        "none", "weights of classes (or labels) in the loss: none, balanced, or LABEL=WEIGHT,…", "model",
+        {"target": ("class", "labels")},
+    )  # fmt: skip
+
+    @property
+    def mixes(self) -> bool:
+        """Whether there is a linear model beside the network."""
+        return self.linear and self.target == "class"
+
+    @model_validator(mode="after")
+    def _target_fits(self) -> Self:
+        if self.target == "number" and self.class_weights != "none":
+            raise ValueError("class_weights: numbers have no classes; leave it out, or set target to class")
+        if self.target == "number" and self.label_smoothing:
+            raise ValueError("label_smoothing: numbers have no labels; leave it out, or set target to class")
+        return self

@@ -1,0 +1,223 @@
+"""What a text is given: one class, any number of labels, or a number. How each is read, and how it is measured."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...data.sources.tables import Row, Table
+from ...data.stores.examples import Column, ExampleBatch
+from ...errors import DataError
+from ...metrics import pearson
+from ...parsing import parse_number
+from ...training import Metric
+from .settings import ClassifySettings
+
+NONE = "none"  # in place of labels: a text that has none
+
+
+@dataclass
+class Target:
+    """The labels in their order; of numbers their mean and standard deviation, by which they are scaled."""
+
+    kind: Literal["class", "labels", "number"] = "class"
+    labels: list[str] = field(default_factory=list)
+    separator: str = ","
+    mean: float = 0.0
+    deviation: float = 1.0
+
+    @classmethod
+    def learn(cls, settings: ClassifySettings, table: Table) -> tuple[Self, Counter[str]]:
+        """The target of a table to train on, and how often each label occurs; a DataError if nothing can be learned."""
+        target = cls(settings.target, separator=settings.label_separator)
+        if target.kind == "number":
+            numbers = [target.number(table, row) for row in table]
+            target.mean, target.deviation = float(np.mean(numbers)), float(np.std(numbers))
+            if target.deviation == 0:
+                raise DataError(table.path, None, f"every row has the number {numbers[0]:g}", "give other numbers too")
+            return target, Counter()
+        rows = [target.split(row.label) for row in table]
+        count = Counter(label for labels in rows for label in labels)
+        target.labels = sorted(count)
+        if target.kind == "class":
+            check_classes(table, count)
+        elif not count or all(labels == rows[0] for labels in rows):
+            problem = f"every row has the labels {target.separator.join(rows[0]) or NONE!r}"
+            raise DataError(table.path, None, problem, "give texts with other labels too")
+        return target, count
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the network gives for a text."""
+        return 1 if self.kind == "number" else len(self.labels)
+
+    def split(self, label: str) -> list[str]:
+        """The labels in the cell of a table.
+
+        >>> Target("labels", separator="|").split("warm| funny"), Target("labels").split("none")
+        (['warm', 'funny'], [])
+        """
+        if self.kind == "class":
+            return [label]
+        parts = [part.strip() for part in label.split(self.separator)]
+        return [] if parts == [NONE] else list(dict.fromkeys(part for part in parts if part))
+
+    def cells(self, label: str) -> list[str]:
+        """What is counted of the cell of a table: its labels; of numbers nothing."""
+        return [] if self.kind == "number" else self.split(label)
+
+    def number(self, table: Table, row: Row) -> float:
+        value = parse_number(row.label)
+        if value is None or not math.isfinite(value):
+            problem = f"the label {row.label[:40]!r} is not a number"
+            raise DataError(table.path, row.line, problem, "fix the row, or leave out target: number")
+        return value
+
+    def columns(self, table: Table, rows: Sequence[Row]) -> dict[str, Column]:
+        """The column that a network learns from: `labels` (one class each), or `targets` (a number, or 0 and 1)."""
+        one = np.ones(len(rows), np.int64)
+        if self.kind == "number":
+            values = np.array([self.number(table, row) for row in rows], np.float64)
+            return {"targets": Column(((values - self.mean) / self.deviation).astype(np.float32), one)}
+        places = {label: k for k, label in enumerate(self.labels)}
+        if self.kind == "class":
+            return {"labels": Column(np.array([self._place(places, table, row, row.label) for row in rows]), one)}
+        hot = np.zeros((len(rows), len(places)), np.float32)
+        for k, row in enumerate(rows):
+            for label in self.split(row.label):
+                hot[k, self._place(places, table, row, label)] = 1
+        return {"targets": Column(hot.reshape(-1), one * len(places))}
+
+    @property
+    def dtypes(self) -> dict[str, Any]:
+        return {"labels": np.uint32} if self.kind == "class" else {"targets": np.float32}
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """What a cache must know of it, in JSON's terms."""
+        own = {"labels": self.labels}
+        return (
+            own if self.kind == "class" else {**own, "target": [self.kind, self.separator, self.mean, self.deviation]}
+        )
+
+    def _place(self, places: dict[str, int], table: Table, row: Row, label: str) -> int:
+        if label not in places:
+            known = ", ".join(self.labels[:20]) + (", …" if len(self.labels) > 20 else "")
+            problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
+            raise DataError(table.path, row.line, problem, "fix or remove the row, or train with such rows")
+        return places[label]
+
+
+def check_classes(table: Table, count: Counter[str]) -> None:
+    """A DataError if nothing can be learned from how often each class occurs in a table."""
+    total = count.total()
+    if len(count) == 1:
+        problem = f"every row has the label {next(iter(count))!r}"
+        raise DataError(table.path, None, problem, "give examples of at least two classes")
+    if len(count) > 20 and 2 * len(count) > total:
+        problem = f"{len(count):,} different labels in {total:,} rows, so this is hardly the column of labels"
+        remedy = "choose it with label_column, and the text with text_column; for numbers, target: number"
+        raise DataError(table.path, None, problem, remedy)
+
+
+class LabelScores(Metric):
+    """F1 of labels of which a text may have several: micro (all decisions together) and macro (the mean of the labels),
+    and the share of texts whose labels are all right.
+
+    With `tune`, each label first gets the threshold of its probability with the best F1, which the network then has.
+    """
+
+    best = "micro_f1"
+    THRESHOLDS = torch.arange(1, 20) / 20
+
+    def __init__(self, network: Any, tune: bool) -> None:
+        self.network, self.tune = network, tune
+        self.seen: list[tuple[Tensor, Tensor]] = []  # scores and targets, both (B, labels)
+
+    @torch.no_grad()
+    def add(self, batch: ExampleBatch) -> None:
+        assert batch.targets is not None
+        self.seen.append((self.network.scores(batch), batch.targets))
+
+    def merge(self, other: Self) -> None:
+        self.seen += other.seen
+
+    def result(self) -> dict[str, float]:
+        if not self.seen:
+            return {"micro_f1": 0.0, "macro_f1": 0.0, "exact": 0.0, "loss": 0.0}
+        scores, gold = (torch.cat(parts) for parts in zip(*self.seen, strict=True))
+        if self.tune:
+            self.network.thresholds.copy_(self._best_thresholds(scores.sigmoid(), gold))
+        chosen = (scores.sigmoid() >= self.network.thresholds).float()
+        right, said, true = (chosen * gold).sum(0), chosen.sum(0), gold.sum(0)
+        f1 = 2 * right / (said + true).clamp(min=1)
+        return {
+            "micro_f1": float(2 * right.sum() / (said.sum() + true.sum()).clamp(min=1)),
+            "macro_f1": float(f1.mean()),
+            "exact": float((chosen == gold).all(1).float().mean()),
+            "loss": float(F.binary_cross_entropy_with_logits(scores, gold)),
+        }
+
+    def _best_thresholds(self, p: Tensor, gold: Tensor) -> Tensor:
+        """(labels,): of thresholds with the same F1 the one nearest to a half."""
+        chosen = (p[None] >= self.THRESHOLDS[:, None, None]).float()  # (thresholds, texts, labels)
+        f1 = 2 * (chosen * gold).sum(1) / (chosen.sum(1) + gold.sum(0)).clamp(min=1)
+        return self.THRESHOLDS[(f1 - 1e-6 * (self.THRESHOLDS[:, None] - 0.5).abs()).argmax(0)]
+
+    def labels(self) -> dict[str, dict[str, float]]:
+        """Of each label: precision, recall, F1, how often it came, and its threshold."""
+        scores, gold = (torch.cat(parts) for parts in zip(*self.seen, strict=True))
+        chosen = (scores.sigmoid() >= self.network.thresholds).float()
+        table = {}
+        for k, label in enumerate(self.network.labels):
+            right, said, true = (float(x) for x in ((chosen * gold)[:, k].sum(), chosen[:, k].sum(), gold[:, k].sum()))
+            table[label] = {
+                "precision": right / max(1.0, said), "recall": right / max(1.0, true),
+                "f1": 2 * right / max(1.0, said + true), "count": int(true),
+                "threshold": float(self.network.thresholds[k]),
+            }  # fmt: skip
+        return table
+
+
+class NumberErrors(Metric):
+    """Errors of predicted numbers, in their own units: R² (1 minus the squared error beside that of the mean), the
+    correlation of Pearson, and the mean squared and absolute errors."""
+
+    best = "r2"
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+        self.predicted: list[float] = []
+        self.gold: list[float] = []
+
+    @torch.no_grad()
+    def add(self, batch: ExampleBatch) -> None:
+        assert batch.targets is not None
+        target = self.network.target
+        for values, kept in ((self.network.scores(batch), self.predicted), (batch.targets, self.gold)):
+            kept += (values[:, 0].double() * target.deviation + target.mean).tolist()
+
+    def merge(self, other: Self) -> None:
+        self.predicted += other.predicted
+        self.gold += other.gold
+
+    def result(self) -> dict[str, float]:
+        if not self.gold:
+            return {"r2": 0.0, "pearson": 0.0, "mse": 0.0, "mae": 0.0}
+        gold, predicted = np.array(self.gold), np.array(self.predicted)
+        squared = float(np.mean((gold - predicted) ** 2))
+        spread = float(np.var(gold))
+        return {
+            "r2": 1 - squared / spread if spread > 0 else 0.0,
+            "pearson": pearson(self.gold, self.predicted),
+            "mse": squared,
+            "mae": float(np.mean(np.abs(gold - predicted))),
+        }
