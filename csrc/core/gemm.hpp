@@ -269,11 +269,15 @@ CAROUSEL_INLINE Vec<T> total_each(const Vec<T>* v) {
   }
 }
 
+// Whether `dots` takes as many rows at once as a vector has lanes, and so is as fast as a product with a packed matrix.
+template <class T>
+constexpr bool whole_dots = vector_bytes == 32;
+
 // Products with one vector, for calls too short to pay for packing: lane r is row r of W (count, ld) times v, K long.
 template <class T>
 Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
   constexpr int n = lanes<T>, together = 4;
-  if constexpr (vector_bytes == 32) {
+  if constexpr (whole_dots<T>) {
     if (count == n) {
       Vec<T> sum[n] = {};
       long k = 0;

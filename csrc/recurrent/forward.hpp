@@ -181,7 +181,11 @@ class Forward {
   bool single() const { return layer.steps == 1 && !layer.lengths && !d.states && size.hidden % lanes<T> == 0; }
   // Whether a step leaves something in the rows of values; if not, rows may share them.
   bool writes_values() const { return d.values || cell.staged || cell.whole_rows; }
-  bool few() const { return few_rows(layer.steps * layer.batch); }
+  // Whether products read the weights as they are: so few rows that packing would cost more than it saves. In a batch of
+  // one every product of the recurrence has one row, which gains little from packed weights.
+  bool few() const {
+    return few_rows(layer.steps * layer.batch) || (whole_dots<T> && layer.batch == 1 && layer.steps <= 16);
+  }
   bool packs() const { return !few() && !packed.made; }
 
   void list(ForwardRows<T>& my) const {
@@ -222,14 +226,15 @@ class Forward {
     }
     if (layer.input_projection) return;
     if (few()) {
-      for (std::size_t j = 0; j < my.x.size(); j++)
-        for (long block = from; block < to; block++)
-          for (long q = 0; q < cell.gates; q++)
-            for (long k = 0; k < size.wide(block); k++) {
-              const long v = q * size.wide(block) + k, at = 2 * size.panels(cell.gates, block) + v;
+      for (long block = from; block < to; block++)
+        for (long q = 0; q < cell.gates; q++)
+          for (long k = 0; k < size.wide(block); k++) {
+            const long v = q * size.wide(block) + k, at = 2 * size.panels(cell.gates, block) + v;
+            for (std::size_t j = 0; j < my.x.size(); j++) {
               const Vec<T> sum = gate_dots(weight(slot::weight_ih), layer.input, q, 2 * block + k, my.x[j]);
               store<T>(my.wx[j] + columns[at], cell.whole_rows ? sum : sum + load<T>(bias + at * lanes<T>));
             }
+          }
       return;
     }
     const Packed<T> w{packed.ih, layer.input, columns.data(), 0, cell.whole_rows ? nullptr : T_of(bias)};
