@@ -39,6 +39,8 @@ def write_report(
         _curves(page, run, metric, name)
     if baselines is not None and baselines.best is not None:
         _compare(page, baselines, result, name)
+    if "learning_curve" in result:
+        _learning_curve(page, result, name)
     task.report(model, page)
     if info:
         page.heading("Data").table(["", ""], [[name, verbatim(value)] for name, value in info.items()])
@@ -67,6 +69,17 @@ def _members(page: Page, result: dict[str, Any], name: str) -> None:
         for one in result["members"]
     ]  # fmt: skip
     page.heading("Members").text(lead).table(["seed", f"dev {name}", "best epoch", "seconds"], rows)
+
+
+def _learning_curve(page: Page, result: dict[str, Any], name: str) -> None:
+    """The dev metric by share of the training data; `name` is the metric's."""
+    points = [(100 * one["share"], one[f"dev_{result['metric']}"]) for one in result["learning_curve"]]
+    shares, values = zip(*points, strict=True)
+    drawn = figure(300, showlegend=False)
+    drawn.add_scatter(x=shares, y=values, mode="lines+markers", name=name)
+    drawn.update_xaxes(title_text="% of the training data").update_yaxes(title_text=f"dev {name}")
+    page.figure(drawn, "Learning curve", "One model for each share of the data, with the same settings and seed.")
+    page.table(["% of the training data", f"dev {name}"], [[f"{share:g}", f"{value:.4g}"] for share, value in points])
 
 
 def _compare(page: Page, baselines: Baselines, result: dict[str, Any], name: str) -> None:

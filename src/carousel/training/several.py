@@ -1,4 +1,5 @@
-"""Training of one run, or of an ensemble: several runs that differ by their seeds, in one run directory.
+"""Training of one run, of an ensemble (several runs that differ by their seeds), of a learning curve (runs on parts of
+the data), in one run directory.
 
 The directory of an ensemble has settings, assets, baselines, result and report of its own; `members/1` and so on are
 complete runs. A member that is finished is not trained again when the ensemble is resumed.
@@ -17,12 +18,16 @@ import torch
 from ..files import write_json
 from ..threads import threads
 from . import trainer
+from .baselines import Baselines
 from .isolation import own_random_numbers
 from .network import Data, Network, Trainable
 from .progress import Bar
 from .report import write_report
-from .run import Run
+from .run import Run, read_json
 from .settings import Settings
+
+SHARES = (0.125, 0.25, 0.5)  # of the training data, the points of a learning curve before all of it
+ONE = {"seeds": 1, "baseline": False}  # settings of a run that is a part of another
 
 
 def train(
@@ -40,9 +45,49 @@ def train(
     with run.locked():
         trainer.check_place(run, resume=resume, force=force)
         own = trainer.run_settings(run, task, settings, resume, places)
+        curve, report = getattr(own, "learning_curve", False), options.get("report", True)
+        options["report"] = report and not curve  # else it is written when the curve is known
         if getattr(own, "seeds", 1) == 1:
-            return trainer.train(task, settings, run, resume=resume, force=force, places=places, **options)
-        return _train_members(task, own, run, resume, **options)
+            trainer.train(task, settings, run, resume=resume, force=force, places=places, **options)
+        else:
+            _train_members(task, own, run, resume, **options)
+        if curve:
+            _train_parts(task, own, run, report, **options)
+    return run
+
+
+def _train_parts(task: type[Trainable], settings: Any, run: Run, write: bool, **options: Any) -> None:
+    """Train on parts of the data, and add the learning curve to result.json and to the report."""
+    result, bar, points = run.result or {}, Bar(options.get("quiet", False)), []
+    name = f"dev_{result['metric']}"
+    for share in SHARES:
+        own = settings.model_copy(update={"share": share * settings.share, "learning_curve": False, **ONE})
+        part = Run(run.folder / "learning-curve" / f"{100 * share:g}")
+        bar.say(f"learning curve: {100 * share:g} % of the training data")
+        trainer.train(task, own, part, resume=part.begun, **{**options, "report": False})
+        points.append({"share": share, name: (part.result or {})[name]})
+    whole = result["members"][0] if "members" in result else result
+    points.append({"share": 1.0, name: whole[name]})
+    bar.say(
+        f"learning curve, dev {result['metric']}: "
+        + ", ".join(f"{100 * point['share']:g} % {point[name]:.4g}" for point in points)
+    )
+    result["learning_curve"] = points
+    write_json(run.result_file, result, indent=2)
+    if write:
+        _write_report(run, task, settings, result)
+
+
+def _write_report(run: Run, task: type[Trainable], settings: Any, result: dict[str, Any]) -> None:
+    with threads(settings.threads), own_random_numbers(settings.seed), trainer.explained(run, task.name):
+        assets, data = task.prepare(settings, task.load_assets(settings, run.folder))
+        baselines = read_json(run.baselines, Baselines) if run.baselines.exists() else None
+        if getattr(settings, "seeds", 1) > 1:
+            network = load_members(run, task, settings, assets)
+        else:
+            network = task.make_network(settings, assets)
+            run.load_weights(network)
+        write_report(run, task, task.make_model(network.eval(), assets), data.info, result, baselines)
 
 
 def _train_members(
@@ -82,7 +127,7 @@ def _train_members(
 def member_settings(settings: Any, number: int) -> Any:
     """The settings of a member of an ensemble, by its number from 1: one model with a seed of its own."""
     seed = (settings.seed + number - 1) % 2**32
-    return settings.model_copy(update={"seeds": 1, "seed": seed, "baseline": False})
+    return settings.model_copy(update={"seed": seed, "learning_curve": False, **ONE})
 
 
 def load_members(run: Run, task: type[Trainable], settings: Any, assets: Any) -> Network:

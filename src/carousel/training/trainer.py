@@ -33,7 +33,13 @@ from .run import Run, read_json
 from .settings import Settings, gather, plain, shown
 
 SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # what may be read, at most
-MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes", "baseline"}  # between a run and its resumption
+MAY_CHANGE = {
+    "epochs",
+    "patience",
+    "checkpoint_minutes",
+    "baseline",
+    "learning_curve",
+}  # when a run is resumed
 
 
 def train(
@@ -242,9 +248,16 @@ def resumed_settings(
 def check_dev(settings: Settings, data: Data) -> None:
     if settings.schedule == "plateau" and settings.warmup not in (0, type(settings).model_fields["warmup"].default):
         raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
-    for name, asked in (("patience", settings.patience is not None), ("schedule", settings.schedule == "plateau")):
+    asking = {
+        "patience": settings.patience is not None,
+        "schedule": settings.schedule == "plateau",
+        "learning_curve": getattr(settings, "learning_curve", False),
+    }
+    for name, asked in asking.items():
         if asked and data.dev is None:
-            raise SettingsError(f"{name}: {getattr(settings, name)} needs a dev set, and there is none; give dev")
+            raise SettingsError(
+                f"{name}: {shown(getattr(settings, name))} needs a dev set, and there is none; give dev"
+            )
 
 
 def _fit(

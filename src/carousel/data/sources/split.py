@@ -31,17 +31,21 @@ class Part(NamedTuple):
     """One side of a file that is split by examples: those held out, or the rest.
 
     An example is held out if the hash of its text is below `limit`, unless it is among `common`: texts with so many
-    copies that they would be most of what is held out.
+    copies that they would be most of what is held out. Of the rest a `share` may be taken, by another hash: a larger
+    share has all of a smaller one.
     """
 
     seed: int
     limit: int
     common: tuple[int, ...]
     held_out: bool
+    share: float = 1.0
 
     def has(self, text: str) -> bool:
         mark = hash_text(text, self.seed)
-        return (mark < self.limit and mark not in self.common) == self.held_out
+        if (mark < self.limit and mark not in self.common) != self.held_out:
+            return False
+        return self.share == 1 or hash_text(text, self.seed + 1) < self.share * 2**64
 
 
 class End(NamedTuple):

@@ -103,7 +103,7 @@ class Target:
     @property
     def made_by(self) -> dict[str, Any]:
         """What a cache must know of it, in JSON's terms."""
-        own = {"labels": self.labels}
+        own = {"labels": list(self.labels)}
         return (
             own if self.kind == "class" else {**own, "target": [self.kind, self.separator, self.mean, self.deviation]}
         )

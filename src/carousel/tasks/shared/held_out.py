@@ -28,6 +28,12 @@ class HeldOutSettings(Settings):
     dev_split: Annotated[Share, Choices(lambda: (), "X|none")] = key(
         0.05, "fraction of train that is held out for validation if there is no dev; none: nothing", "data"
     )
+    share: float = key(
+        1.0, "fraction of the training examples that is used, chosen by a hash of their texts", "data", gt=0, le=1
+    )
+    learning_curve: bool = key(
+        False, "also train on 12.5, 25 and 50 % of the training examples, to see what more data is worth", "training"
+    )
     dev_seed: int = key(0, "seed of the choice of what is held out", "data", {"dev_split": ...}, ge=0, le=2**32 - 1)
 
     @model_validator(mode="before")
@@ -67,19 +73,22 @@ class Sources(NamedTuple, Generic[S]):
 def open_sources(settings: Any, open: Callable[[Any], S], unit: str, *, running: bool = False) -> Sources[S]:
     """The training source and, if there is any, that of the validation data. `open` makes a source of a file (or of
     two), `unit` is what an example is called; `running` text is split in two, not by examples."""
-    from ...data.sources.split import split_end, split_examples
+    from ...data.sources.split import Part, split_end, split_examples
 
     s = settings
     whole = open(s.train)
+    if running and (s.share < 1 or s.learning_curve):
+        raise SettingsError("share, learning_curve: running text has no examples to choose from; use layout lines")
+    some = whole if s.share == 1 else whole.take(Part(s.dev_seed, 0, (), False, s.share))
     if s.dev is not None:
-        return Sources(whole, whole, open(s.dev), _names(s.dev))
+        return Sources(whole, some, open(s.dev), _names(s.dev))
     if s.dev_split == "none":
-        return Sources(whole, whole, None)
+        return Sources(whole, some, None)
     split = split_end(Path(s.train), s.dev_split) if running else split_examples(whole, s.dev_split, s.dev_seed)
     file = _names(s.train)
     if split.rest is None or split.held_out is None:
         remedy = "give dev to measure the model while it trains"
-        return Sources(whole, whole, None, text=f"{file}: {split.problem}: nothing is held out; {remedy}")
+        return Sources(whole, some, None, text=f"{file}: {split.problem}: nothing is held out; {remedy}")
     choice: dict[str, Any] = {"file": file, "share": s.dev_split}
     if running:
         choice["from_line"] = line = split.held_out[1]
@@ -87,7 +96,8 @@ def open_sources(settings: Any, open: Callable[[Any], S], unit: str, *, running:
     else:
         choice |= {"seed": s.dev_seed, "examples": split.examples, "of": split.total}
         text = f"{split.examples:,} of {split.total:,} {unit} of {file} (dev_seed {s.dev_seed})"
-    return Sources(whole, whole.take(split.rest), whole.take(split.held_out), f"{file} (held out)", choice, text)
+    rest = split.rest._replace(share=s.share) if isinstance(split.rest, Part) else split.rest
+    return Sources(whole, whole.take(rest), whole.take(split.held_out), f"{file} (held out)", choice, text)
 
 
 def _names(given: Any) -> str:
