@@ -23,7 +23,7 @@ def test_every_page_is_there_and_every_link_leads_to_one(tmp_path):
 
 
 def test_a_lab_that_is_none(tmp_path):
-    with pytest.raises(ValueError, match=r"names must be some of beam, .*; got blue"):
+    with pytest.raises(ValueError, match=r"names must be some of .*beam, .*; got blue"):
         write_book(tmp_path / "book", ["bleu", "blue"])
     with pytest.raises(ValueError, match="got none"):
         write_book(tmp_path / "book", [])

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from ..data.text.tokenizers import PAD, UNK
 from ..data.text.vectors import Vectors, WordVectors
+from ..layers import Recurrent
+from ..layers.standard import find_cell
 from ..ops.embedding import embedding
 from .encoder import SequenceDropout
 
@@ -37,6 +39,30 @@ class Embedder(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, {self.weight.shape[1]}, dropout={self.dropout}"
+
+
+def input_rows(cell: str, hidden_size: int) -> int:
+    """How many numbers W x has: rows of `weight_ih`, G·H.
+
+    >>> input_rows("lstm", 5)
+    20
+    """
+    return len(find_cell(cell).gates) * hidden_size
+
+
+@torch.no_grad()
+def read_columns(layer: Recurrent, embedder: Embedder) -> None:
+    """Let a layer in one direction, of input size G·H, read one-hot vectors through `embedder` (V, G·H).
+
+    The product of W (G·H, V) with a one-hot vector is a column of W. The embedder holds these columns, as its rows, and
+    the layer's own input weights are the identity, which is not trained: W x is looked up, and never multiplied.
+    """
+    bound = layer.hidden_size**-0.5  # as a layer's weights begin
+    nn.init.uniform_(embedder.weight, -bound, bound)
+    embedder.weight[PAD] = 0
+    weight = layer.get_parameter("weight_ih_l0")
+    nn.init.eye_(weight)
+    weight.requires_grad_(False)
 
 
 class WordEmbedder(nn.Module):

@@ -205,6 +205,18 @@ class Vocabulary:
         """
         return self.encode_many([text])[0].astype(np.int64)
 
+    def one_hot(self, text: str) -> np.ndarray:
+        """`text` as one-hot vectors, (n, V) int64: a row for each token, all zeros but for a 1 at its id.
+
+        >>> from carousel.data import Vocabulary
+        >>> Vocabulary.train(["i we go school"], "word").one_hot("i go school").argmax(1).tolist()
+        [5, 4, 6]
+        """
+        ids = self.encode(text)
+        vectors = np.zeros((len(ids), len(self)), np.int64)
+        vectors[np.arange(len(ids)), ids] = 1
+        return vectors
+
     def encode_many(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The ids of all texts end to end, (n,) uint32, and how many each text has, (len(texts),) int64.
 

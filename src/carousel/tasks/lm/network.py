@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...data import END, PAD, TextBatch
 from ...layers import RecurrentStepper
-from ...networks.embedder import Embedder
+from ...networks.embedder import Embedder, input_rows, read_columns
 from ...networks.encoder import SequenceDropout, encoder
 from ...ops.cross_entropy import linear_cross_entropy
 from ...training import Loss, Metric, Network
@@ -28,10 +28,11 @@ class LanguageNetwork(Network):
         super().__init__()
         self.settings = s = settings
         size = len(assets.vocabulary)
-        self.embedder = Embedder(size, s.embedding, s.embedding_dropout)
+        width = s.embedding if isinstance(s.embedding, int) else input_rows(s.cell, s.hidden)
+        self.embedder = Embedder(size, width, s.embedding_dropout)
         self.layers = encoder(
             s.cell,
-            s.embedding,
+            width,
             s.hidden,
             num_layers=s.layers,
             dropout=s.dropout,
@@ -42,9 +43,11 @@ class LanguageNetwork(Network):
             nonlinearity=s.nonlinearity,
             forget_bias=s.forget_bias,
         )
+        if s.embedding == "one-hot":
+            read_columns(self.layers, self.embedder)
         self.drop_input = SequenceDropout(s.dropout if s.input_dropout is None else s.input_dropout, s.variational)
         self.drop_output = SequenceDropout(s.dropout if s.output_dropout is None else s.output_dropout, s.variational)
-        self.project = nn.Linear(s.hidden, s.embedding, bias=False) if s.tied and s.hidden != s.embedding else None
+        self.project = nn.Linear(s.hidden, width, bias=False) if s.tied and s.hidden != width else None
         self.bias = nn.Parameter(torch.zeros(size))
         if not s.tied:
             self.output = nn.Parameter(torch.empty(size, s.hidden).uniform_(-0.1, 0.1))

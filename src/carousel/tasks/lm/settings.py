@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
 
 from ...training.settings import DEFAULT, MOST_LAYERS, Preset, key
 from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
@@ -22,7 +24,9 @@ class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):
     task: Literal["lm"] = key("lm", "the task", "data")
     cell: CellName = key("lstm", "recurrent cell", "model")
     nonlinearity: Nonlinearity = nonlinearity_key()
-    embedding: int = key(256, "embedding size", "model", ge=1)
+    embedding: Annotated[int, Field(ge=1)] | Literal["one-hot"] = key(
+        256, "embedding size; one-hot: the layers read one-hot vectors (with no-tied)", "model"
+    )
     hidden: int = key(256, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and embedding share one matrix", "model")
@@ -38,3 +42,9 @@ class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):
     weight_drop: float = key(0.0, "fraction of recurrent weights dropped (DropConnect)", "model", ge=0, lt=1)
     zoneout: float = key(0.0, "fraction of units that keep their previous state", "model", ge=0, lt=1)
     label_smoothing: float = key(0.0, "label smoothing", "model", ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _embedding_to_share(self) -> Self:
+        if self.embedding == "one-hot" and self.tied:
+            raise ValueError("tied: one-hot vectors are no matrix that the output could share; set tied to false")
+        return self
