@@ -63,7 +63,7 @@ def train(
     >>> model.predict("a fine film").label in ("bad", "good")
     True
     """
-    from .training import Run, several
+    from .training import Run, distributed, several
     from .training.trainer import preset_settings
 
     kind, run = find(task), Run(out)
@@ -71,17 +71,11 @@ def train(
     held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
     files = {name: data for name, data in given.items() if data is not None and name not in held}
     values = {**preset_settings(kind, preset, resume=resume), **files, **settings}
-    with run.locked(), _written(kind, run, held, values, resume=resume, force=force) as written:
-        several.train(
-            kind,
-            {**values, **written},
-            run,
-            resume=resume,
-            force=force,
-            callbacks=callbacks,
-            quiet=quiet,
-            report=report,
-        )
+    options: dict[str, Any] = {"callbacks": callbacks, "quiet": quiet, "report": report}
+    with distributed.joined(run.folder, resume) as folder:
+        own = run if folder == run.folder else Run(folder)
+        with own.locked(), _written(kind, own, held, values, resume=resume, force=force) as written:
+            several.train(kind, {**values, **written}, own, resume=resume, force=force, **options)
     return load(out)
 
 

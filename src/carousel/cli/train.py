@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shlex
+import subprocess
 import sys
 import types
 import typing
@@ -38,11 +40,14 @@ def command(task: Any, name: str) -> Any:
         option("resume", bool, "Continue the run in --out from its last checkpoint.", None, flag=True),
         option("force", bool, "Overwrite the run in --out.", None, flag=True),
         option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
+        option("processes", int, "Train with so many processes of this host, which share each batch.", None),
         *(setting(key, field, f"Settings: {group_of(field)}") for key, field in fields.items()),
     ]
 
     def run(**given: Any) -> None:
         given |= {name: given[name] or None for name in ("train", "dev")}  # an empty list is nothing
+        if (processes := given.pop("processes")) is not None:
+            _launch(processes)
         own = {name: given.pop(name) for name in ("out", "preset", "config", "set", "resume", "force", "quiet")}
         _train(task, name, given, **own)
 
@@ -59,6 +64,21 @@ def _presets(task: Any) -> str:
         values = ", ".join(f"{key} {value}" for key, value in settings.items())
         parts.append(f"{name} ({values}: {time})" if settings else f"{name} ({time})")
     return f"Settings that other options override: {'; '.join(parts)}."
+
+
+def _launch(processes: int) -> None:
+    """Run this command in several processes, and leave with their exit code; with one, nothing happens."""
+    if processes < 1:
+        raise typer.BadParameter(f"--processes {processes}: give 1 or more")
+    if processes == 1 or "TORCHELASTIC_RUN_ID" in os.environ:
+        return
+    at = next(k for k, word in enumerate(sys.argv) if word.split("=")[0] == "--processes")
+    rest = sys.argv[1:at] + sys.argv[at + (1 if "=" in sys.argv[at] else 2) :]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--no-python", "--nproc-per-node", str(processes)]
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    environment = {"OMP_NUM_THREADS": str(threads), "TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ}
+    code = subprocess.run([sys.executable, *torchrun, sys.executable, "-m", "carousel", *rest], env=environment)
+    raise typer.Exit(1 if code.returncode else 0)
 
 
 def data_parameters(task: Any, dev: str) -> list[inspect.Parameter]:
@@ -111,6 +131,8 @@ def _train(
         more = f" --cell {shlex.quote(cell)}" if is_place(cell) else ""
         typer.echo(f"{stopped}, which is kept; resume with: {resume_command(run, name)}{more}", err=True)
         raise typer.Exit(130) from None
+    if int(os.environ.get("RANK", "0")):  # the first process speaks for all
+        return
     if not (resume and run.result == before):  # else it had finished already
         typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")
 

@@ -19,6 +19,7 @@ from safetensors.torch import save
 from ..errors import CarouselError
 from ..files import write_bytes
 from ..wording import counted
+from . import distributed
 from .csv_logger import CSVLogger
 from .manifest import weights_digest
 from .module import Diverged, Module
@@ -80,6 +81,16 @@ class CheckpointCallback(Checkpoint):
         if self._out_of_patience(module):  # it was killed after it had decided to stop
             trainer.should_stop = True
 
+    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, index: int) -> None:
+        module.wishes = (self._due(module), self.wanted is not None)
+
+    def _due(self, module: Module) -> bool:
+        return time.monotonic() - self._saved > 60 * module.settings.checkpoint_minutes
+
+    def _agreed(self, module: Module) -> tuple[bool, bool]:
+        """Whether to save, and whether to stop: if one of several processes is to, all are."""
+        return (self._due(module), self.wanted is not None) if distributed.size() == 1 else module.agreed
+
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, index: int) -> None:
         settings = module.settings
         if (index + 1) % settings.accumulate and not trainer.is_last_batch:
@@ -88,9 +99,10 @@ class CheckpointCallback(Checkpoint):
             self._log_training(trainer, module)
         if trainer.is_last_batch:
             return  # the dev set comes first; see on_train_epoch_end
-        if self.wanted or time.monotonic() - self._saved > 60 * settings.checkpoint_minutes:
+        due, stop = self._agreed(module)
+        if due or stop:
             self._save(trainer, module)
-        if self.wanted:
+        if stop:
             raise Interrupted(trainer.global_step)
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
@@ -98,7 +110,7 @@ class CheckpointCallback(Checkpoint):
             self._log_training(trainer, module)
         self._judge(trainer, module)
         self._save(trainer, module)
-        if self.wanted:
+        if distributed.total([float(self.wanted is not None)])[0]:
             raise Interrupted(trainer.global_step)
         if self._out_of_patience(module):
             self.bar.say(f"no improvement for {counted(self.waited, 'epoch')}; stopping")
@@ -163,6 +175,8 @@ class CheckpointCallback(Checkpoint):
         return value < self.best if lower_is_better else value > self.best
 
     def _keep_weights(self, module: Module, info: dict[str, Any]) -> None:
+        if distributed.rank():
+            return
         # One entry of metadata: several are written in any order, and the same weights should be the same file.
         with module.best_weights():
             weights = {name: t.contiguous() for name, t in module.network.state_dict().items()}

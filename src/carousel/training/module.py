@@ -14,6 +14,8 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from ..errors import CarouselError, RunError
+from ..wording import counted
+from . import distributed
 from .network import Batches, Network
 from .optimizers import clip_norm, make_optimizer, make_schedule
 
@@ -43,6 +45,8 @@ class Module(LightningModule):
         self.best, self.lower_is_better = metric.best, metric.lower_is_better
         self.batches = batches  # of the training data
         self.dev_mark = None if dev is None else _mark(dev)
+        # Whether the dev set is read with a carried state, so that each process reads all of it.
+        self.carries_dev = getattr(dev, "carries", False)
         self.settings = network.settings
         self.last = BatchLoss(0.0, 0)
         self.steps = 0  # that the whole training has
@@ -51,20 +55,28 @@ class Module(LightningModule):
         self.lr = 0.0  # of the last step
         self.average: list[Tensor] | None = None
         self.found: dict[str, float] = {}  # the dev set's results after the last epoch
+        self.wishes = (False, False)  # of this process: to save, to stop
+        self.agreed = (False, False)  # of any of them, as of the last step
         self._random: Tensor | None = None
 
     # ---------------------------------------------------------------- steps
 
     def training_step(self, batch: Any, index: int) -> Tensor:
         self.network.progress = self.global_step / max(1, self.steps)
+        batch, counts = batch if distributed.size() > 1 else (batch, True)
         loss = self.network.loss(batch)
-        value = float(loss.mean.detach())
+        value, whole, mean = float(loss.mean.detach()), float(loss.weight), loss.mean
+        if distributed.size() > 1:
+            weight = loss.weight if counts else 0
+            product, whole, *agreed = distributed.total([value * weight, weight, *map(float, self.wishes)])
+            value, mean = product / max(1, whole), distributed.scaled(mean, weight, whole)
+            self.agreed = (agreed[0] > 0, agreed[1] > 0)
         if not math.isfinite(value):
             raise Diverged(f"the loss is {value} at step {self.global_step} (epoch {self.current_epoch + 1})")
-        self.last = BatchLoss(value, loss.weight)
-        self.sums[0] += value * loss.weight
-        self.sums[1] += loss.weight
-        return loss.mean
+        self.last = BatchLoss(value, int(whole))
+        self.sums[0] += value * whole
+        self.sums[1] += whole
+        return mean
 
     @property
     def recent(self) -> float:
@@ -125,12 +137,14 @@ class Module(LightningModule):
         self._metric = self.network.metric()
 
     def validation_step(self, batch: Any, index: int) -> None:
-        self._metric.add(batch)
+        if self.carries_dev or index % distributed.size() == distributed.rank():
+            self._metric.add(batch)
 
     def on_validation_epoch_end(self) -> None:
         self._averaged.__exit__(None, None, None)
         self.network.carried = self._carried
-        self.found = self._metric.result()
+        metric = self._metric if self.carries_dev else distributed.merge(self._metric, self.network)
+        self.found = metric.result()
         if self.settings.schedule == "plateau":
             self.schedule.step(self.found[self.best])  # type: ignore[arg-type]
 
@@ -151,13 +165,23 @@ class Module(LightningModule):
             "dev": self.dev_mark,
             "plateau": self.schedule.state_dict() if self.settings.schedule == "plateau" else None,
         }
+        if distributed.size() > 1:  # each process has random numbers and carried states of its own
+            own = {"random": torch.get_rng_state(), "carried": self.network.carried}
+            checkpoint["module"]["processes"] = distributed.gather(own)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = checkpoint["module"]
         if own.get("dev", self.dev_mark) != self.dev_mark:
             raise RunError("dev: the data is not what the run began with; restore it, or start over with --force")
-        self._random = own["random"]
-        self.network.carried = own["carried"]
+        each = own.get("processes", [own])
+        if len(each) != distributed.size():
+            before, now = (
+                counted(len(each), "process", "processes"),
+                counted(distributed.size(), "process", "processes"),
+            )
+            raise RunError(f"the run was trained by {before} and cannot be resumed by {now}; start as many as before")
+        self._random = each[distributed.rank()]["random"]
+        self.network.carried = each[distributed.rank()]["carried"]
         self.sums, self.gradient = list(own["sums"]), own["gradient"]
         self.average, self.found = own["average"], own["found"]
         self._place, self._plateau = own["batches"], own["plateau"]

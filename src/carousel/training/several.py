@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
+from ..errors import ArgumentError
 from ..files import write_json
 from ..threads import threads
-from . import trainer
+from . import distributed, trainer
 from .baselines import Baselines
 from .isolation import own_random_numbers
 from .network import Data, Network, Trainable
@@ -42,11 +43,31 @@ def train(
 ) -> Run:
     """As `trainer.train`, whose `options` are taken too; with `seeds` more than 1 an ensemble."""
     run = out if isinstance(out, Run) else Run(out)
+    with distributed.joined(run.folder, resume) as folder:
+        if distributed.rank():  # the first process speaks and writes
+            options |= {"quiet": True, "report": False}
+        own = run if folder == run.folder else Run(folder)
+        _train(task, settings, own, resume, force, places, **options)
+        return run
+
+
+def _train(
+    task: type[Trainable],
+    settings: Settings | Mapping[str, Any],
+    run: Run,
+    resume: bool,
+    force: bool,
+    places: Mapping[str, str] | None,
+    **options: Any,
+) -> Run:
     with run.locked():
         trainer.check_place(run, resume=resume, force=force)
         own = trainer.run_settings(run, task, settings, resume, places)
         curve, report = getattr(own, "learning_curve", False), options.get("report", True)
         options["report"] = report and not curve  # else it is written when the curve is known
+        if distributed.size() > 1 and (curve or getattr(own, "seeds", 1) > 1):
+            name = "learning_curve" if curve else "seeds"
+            raise ArgumentError(f"{name}: several processes train one model; leave out {name}, or processes")
         if getattr(own, "seeds", 1) == 1:
             trainer.train(task, settings, run, resume=resume, force=force, places=places, **options)
         else:

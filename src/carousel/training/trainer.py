@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import logging
+import os
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +16,13 @@ from typing import Any
 
 import lightning.pytorch as lightning
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.strategies import DDPStrategy
 
 from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
 from ..wording import an, counted
+from . import distributed
 from .baselines import Baseline, Baselines, fit_baselines, suggestions
 from .checkpoint_callback import CheckpointCallback
 from .checkpoints import Checkpoints, step_of
@@ -168,7 +173,7 @@ def find_baselines(
     run: Run, task: type[Trainable], network: Network, assets: Any, data: Data, bar: Bar, start: Path | None
 ) -> Baselines | None:
     """What simple methods reach on the same data; of a resumed run, what they reached when it began."""
-    if not network.settings.baseline:
+    if not network.settings.baseline or distributed.rank():
         return None
     if start is not None and run.baselines.exists():
         return read_json(run.baselines, Baselines)
@@ -273,7 +278,11 @@ def _fit(
     settings = network.settings
     checkpoints = Checkpoints(run.checkpoints)
     remove_parts(run.folder)
-    module = Module(network, data.train, data.dev)
+    distributed.ready("data")
+    distributed.same_everywhere("training data or vocabularies", _digest(data, network))
+    distributed.draw_apart(settings.seed)
+    batches = distributed.share(data.train)
+    module = Module(network, batches, data.dev)
     metrics = [f"dev_{name}" for name in network.metric().result()] if data.dev is not None else []
     log = CSVLogger(run.metrics, ["lr", "loss", "gradient", *metrics])
     saver = CheckpointCallback(run.folder, log, bar)
@@ -287,11 +296,11 @@ def _fit(
         bar.say(note, "yellow")
     if "held out" in data.info:
         bar.say(f"held out for validation: {data.info['held out']}")
-    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch")
+    among = "" if distributed.size() == 1 else f", each shared by {distributed.size()} processes"
+    bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch{among}")
     with _quiet_lightning():
         trainer = lightning.Trainer(
-            accelerator="cpu",
-            devices=1,
+            **_placement(),
             max_epochs=settings.epochs,
             accumulate_grad_batches=settings.accumulate,
             callbacks=[bar, *callbacks, saver],
@@ -304,7 +313,8 @@ def _fit(
             limit_val_batches=1.0 if data.dev is not None else 0,
         )
         try:
-            trainer.fit(module, data.train, data.dev, ckpt_path=None if start is None else str(start))
+            with distributed.contact(f"start all of them again: {resume_command(run, task)}"):
+                trainer.fit(module, batches, data.dev, ckpt_path=None if start is None else str(start))
         except Diverged as error:
             raise Diverged(_what_to_try(error, run, settings)) from error
         finally:
@@ -314,6 +324,21 @@ def _fit(
         result["held_out"] = data.held_out
     result["command"] = command_line(run, task, command)
     return result
+
+
+def _placement() -> dict[str, Any]:
+    """Where Lightning trains: this process alone, or those of torchrun."""
+    if distributed.size() == 1:
+        return {"accelerator": "cpu", "devices": 1}
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    strategy = DDPStrategy(process_group_backend="gloo", find_unused_parameters=True, broadcast_buffers=False)
+    return {"accelerator": "cpu", "strategy": strategy, "devices": local, "num_nodes": distributed.size() // local}
+
+
+def _digest(data: Data, network: Network) -> str:
+    """What must be the same in every process."""
+    state = json.dumps([data.train.state_dict(), network.size], sort_keys=True, default=str)
+    return hashlib.sha256(state.encode()).hexdigest()
 
 
 def command_line(run: Run, task: str, command: Sequence[str]) -> str:

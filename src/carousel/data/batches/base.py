@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -62,6 +63,9 @@ class Batches(ABC):
     new object makes its next `iter` begin with the very batch that would have come.
     """
 
+    carries = False  # whether the state is carried from batch to batch, so that all are read by one process
+    _rank, _size = 0, 1  # of this process and of those that share each batch
+
     def __init__(self, store: Store, seed: int) -> None:
         check_count("seed", seed, least=0)
         self.store: Any = store
@@ -107,6 +111,21 @@ class Batches(ABC):
             last = index + 1 == len(self)
             self._epoch, self._next = (epoch + 1, 0) if last else (epoch, index + 1)
             yield batch
+
+    def share(self, rank: int, size: int) -> Self:
+        """The part of each batch that process `rank` of `size` reads, as (batch, counts): the sequences `rank`,
+        `rank + size` and so on. Where there are too few, `counts` is false and the batch is its first sequence."""
+        shared = copy.copy(self)
+        shared._rank, shared._size = rank, size
+        return shared
+
+    def _part(self, items: np.ndarray) -> np.ndarray:
+        """This process's part of the items of a batch; the first item if there is none for it."""
+        return items[:1] if len(items) <= self._rank else items[self._rank :: self._size]
+
+    def _shared(self, batch: Any, items: np.ndarray) -> Any:
+        """The batch of this process's part of `items`, with whether it counts if there are several processes."""
+        return batch if self._size == 1 else (batch, len(items) > self._rank)
 
     @property
     def epoch(self) -> int:

@@ -87,4 +87,5 @@ class Bucketed(Batches):
     def _batch(self, plan: tuple[np.ndarray, np.ndarray], index: int) -> Any:
         order, batches = plan
         at = batches[index]
-        return self._of(order[self._bounds[at] : self._bounds[at + 1]])
+        chosen = order[self._bounds[at] : self._bounds[at + 1]]
+        return self._shared(self._of(self._part(chosen)), chosen)

@@ -38,6 +38,8 @@ class StreamBatches(Batches):
     [[7, 8], [13, 0]] [[8, 9], [14, 0]] False
     """
 
+    carries = True
+
     def __init__(self, store: TokenStore, *, streams: int, bptt: int, vary: bool = False, seed: int = 0) -> None:
         super().__init__(store, seed)
         check_count("streams", streams)
@@ -96,12 +98,14 @@ class StreamBatches(Batches):
         if not real[-1, -1]:  # the last step: some streams are one step shorter
             targets *= real
             inputs *= real
-        length = real.sum(0)
-        return TextBatch(
-            torch.from_numpy(inputs),
-            torch.from_numpy(targets),
-            torch.from_numpy(length),
-            torch.arange(self.streams),
-            int(length.sum()),
+        length, streams = real.sum(0), np.arange(self.streams)
+        mine = self._part(streams)
+        batch = TextBatch(
+            torch.from_numpy(np.ascontiguousarray(inputs[:, mine])),
+            torch.from_numpy(np.ascontiguousarray(targets[:, mine])),
+            torch.from_numpy(length[mine]),
+            torch.from_numpy(mine),
+            int(length[mine].sum()),
             reset=bool(first == 0),
         )
+        return self._shared(batch, streams)
