@@ -51,13 +51,14 @@ def draw(rows: int, units: int, kinds: Sequence[str] = tuple(KINDS)) -> Sentence
         target: list[int] = []
         aligned: list[tuple[str, set[int]]] = []
         for choice in torch.randint(len(kinds), (units,)).tolist():
-            kind, variant = kinds[choice], int(torch.randint(VARIANTS, ()))
+            kind, (variant, other) = kinds[choice], torch.randint(VARIANTS, (2,)).tolist()
             of, to = KINDS[kind]
+            crossed = kind == "many-to-many"  # each of the two has a variant of its own
             places = range(len(source), len(source) + len(of))
-            source += [SOURCE[letter] + variant for letter in of]
+            source += [SOURCE[letter] + (other if crossed and k else variant) for k, letter in enumerate(of)]
             for k, letter in enumerate(to):
-                target.append(TARGET[letter] + variant)
-                aligned.append((kind, {places[1 - k]} if kind == "many-to-many" else set(places)))
+                target.append(TARGET[letter] + (other if crossed and not k else variant))
+                aligned.append((kind, {places[1 - k]} if crossed else set(places)))
         sources.append([*source, END])
         targets.append(target)
         alignments.append(aligned)

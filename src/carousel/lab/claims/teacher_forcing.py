@@ -9,7 +9,7 @@ import torch
 
 from ...errors import check_counts
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
 from ..finding import Exercise, Step, Table
 from ..fitting import fit, seeded
 from ..measured import Clock, Measured
@@ -48,15 +48,16 @@ def _helps(numbers: Numbers, tolerance: float) -> Verdict:
     return fails(text) if max(ahead) < -tolerance else undecided(text)
 
 
-def _scheduled(numbers: Numbers, tolerance: float) -> Verdict:
+def _own_words(numbers: Numbers, tolerance: float) -> Verdict:
     ends = {way: [path[-1] for path in paths] for way, paths in numbers["paths"].items()}
     text = (
-        f"At the end {mean_and_spread([100 * v for v in ends['scheduled sampling']], 0)} % of the sentences are right "
-        f"with scheduled sampling and {mean_and_spread([100 * v for v in ends['teacher forcing']], 0)} % with teacher "
-        "forcing throughout."
+        f"Trained with true tokens alone and reading its own then, the network translates "
+        f"{mean_and_spread([100 * v for v in ends['teacher forcing']], 0)} % of the sentences without a fault; trained "
+        f"with ever more of its own, {mean_and_spread([100 * v for v in ends['scheduled sampling']], 0)} %."
     )
-    behind = [a - b for a, b in zip(ends["teacher forcing"], ends["scheduled sampling"], strict=True)]
-    return holds_for("no gap of more than the tolerance", text) if max(behind) <= tolerance else holds(text)
+    if min(ends["teacher forcing"]) > tolerance:
+        return holds(text)
+    return fails(text) if max(ends["teacher forcing"]) <= tolerance else undecided(text)
 
 
 class TeacherForcing(Measured):
@@ -77,14 +78,16 @@ class TeacherForcing(Measured):
             seeds=5,
         ),
         Claim(
-            "each",
-            "Each generated word is passed to t + 1 th step as an input",
+            "own_words",
+            "at inference time, we pass the source sentence to translate. Then, we generate the words in "
+            "autoregressive "
+            "fashion. Each generated word is passed to t + 1 th step as an input",
             "003 §15",
-            "at inference steps read the model's own words, in training true ones: the claim that this needs them in "
-            "training too (scheduled sampling) holds if teacher forcing throughout ends more than {tolerance} ahead or "
-            "behind with some seed.",
-            _scheduled,
-            tolerance=0.1,
+            "a network that was trained with true words translates with its own: more than {tolerance} of the "
+            "sentences "
+            "are right with every seed.",
+            _own_words,
+            tolerance=0.5,
             seeds=5,
         ),
     )
