@@ -119,7 +119,7 @@ class Agreement(Measured):
     code = """
 from carousel import lab
 
-result = lab.agreement(updates=30, seeds=1)
+result = lab.agreement(updates=10, seeds=1)
 print(result)
 figure = result.plot()
 """

@@ -96,7 +96,7 @@ class Hyperparameters(Measured):
     code = """
 from carousel import lab
 
-result = lab.hyperparameters(updates=30, seeds=1)
+result = lab.hyperparameters(updates=20, seeds=1)
 print(result)
 figure = result.plot()
 """

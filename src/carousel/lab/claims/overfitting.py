@@ -98,7 +98,7 @@ class Overfitting(Measured):
     code = """
 from carousel import lab
 
-result = lab.overfitting(updates=30, seeds=1)
+result = lab.overfitting(updates=10, hidden=8, seeds=1)
 print(result)
 figure = result.plot()
 """

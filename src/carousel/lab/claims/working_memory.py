@@ -106,7 +106,7 @@ class WorkingMemory(Measured):
     code = """
 from carousel import lab
 
-result = lab.working_memory(updates=30, seeds=1)
+result = lab.working_memory(updates=10, seeds=1)
 print(result)
 figure = result.plot()
 """
