@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ..cells import Cell, registry
 from ..errors import ArgumentError
-from ..layers import Recurrent, named
+from ..layers import RNN, Recurrent, named
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,13 @@ class LabCells(Mapping[str, LabCell]):
 
 
 CELLS = LabCells()
+
+
+def sigmoid_rnn() -> LabCell:
+    """The notes' RNN, h = σ(W h₋ + U x + b): not a cell of its own in the registry."""
+    layer = partial(RNN, nonlinearity="sigmoid")
+    cell = layer(1, 1).cell
+    return LabCell(cell, layer, cell.label, "#8c564b", "dot")
 
 
 def carrying_state(cell: Cell) -> str:

@@ -15,40 +15,61 @@ from ...errors import check_counts
 from ...layers import Recurrent
 from ...layers.batch import read
 from ...report import Page, figure
-from ..cells import CELLS
+from ...wording import counted
+from ..cells import CELLS, sigmoid_rnn
+from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..derivatives import StepDerivatives, apart, has_derivative
-from ..old_finding import Claim, Finding, Verdict
-from ..options import Hidden, Option, Seed
-from ..words import listing, power
+from ..finding import Exercise, Finding, Step, Table
+from ..options import Hidden, Option, Seed, Seeds
+from ..words import listing, percent, power
 
 ROUTES = ("autograd", "kernels", "differences")
 ONLY_AUTOGRAD = "no derivative by hand: against autograd"
-EXACT, NEAR = 1e-10, 1e-6  # of what is computed, and of finite differences
+NEAR = 1e-6  # of finite differences
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One cell: for each gradient, how far each route is, relative, from the one derived by hand.
+def worst(cell: Numbers, route: str) -> float | None:
+    """The largest difference of a route over all gradients of a cell; None: the cell does not have it."""
+    return max((by[route] for by in cell["gradients"].values() if route in by), default=None)
 
-    A cell without a derivative by hand is measured from autograd. A route that a cell does not have is absent.
-    """
 
-    label: str
-    gradients: dict[str, dict[str, float]]  # of what → route → difference
-    by_hand: bool = True
+def _shown(cell: Numbers, route: str) -> str:
+    value = worst(cell, route)
+    return "–" if value is None else power(value)
 
-    def worst(self, route: str) -> float | None:
-        """The largest difference of a route; None: the cell does not have it."""
-        return max((told[route] for told in self.gradients.values() if route in told), default=None)
 
-    def shown(self, route: str) -> str:
-        worst = self.worst(route)
-        return "–" if worst is None else power(worst)
+def _agree(numbers: Numbers, tolerance: float) -> Verdict:
+    limits = {"autograd": tolerance, "kernels": tolerance, "differences": NEAR}
+    differing = [
+        f"{cell['label']}, {route}"
+        for cell in numbers["cells"]
+        for route, limit in limits.items()
+        if (worst(cell, route) or 0.0) > limit
+    ]
+    exact = max(worst(cell, route) or 0.0 for cell in numbers["cells"] for route in ROUTES[:2])
+    near = max(worst(cell, "differences") or 0.0 for cell in numbers["cells"])
+    if differing:
+        return fails(f"The routes differ: {listing(differing)}.")
+    return holds(
+        f"For {len(numbers['cells'])} cells, all gradients agree to {power(exact)}, and with central differences to "
+        f"{power(near)}."
+    )
 
-    @property
-    def agrees(self) -> bool:
-        near = {"differences": NEAR}
-        return all(d < near.get(route, EXACT) for told in self.gradients.values() for route, d in told.items())
+
+def _literal(numbers: Numbers, tolerance: float) -> Verdict:
+    literal, immediate = numbers["literal"], numbers["derivation"]["sum"]
+    text = (
+        f"With the total derivative as the last factor, as equation 55 is printed, the sum is {percent(literal, 0)} "
+        f"off; with the immediate one, in which the state before is held, {power(immediate)}."
+    )
+    return holds(text) if literal <= tolerance else fails(text)
+
+
+def _lecture(numbers: Numbers, tolerance: float) -> Verdict:
+    cell = next(cell for cell in numbers["cells"] if cell["label"] == numbers["rnn"])
+    value = max(worst(cell, route) or 0.0 for route in ROUTES[:2])
+    text = f"For the {cell['label']}, the gradients of U, W, b and x agree with autograd to {power(value)}."
+    return holds(text) if value <= tolerance else fails(text)
 
 
 @dataclass(frozen=True)
@@ -57,88 +78,181 @@ class Bptt(Finding):
 
     name = "bptt"
     title = "Backpropagation through time, by four routes"
-    claim = Claim(
-        "The gradient of a loss over time is the sum, over all steps, of what each step adds, carried back step by "
-        "step by the chain rule.",
-        "003 §5",
-        ("∂L/∂W = Σₜ ∂L/∂h_t · ∂h_t/∂W,   ∂L/∂h_{t−1} = ∂L/∂h_t · ∂h_t/∂h_{t−1} + …",),
+    claims = (
+        Claim(
+            "routes",
+            "This equation continues until h^0 is reached.",
+            "003 §5.2.2, equations 46 to 56",
+            "the gradient of every parameter of every cell, derived by hand and carried back step by step, agrees with "
+            f"autograd and with the kernels to {{tolerance}}, and with central differences to {NEAR:g}, relative to "
+            "the largest entry.",
+            _agree,
+            tolerance=1e-10,
+            seeds=5,
+            printed=(
+                r"\frac{\partial L^t}{\partial W_{h_{ij}}} = (\hat{y}_l^t - y_l^t) \cdot U_{lm} \cdot \sum_{p=0}^t "
+                r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
+            ),
+        ),
+        Claim(
+            "literal",
+            "And we rewrite this as sum over all values of p less than t , we have",
+            "003 §5.2.2, equation 55",
+            "the sum as printed, every symbol being a total derivative, is the total derivative to {tolerance}.",
+            _literal,
+            tolerance=1e-10,
+            printed=(
+                r"\frac{\partial h_m^t}{\partial W_{h_{ij}}} = \sum_{p=0}^t "
+                r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
+            ),
+            corrected=(
+                r"\frac{d h_m^t}{d W_{h_{ij}}} = \sum_{p=1}^t "
+                r"\frac{d h_m^t}{d h_n^p} \cdot \frac{\partial^{+} h_n^p}{\partial W_{h_{ij}}}",
+            ),
+        ),
+        Claim(
+            "lecture",
+            "Backpropagation through time (BPTT)",
+            "004 “Backpropagation through time (BPTT)”",
+            "for the tanh RNN the gradients agree with autograd to {tolerance}.",
+            _lecture,
+            tolerance=1e-10,
+            seeds=5,
+            printed=(
+                r"\nabla_{\mathbf{W}} L = \sum_t \text{diag} \left( 1 - \left( \mathbf{h}^{(t)} \right)^2 \right) "
+                r"(\nabla_{\mathbf{h}^{(t)}} L) \mathbf{h}^{(t-1)\top}",
+                r"\nabla_{\mathbf{U}} L = \sum_t \text{diag} \left( 1 - \left( \mathbf{h}^{(t)} \right)^2 \right) "
+                r"(\nabla_{\mathbf{h}^{(t)}} L) \mathbf{x}^{(t)\top}",
+            ),
+        ),
     )
+    derivation = (
+        Step(
+            "The state depends on \\(W\\) at this step and through the state before it. \\(\\partial^+\\) is the "
+            "immediate derivative, in which the state before is held; the notes write both with one symbol. The run "
+            "takes the left side by autograd, in the notes' own network, \\(h = \\sigma(W h_- + W_e x + b)\\).",
+            r"\frac{d h^t}{d W} = \frac{\partial^{+} h^t}{\partial W} + "
+            r"\frac{\partial h^t}{\partial h^{t-1}} \frac{d h^{t-1}}{d W}",
+            "recursion",
+            1e-12,
+        ),
+        Step(
+            "One step of it is the product of the slopes and the weights.",
+            r"\frac{\partial h^t}{\partial h^{t-1}} = \text{diag}\left(h^t (1 - h^t)\right) W",
+            "one_step",
+            1e-12,
+        ),
+        Step(
+            "Applied again and again, until the first step is reached, it becomes a sum over all steps.",
+            r"\frac{d h^t}{d W} = \sum_{p=1}^t \left(\prod_{q=p+1}^{t} "
+            r"\frac{\partial h^q}{\partial h^{q-1}}\right) \frac{\partial^{+} h^p}{\partial W}",
+            "sum",
+            1e-12,
+        ),
+    )
+    exercises = (
+        Exercise(
+            "How many terms has the sum of equation 55 for \\(t = 12\\), and which of them is zero if "
+            "\\(h^0\\) is a constant?",
+            "Thirteen as printed, for \\(p = 0, \\dots, 12\\). The one for \\(p = 0\\) is zero, because "
+            "\\(h^0\\) does not depend on \\(W\\).",
+        ),
+        Exercise(
+            "Why do central differences agree only to about nine digits?",
+            "Their error has two parts: \\(\\varepsilon^2\\) from the third derivative, and rounding, about "
+            "\\(10^{-16} / \\varepsilon\\). With \\(\\varepsilon = 10^{-6}\\) the second is about "
+            "\\(10^{-10}\\), times the size of the loss.",
+        ),
+    )
+    code = """
+import torch
+import carousel
+from carousel.lab.derivatives import StepDerivatives
 
-    cells: tuple[Compared, ...]
+layer = carousel.LSTM(3, 4, dtype=torch.float64)
+x, d_output = torch.randn(12, 2, 3, dtype=torch.float64), torch.randn(12, 2, 4, dtype=torch.float64)
+by_hand = StepDerivatives(layer, x).gradients(d_output)           # from the last step to the first
+(layer(x)[0] * d_output).sum().backward()                         # the kernels
+print((by_hand["weight_hh"] - layer.weight_hh_l0.grad).abs().max())
+figure = carousel.lab.bptt(4, seeds=1).plot()
+"""
+
+    cells: tuple[dict[str, Any], ...]  # label, by_hand, gradients: of what → route → relative difference
+    checks: dict[str, float]
+    literal: float  # how far equation 55 is off, as it is printed
     steps: int
-    seed: int
+    seeds: tuple[int, ...]
     seconds: float
 
-    def __str__(self) -> str:
-        width = max(len(one.label) for one in self.cells)
-        lines = [f"{'by hand, against':{width}}  {'  '.join(f'{route:>11}' for route in ROUTES)}"]
-        for one in self.cells:
-            note = "" if one.by_hand else f"  {ONLY_AUTOGRAD}"
-            lines.append(f"{one.label:{width}}  {'  '.join(f'{one.shown(route):>11}' for route in ROUTES)}{note}")
-        return "\n".join(lines)
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "cells": self.cells, "rnn": CELLS["rnn"].label, "literal": self.literal, "steps": self.steps,
+            "seeds": self.seeds, "seconds": self.seconds, "derivation": self.checks,
+        }  # fmt: skip
 
-    def lead(self) -> str:
-        derived = [one for one in self.cells if one.by_hand]
-        exact = max(one.worst(route) or 0.0 for one in derived for route in ROUTES[:2])
-        near = max(one.worst("differences") or 0.0 for one in derived)
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        derived = [cell for cell in numbers["cells"] if cell["by_hand"]]
+        exact = max(worst(cell, route) or 0.0 for cell in derived for route in ROUTES[:2])
+        near = max(worst(cell, "differences") or 0.0 for cell in derived)
         text = (
-            f"Over {self.steps} steps, all gradients of {len(derived)} cells, derived by hand, agree with autograd "
-            f"and with the kernels to {power(exact)}, and with finite differences to {power(near)}."
+            f"Over {numbers['steps']} steps, all gradients of {len(derived)} cells, derived by hand, agree with "
+            f"autograd and with the kernels to {power(exact)}, and with central differences to {power(near)}."
         )
-        if others := [one for one in self.cells if not one.by_hand]:
-            near = max(one.worst("differences") or 0.0 for one in others)
+        if others := [cell for cell in numbers["cells"] if not cell["by_hand"]]:
+            near = max(worst(cell, "differences") or 0.0 for cell in others)
             text += (
-                f" {listing(one.label for one in others)}: no derivative by hand; autograd and finite differences "
-                f"agree to {power(near)}."
+                f" {listing(cell['label'] for cell in others)}: no derivative by hand; autograd and central "
+                f"differences agree to {power(near)}."
             )
         return text
 
-    def ran(self) -> Sequence[str]:
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = [
+            [cell["label"], *(_shown(cell, route) for route in ROUTES), "" if cell["by_hand"] else ONLY_AUTOGRAD]
+            for cell in numbers["cells"]
+        ]
+        return ["by hand, against", *ROUTES, ""], rows
+
+    def setup(self) -> Sequence[str]:
         return (
-            f"For every cell, two random sequences of {self.steps} steps in float64, and a loss that weighs every "
-            "output at random. The gradient of every parameter and of the input: by the cell's hand-derived step, "
-            "from the last step to the first; by autograd on the cell's equations; by the fused kernels; and by "
-            "central differences, entry by entry. A difference is relative to the largest entry.",
+            f"For every cell, and for the notes' RNN with σ, two random sequences of {self.steps} steps in float64 and "
+            "a loss that weighs every output at random. The gradient of every parameter and of the input: by the "
+            "cell's hand-derived step, from the last step to the first; by autograd on the cell's equations; by the "
+            "fused kernels; and by central differences of the layer's forward pass, entry by entry. The last two share "
+            "that forward pass, which is the kernels'. A difference is relative to the largest entry, and the largest "
+            f"over {counted(len(self.seeds), 'random seed')}.",
         )
 
-    def tell(self, page: Page) -> None:
+    def render(self, page: Page) -> None:
         page.figure(
             self.figures()["routes"], "How far apart the routes are",
-            "The largest relative difference from the gradients by hand, as a power of ten. Finite differences have "
+            "The largest relative difference from the gradients by hand, as a power of ten. Central differences have "
             "an error of their own, of about 10⁻⁹.",
-        )  # fmt: skip
-        for one in self.cells:
+        ).table(*self.table(self.measured))  # fmt: skip
+        for cell in self.cells:
             rows = [
-                [f"`{name}`", *(power(told[route]) if route in told else "" for route in ROUTES)]
-                for name, told in one.gradients.items()
+                [f"`{name}`", *(power(by[route]) if route in by else "" for route in ROUTES)]
+                for name, by in cell["gradients"].items()
             ]
-            page.heading(one.label)
-            if not one.by_hand:
+            page.heading(cell["label"])
+            if not cell["by_hand"]:
                 page.text(f"{ONLY_AUTOGRAD[0].upper()}{ONLY_AUTOGRAD[1:]}.")
             page.table(["gradient of", *ROUTES], rows)
 
-    def verdict(self) -> Verdict:
-        if all(one.agrees for one in self.cells):
-            return Verdict(True, "Four routes that share no code but the equations give the same gradients.")
-        wrong = [one.label for one in self.cells if not one.agrees]
-        return Verdict(False, f"The routes differ for {', '.join(wrong)}.")
-
     def figures(self) -> dict[str, Any]:
         drawn = figure(120 + 34 * len(self.cells))
-        worst = [[one.worst(route) for route in ROUTES] for one in self.cells]
-        logs = [[math.nan if value is None else math.log10(max(value, 1e-17)) for value in row] for row in worst]
+        values = [[worst(cell, route) for route in ROUTES] for cell in self.cells]
+        logs = [[math.nan if value is None else math.log10(max(value, 1e-17)) for value in row] for row in values]
         drawn.add_heatmap(
-            x=list(ROUTES), y=[one.label for one in self.cells], z=logs, zmin=-17, zmax=-5, xgap=2, ygap=2,
+            x=list(ROUTES), y=[cell["label"] for cell in self.cells], z=logs, zmin=-17, zmax=-5, xgap=2, ygap=2,
             colorscale=[(0, "#08306b"), (0.5, "#5ba3cf"), (1, "#f7fbff")],
-            text=[[one.shown(route) for route in ROUTES] for one in self.cells], texttemplate="%{text}",
+            text=[[_shown(cell, route) for route in ROUTES] for cell in self.cells], texttemplate="%{text}",
             hovertemplate="%{y}, %{x}: %{text}<extra></extra>", showscale=False,
         )  # fmt: skip
         drawn.update_yaxes(autorange="reversed", showgrid=False).update_xaxes(showgrid=False)
         return {"routes": drawn.update_layout(margin={"l": 140})}
-
-    def numbers(self) -> dict[str, Any]:
-        told = [{"label": one.label, "gradients": one.gradients, "by_hand": one.by_hand} for one in self.cells]
-        return {"cells": told, "steps": self.steps, "seed": self.seed, "seconds": self.seconds}
 
 
 HELP = """Take every gradient of every cell by four routes, and see how far apart they are.
@@ -147,6 +261,7 @@ HELP = """Take every gradient of every cell by four routes, and see how far apar
 carousel lab bptt
 carousel lab bptt --steps 50 --out bptt
 """
+QUICK = {"steps": 6}
 
 
 def run(
@@ -155,24 +270,84 @@ def run(
     hidden: Hidden = 4,
     inputs: int = 3,
     seed: Seed = 0,
+    seeds: Seeds = 5,
 ) -> Bptt:
     """Take every gradient of every cell by four routes.
 
-    >>> found = run(4, hidden=2, inputs=2)
-    >>> found.verdict().stands
+    >>> result = run(4, hidden=2, inputs=2, seeds=1)
+    >>> worst(result.cells[0], "kernels") < 1e-10
     True
     """
-    check_counts(steps=steps, hidden=hidden, inputs=inputs)
+    check_counts(steps=steps, hidden=hidden, inputs=inputs, seeds=seeds)
     start = time.perf_counter()
-    cells = []
+    numbers = tuple(range(seed, seed + seeds))
+    kinds = [*CELLS.values(), sigmoid_rnn()]
+    cells: list[dict[str, Any]] = [
+        {"label": kind.label, "by_hand": has_derivative(kind.cell), "gradients": {}} for kind in kinds
+    ]
     with torch.random.fork_rng():
+        for number in numbers:
+            torch.manual_seed(number)
+            x = torch.randn(steps, 2, inputs, dtype=torch.float64)
+            for kind, cell in zip(kinds, cells, strict=True):
+                layer = kind.layer(inputs, hidden, dtype=torch.float64)
+                weights = torch.randn(steps, 2, hidden, dtype=torch.float64)
+                _keep_largest(cell["gradients"], compare(layer, x, weights))
         torch.manual_seed(seed)
-        x = torch.randn(steps, 2, inputs, dtype=torch.float64)
-        for kind in CELLS.values():
-            layer = kind.layer(inputs, hidden, dtype=torch.float64)
-            weights = torch.randn(steps, 2, hidden, dtype=torch.float64)
-            cells.append(Compared(kind.label, compare(layer, x, weights), has_derivative(layer.cell)))
-    return Bptt(tuple(cells), steps, seed, time.perf_counter() - start)
+        checks, literal = derive(steps, hidden, inputs)
+    return Bptt(tuple(cells), checks, literal, steps, numbers, time.perf_counter() - start)
+
+
+def _keep_largest(kept: dict[str, dict[str, float]], new: dict[str, dict[str, float]]) -> None:
+    for name, by_route in new.items():
+        old = kept.setdefault(name, {})
+        for route, difference in by_route.items():
+            old[route] = max(difference, old.get(route, 0.0))
+
+
+def derive(steps: int, hidden: int, inputs: int) -> tuple[dict[str, float], float]:
+    """The derivation of equations 47 to 55 in numbers: d h^t/dW (H, H, H) of the notes' RNN, by each formula.
+
+    Returns how far the two sides of each step are apart, and how far equation 55 is off with total derivatives only.
+    """
+    w = torch.randn(hidden, hidden, dtype=torch.float64) / hidden**0.5
+    drive = torch.randn(steps, hidden, dtype=torch.float64)  # W_e x + b of every step
+    states = [torch.zeros(hidden, dtype=torch.float64)]
+    for t in range(steps):
+        states.append(torch.sigmoid(w @ states[-1] + drive[t]))
+
+    def state(weight: Tensor, last: int) -> Tensor:
+        h = torch.zeros(hidden, dtype=torch.float64)
+        for t in range(last):
+            h = torch.sigmoid(weight @ h + drive[t])
+        return h
+
+    total = [torch.autograd.functional.jacobian(lambda weight, t=t: state(weight, t), w) for t in range(steps + 1)]
+    eye = torch.eye(hidden, dtype=torch.float64)
+    jacobians, immediate = [eye], [torch.zeros_like(total[0])]
+    for t in range(1, steps + 1):
+        slopes = states[t] * (1 - states[t])
+        jacobians.append(slopes[:, None] * w)
+        immediate.append(torch.einsum("mi,m,j->mij", eye, slopes, states[t - 1]))
+    by_autograd = [
+        torch.autograd.functional.jacobian(lambda h, t=t: torch.sigmoid(w @ h + drive[t - 1]), states[t - 1])
+        for t in range(1, steps + 1)
+    ]
+    recursion = [
+        apart(immediate[t] + torch.einsum("mn,nij->mij", jacobians[t], total[t - 1]), total[t])
+        for t in range(1, steps + 1)
+    ]
+    product, right, wrong = eye, torch.zeros_like(total[0]), torch.zeros_like(total[0])
+    for p in reversed(range(1, steps + 1)):
+        right = right + torch.einsum("mn,nij->mij", product, immediate[p])
+        wrong = wrong + torch.einsum("mn,nij->mij", product, total[p])
+        product = product @ jacobians[p]
+    checks = {
+        "recursion": max(recursion),
+        "one_step": max(apart(one, other) for one, other in zip(jacobians[1:], by_autograd, strict=True)),
+        "sum": apart(right, total[-1]),
+    }
+    return checks, apart(wrong, total[-1])
 
 
 def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str, float]]:
@@ -184,7 +359,8 @@ def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str,
     routes["differences"] = by_differences(lambda given: float((layer(given)[0] * weights).sum()), x, own)
     measure = StepDerivatives(layer, x).gradients(weights) if has_derivative(layer.cell) else routes.pop("autograd")
     return {
-        name: {route: apart(found[name], value) for route, found in routes.items()} for name, value in measure.items()
+        name: {route: apart(gradients[name], value) for route, gradients in routes.items()}
+        for name, value in measure.items()
     }
 
 
@@ -199,8 +375,8 @@ def by_autograd(
     """Gradients of Σ weights ∘ forward(x), as torch takes them."""
     inputs = {**own, "x": x.clone().requires_grad_()}
     loss = (forward(inputs["x"]) * weights).sum()
-    found = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(inputs, found, strict=True))
+    gradients = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(inputs, gradients, strict=True))
 
 
 @torch.no_grad()
@@ -209,7 +385,7 @@ def by_differences(
 ) -> dict[str, Tensor]:
     """(L(v + ε) − L(v − ε)) / 2ε for every entry."""
     x = x.clone()
-    found = {}
+    gradients = {}
     for name, value in {**own, "x": x}.items():
         flat, slopes = value.view(-1), torch.zeros(value.numel(), dtype=value.dtype)
         for k in range(len(flat)):
@@ -219,5 +395,5 @@ def by_differences(
             flat[k] = kept - step
             slopes[k] = (above - loss(x)) / (2 * step)
             flat[k] = kept
-        found[name] = slopes.view_as(value)
-    return found
+        gradients[name] = slopes.view_as(value)
+    return gradients

@@ -16,27 +16,65 @@ from ...errors import check_counts
 from ...inspect import LayerReading, read_layers
 from ...layers import LSTM, Recurrent
 from ...report import Page, figure
-from ..cells import CELLS
+from ...wording import counted
+from ..cells import CELLS, sigmoid_rnn
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
 from ..derivatives import StepDerivatives, apart, has_derivative
-from ..old_finding import Claim, Finding, Verdict
-from ..options import Hidden, Option, Seed
-from ..words import listing, power
+from ..finding import Exercise, Finding, Step, Table
+from ..options import Hidden, Option, Seed, Seeds
+from ..words import listing, percent, power
 
-EXACT = 1e-10
 NO_FORM = "no derivative by hand; autograd alone"
 STEPS = 6  # of what a model reads, at which its derivative is taken
 
 
-@dataclass(frozen=True)
-class Checked:
-    """One cell: the largest difference between closed form and autograd in ∂h_t/∂(each of these), relative."""
+def worst(cell: Numbers) -> tuple[float, str]:
+    """The largest difference between closed form and autograd, and the derivative that has it."""
+    return max((error, name) for name, error in cell["relative_errors"].items())
 
-    label: str
-    errors: dict[str, float]
 
-    @property
-    def worst(self) -> float:
-        return max(self.errors.values())
+def _closed(numbers: Numbers, tolerance: float) -> Verdict:
+    wrong = [cell["label"] for cell in numbers["cells"] if worst(cell)[0] > tolerance]
+    if wrong:
+        return fails(f"A closed form differs from autograd: {listing(wrong)}.")
+    largest = max(worst(cell)[0] for cell in numbers["cells"])
+    return holds(f"In {len(numbers['cells'])} cells every closed form agrees with autograd to {power(largest)}.")
+
+
+def _partial(numbers: Numbers, tolerance: float) -> Verdict:
+    one = numbers["printed"]
+    text = f"With the state of the cell held, it differs from autograd by {power(one)}."
+    return holds(text) if one <= tolerance else fails(text)
+
+
+def _through_time(numbers: Numbers, tolerance: float) -> Verdict:
+    one, *more = numbers["product"]
+    text = (
+        f"Over one step the difference is {power(one)}. A product of {len(more) + 1} such steps is "
+        f"{percent(more[-1], 0)} off the derivative through time: there, both come from the step before, and it takes "
+        "the derivative of (h, c) by (h₋, c₋)."
+    )
+    if one > tolerance:
+        return fails(text)
+    return holds(text) if max(more) <= tolerance else holds_for("one step", text)
+
+
+def _forget(numbers: Numbers, tolerance: float) -> Verdict:
+    forms = numbers["forget"]
+    text = (
+        f"As printed, with the slopes on the right of U_f, it is {percent(forms['printed'], 0)} off; on its left, as "
+        f"diag(σ′) U_f, {power(forms['corrected'])}."
+    )
+    return holds(text) if forms["printed"] <= tolerance else fails(text)
+
+
+def _slope(numbers: Numbers, tolerance: float) -> Verdict:
+    forms = numbers["slope"]
+    text = (
+        f"y(1 − y) is off by up to {forms['printed']:.2g}, σ(y)(1 − σ(y)) by {power(forms['corrected'])}, for y "
+        "between −4 and 4."
+    )
+    return holds(text) if forms["printed"] <= tolerance else fails(text)
 
 
 @dataclass(frozen=True)
@@ -79,92 +117,203 @@ class Jacobian(Finding):
 
     name = "jacobian"
     title = "The derivative of one step"
-    claim = Claim(
-        "c_{t−1} is never a function of h_{t−1}; so the derivative of an LSTM's h_t by h_{t−1} is the sum of four "
-        "terms, one for each gate.",
-        "001 hidden state derivative",
-        (
-            "∂h/∂h₋ = tanh(c) ∘ ∂o/∂h₋ + o ∘ (1 − tanh² c) ∘ (c₋ ∘ ∂f/∂h₋ + g ∘ ∂i/∂h₋ + i ∘ ∂g/∂h₋)",
-            "∂f/∂h₋ = diag(f (1 − f)) U_f",
+    claims = (
+        Claim(
+            "closed",
+            "where the formulas of all local gradients have been given.",
+            "002 Part 1",
+            "in every cell the closed form of ∂h_t by every gate, state, input and parameter agrees with autograd to "
+            "{tolerance}, relative to the largest entry.",
+            _closed,
+            tolerance=1e-10,
+            seeds=5,
+        ),
+        Claim(
+            "partial",
+            "Substituting all values found, we have",
+            "001 Hidden state derivative",
+            "the printed formula agrees with autograd, c_{{t−1}} being held, to {tolerance}.",
+            _partial,
+            tolerance=1e-10,
+            seeds=5,
+            printed=(
+                r"\frac{\partial h_t}{\partial h_{t-1}} = \tanh(c_t) \circ \frac{\partial o_t}{\partial h_{t-1}} + "
+                r"o_t \circ \left[(1 - \tanh^2(c_t)) \left(c_{t-1} \circ \frac{\partial f_t}{\partial h_{t-1}} + "
+                r"u_t \circ \frac{\partial i_t}{\partial h_{t-1}} + "
+                r"i_t \circ \frac{\partial u_t}{\partial h_{t-1}} \right) \right]",
+            ),
+        ),
+        Claim(
+            "through-time",
+            "therefore only c_t is a function of h_{t-1} , and c_{t-1} never is.",
+            "001 Cell state and hidden state",
+            "leaving ∂c_{{t−1}}/∂h_{{t−1}} out gives the derivative over one step, and over several, to {tolerance}.",
+            _through_time,
+            tolerance=1e-10,
+            seeds=5,
+        ),
+        Claim(
+            "forget",
+            "Forget gate derivative",
+            "001 Forget gate derivative",
+            "the printed product of U_f and the slopes agrees with autograd to {tolerance}.",
+            _forget,
+            tolerance=1e-10,
+            seeds=5,
+            printed=(
+                r"\frac{\partial f_t}{\partial h_{t-1}} = U_f \cdot [(1 - \sigma(W_f x_t + U_f h_{t-1})) \cdot "
+                r"\sigma(W_f x_t + U_f h_{t-1})]",
+            ),
+            corrected=(r"\frac{\partial f_t}{\partial h_{t-1}} = \text{diag}(f_t \circ (1 - f_t)) \, U_f",),
+        ),
+        Claim(
+            "slope",
+            "Internal (non-leave) nodes:",
+            "002 Part 1",
+            "the printed slope of σ agrees with autograd to {tolerance}.",
+            _slope,
+            tolerance=1e-10,
+            printed=(
+                r"\frac{\partial \sigma(\mathbf{y})}{\partial \mathbf{y}} = "
+                r"\text{diag}(\mathbf{y}_1(1-\mathbf{y}_1), \dots, \mathbf{y}_n(1-\mathbf{y}_n))",
+            ),
+            corrected=(
+                r"\frac{\partial \sigma(\mathbf{y})}{\partial \mathbf{y}} = "
+                r"\text{diag}(\sigma(\mathbf{y}_1)(1-\sigma(\mathbf{y}_1)), \dots, "
+                r"\sigma(\mathbf{y}_n)(1-\sigma(\mathbf{y}_n)))",
+            ),
         ),
     )
+    derivation = (
+        Step(
+            "The slope of the logistic function, by itself.",
+            r"\sigma'(z) = (1 - \sigma(z)) \cdot \sigma(z)",
+            "slope",
+            1e-12,
+        ),
+        Step(
+            "A gate is the logistic function of \\(W_f x + U_f h_-\\), entry by entry: row \\(d\\) of \\(U_f\\) is "
+            "multiplied by the slope of entry \\(d\\).",
+            r"\frac{\partial f}{\partial h_-} = \text{diag}(f \circ (1 - f)) \, U_f",
+            "forget",
+            1e-12,
+        ),
+        Step(
+            "The cell, \\(c = f \\circ c_- + i \\circ u\\), with \\(c_-\\) held.",
+            r"\frac{\partial c}{\partial h_-} = \text{diag}(c_-) \frac{\partial f}{\partial h_-} + "
+            r"\text{diag}(u) \frac{\partial i}{\partial h_-} + \text{diag}(i) \frac{\partial u}{\partial h_-}",
+            "cell",
+            1e-12,
+        ),
+        Step(
+            "And the output, \\(h = o \\circ \\tanh c\\).",
+            r"\frac{\partial h}{\partial h_-} = \text{diag}(\tanh c) \frac{\partial o}{\partial h_-} + "
+            r"\text{diag}(o \circ (1 - \tanh^2 c)) \frac{\partial c}{\partial h_-}",
+            "hidden",
+            1e-12,
+        ),
+    )
+    exercises = (
+        Exercise(
+            "For one unit the order of \\(U_f\\) and the slope does not matter. For two it does: take "
+            "\\(U_f = \\begin{bmatrix} 0 & 1 \\\\ 0 & 0 \\end{bmatrix}\\) and slopes \\((0.25, 0.1)\\).",
+            "\\(\\text{diag}(\\sigma') U_f\\) has 0.25 in the corner, the slope of the first gate, which is the one "
+            "that reads the second unit. \\(U_f \\, \\text{diag}(\\sigma')\\) has 0.1 there.",
+        ),
+        Exercise(
+            "What is the derivative of \\((h, c)\\) by \\((h_-, c_-)\\) if the forget gate is 1 and the input gate 0, "
+            "constantly?",
+            "The lower right block is the identity: the cell is carried unchanged, which is the constant error "
+            "carousel. The upper right block is \\(\\text{diag}(o \\circ (1 - \\tanh^2 c))\\).",
+        ),
+    )
+    code = """
+import torch
+import carousel
+from carousel.lab.derivatives import StepDerivatives
 
-    cells: tuple[Checked, ...]
+layer = carousel.LSTM(3, 5, dtype=torch.float64)
+steps = StepDerivatives(layer, torch.randn(20, 1, 3, dtype=torch.float64))
+print(steps.jacobian(10).shape)                   # of (h, c) by (h₋, c₋): twice the size of ∂h/∂h₋
+figure = carousel.lab.jacobian(6, seeds=1).plot()
+"""
+
+    cells: tuple[dict[str, Any], ...]  # label, relative_errors: by what → closed form against autograd
     printed: float  # the printed formula against autograd with c₋ held
     product: tuple[float, ...]  # relative error of a product of k printed ones, for k = 1, 2, …
-    seed: int
+    forms: dict[str, Any]  # of the forget gate, of the slope, and of the derivation
+    seeds: tuple[int, ...]
     seconds: float
     spectrum: Spectrum | None = None  # of a trained model
     without: tuple[str, ...] = ()  # labels of cells that have no closed form
 
-    def __str__(self) -> str:
-        names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
-        width = max(map(len, [*(one.label for one in self.cells), *self.without]))
-        lines = [f"{'closed form − autograd':{max(width, 22)}}  worst     in"]
-        for one in self.cells:
-            where = max(one.errors, key=lambda name: one.errors[name])
-            lines.append(f"{one.label:{max(width, 22)}}  {power(one.worst):8}  ∂h/∂{where}, of {len(one.errors)}")
-        lines += [f"{label:{max(width, 22)}}  {NO_FORM}" for label in self.without]
-        lines.append(f"derivatives by {', '.join(names)}")
-        lines.append(f"the printed ∂h/∂h₋: {power(self.printed)} from autograd with c₋ held")
-        told = ", ".join(f"{k} steps {self.product[k - 1]:.0%}" for k in (2, 5, len(self.product)))
-        lines.append(f"a product of printed ones, against the derivative through time: {told} off")
-        if self.spectrum is not None:
-            lines.append(str(self.spectrum))
-        return "\n".join(lines)
+    def numbers(self) -> dict[str, Any]:
+        spectrum = self.spectrum
+        return {
+            "cells": self.cells, "printed": self.printed, "product": self.product, **self.forms, "seeds": self.seeds,
+            "seconds": self.seconds, "without_closed_form": self.without,
+            "spectrum": None if spectrum is None else {**vars(spectrum), "text": str(spectrum)},
+        }  # fmt: skip
 
-    def lead(self) -> str:
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        largest = max(worst(cell)[0] for cell in numbers["cells"])
         return (
-            f"For {len(self.cells)} cells, the closed forms of all derivatives of h_t agree with autograd to "
-            f"{power(max(one.worst for one in self.cells))}. The printed formula is right for one step with c₋ held; a "
-            f"product of {len(self.product)} of them misses the derivative through time by {self.product[-1]:.0%}."
+            f"For {len(numbers['cells'])} cells, the closed forms of all derivatives of h_t agree with autograd to "
+            f"{power(largest)}. The formula of source 001 is {power(numbers['printed'])} from autograd with c₋ held; a "
+            f"product of {len(numbers['product'])} of them is {percent(numbers['product'][-1], 0)} off the derivative "
+            "through time."
         )
 
-    def ran(self) -> Sequence[str]:
-        told = [
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = [
+            [cell["label"], power(worst(cell)[0]), f"∂h/∂{worst(cell)[1]}", len(cell["relative_errors"])]
+            for cell in numbers["cells"]
+        ]
+        rows += [[label, "–", NO_FORM, 0] for label in numbers["without_closed_form"]]
+        return ["closed form − autograd", "largest", "in", "derivatives"], rows
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.spectrum is None else f"{text}\n{self.spectrum}"
+
+    def setup(self) -> Sequence[str]:
+        texts = [
             "Random weights, inputs and states in float64. The closed forms are the cells' own, those the kernels are "
-            "written from; autograd differentiates the cell's step. A difference is relative to the largest entry.",
+            "written from; autograd differentiates the cell's step. A difference is relative to the largest entry, and "
+            f"the largest over {counted(len(self.seeds), 'random seed')}.",
             "Through time, h and c go together: the derivative of (h, c) by (h₋, c₋) is a matrix of twice the size, "
-            "and its product over k steps, upper left block, is ∂h_t/∂h_{t−k}. The printed one, multiplied k times, "
-            "leaves the way through c out.",
+            "and its product over k steps, upper left block, is \\(\\partial h_t / \\partial h_{t-k}\\). The "
+            "printed one, multiplied k times, leaves the way through c out.",
         ]
         if self.spectrum is not None:
-            told.append(
+            texts.append(
                 f"And the first layer, forward, of a trained model that reads {self.spectrum.source}, at "
                 f"{len(self.spectrum.steps)} steps of the longest: the eigenvalues of that matrix. A direction with "
                 "|λ| = 1 is kept, one with |λ| = 0 is forgotten at once; the largest singular value is the most that "
                 "one step can stretch."
             )
-        return told
+        return texts
 
-    def tell(self, page: Page) -> None:
+    def render(self, page: Page) -> None:
         drawn = self.figures()
         page.figure(
             drawn["product"], "What a product of the printed derivatives leaves out",
-            "How far it is from ∂h_t/∂h_{t−k}, relative to its largest entry, against k, in an LSTM.",
+            "How far it is from the derivative over k steps, relative to its largest entry, in an LSTM (the mean over "
+            "the random seeds).",
         )  # fmt: skip
         if "spectrum" in drawn:
             page.figure(
                 drawn["spectrum"], "Eigenvalues of a step of the trained model",
                 f"In the complex plane, with the circle |λ| = 1. {self.spectrum}.",
             )  # fmt: skip
-        names = list(dict.fromkeys(name for one in self.cells for name in one.errors))
-        told = [{name: power(error) for name, error in one.errors.items()} for one in self.cells]
-        rows = [[one.label, *(t.get(name, "") for name in names)] for one, t in zip(self.cells, told, strict=True)]
-        page.heading("Closed form and autograd").text("The largest relative difference in ∂h_t by each.")
+        page.heading("Closed form and autograd").table(*self.table(self.measured))
+        names = list(dict.fromkeys(name for one in self.cells for name in one["relative_errors"]))
+        told = [{name: power(error) for name, error in one["relative_errors"].items()} for one in self.cells]
+        rows = [[one["label"], *(t.get(name, "") for name in names)] for one, t in zip(self.cells, told, strict=True)]
+        page.heading("Every derivative").text("The largest relative difference in ∂h_t by each.")
         page.table(["cell", *(f"`{name}`" for name in names)], rows)
-        if self.without:
-            page.text(f"{listing(self.without)}: {NO_FORM}.")
-
-    def verdict(self) -> Verdict:
-        if self.printed > EXACT or any(one.worst > EXACT for one in self.cells):
-            return Verdict(False, "A closed form differs from autograd; look at the table.")
-        return Verdict(
-            True,
-            "As a partial derivative: of one step, with c₋ held. c₋ and h₋ do both come from the step before, so for "
-            "the derivative through time the four terms are not enough: it takes the derivative of (h, c) by (h₋, "
-            "c₋).",
-        )
 
     def figures(self) -> dict[str, Any]:
         drawn = figure(320, hovermode="x", showlegend=False)
@@ -172,10 +321,9 @@ class Jacobian(Finding):
         drawn.update_xaxes(title_text="steps k").update_yaxes(
             title_text="missing", tickformat=".0%", range=[-0.03, 1.05]
         )
-        found = {"product": drawn}
-        if self.spectrum is not None:
-            found["spectrum"] = self.spectrum_figure(self.spectrum)
-        return found
+        if self.spectrum is None:
+            return {"product": drawn}
+        return {"product": drawn, "spectrum": self.spectrum_figure(self.spectrum)}
 
     @staticmethod
     def spectrum_figure(spectrum: Spectrum) -> Any:
@@ -192,18 +340,8 @@ class Jacobian(Finding):
         drawn.update_yaxes(range=[-most, most], title_text="imaginary")
         return drawn.update_xaxes(range=[-most, most], title_text="real")
 
-    def numbers(self) -> dict[str, Any]:
-        return {
-            "cells": [{"label": one.label, "relative_errors": one.errors} for one in self.cells],
-            "printed": self.printed,
-            "product": self.product,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "without_closed_form": self.without,
-            "spectrum": None if self.spectrum is None else vars(self.spectrum),
-        }
 
-
+QUICK = {"steps": 10}
 HELP = """Derivatives of one step, in closed form and by autograd; and what a product of them leaves out.
 
 \b
@@ -222,39 +360,96 @@ def run(
     model: Any = None,
     data: Any = None,
     seed: Seed = 0,
+    seeds: Seeds = 5,
 ) -> Jacobian:
     """Differentiate a step of every cell in closed form and by autograd, and an LSTM over `steps` steps.
 
     If a trained `model` is given, it reads the file `data` (without it, its own dev or training file), and the
     eigenvalues of its steps are found.
 
-    >>> found = run(6)
-    >>> max(one.worst for one in found.cells) < 1e-10, found.product[0] < 1e-10 < found.product[1]
+    >>> result = run(6, seeds=1)
+    >>> max(worst(one)[0] for one in result.cells) < 1e-10, result.product[0] < 1e-10 < result.product[1]
     (True, True)
     """
-    check_counts(steps=steps, hidden=hidden, inputs=inputs)
+    check_counts(steps=steps, hidden=hidden, inputs=inputs, seeds=seeds)
     start = time.perf_counter()
+    kinds = [kind for kind in (*CELLS.values(), sigmoid_rnn()) if has_derivative(kind.cell)]
+    cells: list[dict[str, Any]] = [{"label": kind.label, "relative_errors": {}} for kind in kinds]
+    without = tuple(kind.label for kind in CELLS.values() if not has_derivative(kind.cell))
+    printed_error, products, forms = 0.0, [], []
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         spectrum = None if model is None else spectrum_of(read_layers(model, data))
-        x = torch.randn(steps, 1, inputs, dtype=torch.float64)
-        cells = []
-        without = tuple(kind.label for kind in CELLS.values() if not has_derivative(kind.cell))
-        for kind in [kind for kind in CELLS.values() if has_derivative(kind.cell)]:
-            layer = _random(kind.layer(inputs, hidden, dtype=torch.float64))
-            cells.append(Checked(kind.label, compare(StepDerivatives(layer, x), steps // 2)))
-        lstm = _random(LSTM(inputs, hidden, dtype=torch.float64))
-    derivatives = StepDerivatives(lstm, x)
+        numbers = tuple(range(seed, seed + seeds))
+        for number in numbers:
+            torch.manual_seed(number)
+            x = torch.randn(steps, 1, inputs, dtype=torch.float64)
+            for kind, cell in zip(kinds, cells, strict=True):
+                layer = _random(kind.layer(inputs, hidden, dtype=torch.float64))
+                for name, error in compare(StepDerivatives(layer, x), steps // 2).items():
+                    cell["relative_errors"][name] = max(error, cell["relative_errors"].get(name, 0.0))
+            derivatives = StepDerivatives(_random(LSTM(inputs, hidden, dtype=torch.float64)), x)
+            error, product = multiply(derivatives)
+            printed_error = max(printed_error, error)
+            products.append(product)
+            forms.append(check_forms(derivatives, steps // 2))
+    mean = tuple(sum(errors) / len(errors) for errors in zip(*products, strict=True))
+    largest = {key: max(form[key] for form in forms) for key in forms[0]}
+    together = {
+        "forget": {"printed": min(form["forget_printed"] for form in forms), "corrected": largest["forget"]},
+        "slope": {"printed": largest["slope_printed"], "corrected": largest["slope"]},
+        "derivation": {key: largest[key] for key in ("slope", "forget", "cell", "hidden")},
+    }
+    seconds = time.perf_counter() - start
+    return Jacobian(tuple(cells), printed_error, mean, together, numbers, seconds, spectrum, without)
+
+
+def multiply(derivatives: StepDerivatives) -> tuple[float, list[float]]:
+    """How far the printed ∂h/∂h₋ is off at its worst step, and a product of k of them, for k = 1, 2, …"""
+    hidden, steps = derivatives.sizes[0], len(derivatives.x)
     exact, partial = (torch.eye(size, dtype=torch.float64) for size in (2 * hidden, hidden))
-    errors, printed_error = [], 0.0
+    errors, worst_step = [], 0.0
     for t in reversed(range(steps)):
         one = printed(derivatives, t)
         jacobian = derivatives.jacobian(t)
-        printed_error = max(printed_error, apart(one, jacobian[:hidden, :hidden]))
+        worst_step = max(worst_step, apart(one, jacobian[:hidden, :hidden]))
         exact, partial = exact @ jacobian, partial @ one
         errors.append(apart(partial, exact[:hidden, :hidden]))
-    seconds = time.perf_counter() - start
-    return Jacobian(tuple(cells), printed_error, tuple(errors), seed, seconds, spectrum, without)
+    return worst_step, errors
+
+
+def check_forms(derivatives: StepDerivatives, t: int) -> dict[str, float]:
+    """Each step of the derivation in an LSTM against autograd, and the forms that the sources print."""
+    h, c_ = (part[0] for part in derivatives.before(t))
+    u_i, u_f, u_g, u_o = derivatives.own["weight_hh"].chunk(4)
+    x_i, x_f, x_g, x_o = (derivatives.projected[t, 0]).chunk(4)
+
+    def gates(h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        i, f, o = (torch.sigmoid(x + u @ h) for x, u in ((x_i, u_i), (x_f, u_f), (x_o, u_o)))
+        return i, f, torch.tanh(x_g + u_g @ h), o
+
+    def cell(h: Tensor) -> Tensor:
+        i, f, g, _ = gates(h)
+        return f * c_ + i * g
+
+    y = torch.linspace(-4, 4, 81, dtype=torch.float64)
+    slope = torch.autograd.functional.jacobian(torch.sigmoid, y).diagonal()
+    d_f = torch.autograd.functional.jacobian(lambda h: gates(h)[1], h)
+    d_c = torch.autograd.functional.jacobian(cell, h)
+    d_h = torch.autograd.functional.jacobian(lambda h: gates(h)[3] * torch.tanh(cell(h)), h)
+    i, f, g, o = gates(h)
+    slopes = [(a * (1 - a))[:, None] * u for a, u in ((i, u_i), (f, u_f), (o, u_o))]
+    by_cell = c_[:, None] * slopes[1] + g[:, None] * slopes[0] + (i * (1 - g * g))[:, None] * u_g
+    s = torch.tanh(cell(h))
+    by_hidden = s[:, None] * slopes[2] + (o * (1 - s * s))[:, None] * by_cell
+    return {
+        "slope": float((torch.sigmoid(y) * (1 - torch.sigmoid(y)) - slope).abs().max()),
+        "slope_printed": float((y * (1 - y) - slope).abs().max()),
+        "forget": apart(slopes[1], d_f),
+        "forget_printed": apart(u_f * (f * (1 - f)), d_f),
+        "cell": apart(by_cell, d_c),
+        "hidden": apart(by_hidden, d_h),
+    }
 
 
 def spectrum_of(reading: LayerReading) -> Spectrum:
@@ -269,7 +464,7 @@ def spectrum_of(reading: LayerReading) -> Spectrum:
 
 
 def printed(derivatives: StepDerivatives, t: int) -> Tensor:
-    """∂h/∂h₋ of an LSTM as the text prints it, (H, H)."""
+    """∂h/∂h₋ of an LSTM as source 001 prints it, with the derivatives of the gates corrected: (H, H)."""
     at = derivatives.at(t)
     i, f, g, o, c = (getattr(at, name)[0] for name in "ifgoc")
     u_i, u_f, u_g, u_o = derivatives.own["weight_hh"].chunk(4)
@@ -289,7 +484,7 @@ def compare(derivatives: StepDerivatives, t: int) -> dict[str, float]:
 
 def by_hand(derivatives: StepDerivatives, t: int) -> dict[str, Tensor]:
     """∂h_t/∂(gate, state, x, parameter): (H, …) each, unit by unit."""
-    found: dict[str, list[Tensor]] = {}
+    derivatives_of: dict[str, list[Tensor]] = {}
     for row in torch.eye(derivatives.sizes[0], dtype=derivatives.x.dtype):
         rest = [torch.zeros(1, size, dtype=derivatives.x.dtype) for size in derivatives.sizes[1:]]
         step = derivatives.back(t, (row[None], *rest))
@@ -301,8 +496,8 @@ def by_hand(derivatives: StepDerivatives, t: int) -> dict[str, Tensor]:
         }
         for name, value in {**parts, **step.weights, **own}.items():
             if name != "h":  # ∂h/∂h is 1
-                found.setdefault(name, []).append(value)
-    return {name: torch.stack(values) for name, values in found.items()}
+                derivatives_of.setdefault(name, []).append(value)
+    return {name: torch.stack(values) for name, values in derivatives_of.items()}
 
 
 def by_autograd(derivatives: StepDerivatives, t: int) -> dict[str, Tensor]:
