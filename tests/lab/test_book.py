@@ -19,7 +19,7 @@ def test_every_page_is_there_and_every_link_leads_to_one(tmp_path):
         assert "hold?" in (page.parent / link).read_text("utf-8")
     assert [line.split()[0] for line in said] == ["sentiment", "parameters", "jacobian"]
     assert "does not hold as printed" in said[0]
-    assert "6 claims of the sources: 4 holds, 1 holds for and 1 does not hold as printed." in html
+    assert "12 claims of the sources: 5 holds, 2 holds for and 5 does not hold as printed." in html
 
 
 def test_a_lab_that_is_none(tmp_path):

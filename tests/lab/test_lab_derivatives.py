@@ -48,15 +48,18 @@ def test_a_product_of_closed_forms_is_the_derivative_of_the_layer(kind, back):
 
 def test_closed_forms_and_what_their_product_leaves_out():
     found = lab.jacobian(8, hidden=4, seed=3)
-    assert {one.label for one in found.cells} == {kind.label for kind in lab.claims.jacobian.CELLS.values()}
+    labels = {kind.label for kind in lab.claims.jacobian.CELLS.values()} | {"RNN (sigmoid)"}
+    assert {one["label"] for one in found.cells} == labels
     for one in found.cells:
-        assert one.worst < 1e-10
-        assert {"x", "h₋", "weight_ih", "weight_hh", "bias_ih", "bias_hh"} <= set(one.errors)
-    lstm = next(one for one in found.cells if one.label == "LSTM")
-    assert {"i", "f", "g", "o", "c", "c₋"} <= set(lstm.errors)
+        assert jacobian.worst(one)[0] < 1e-10
+        assert {"x", "h₋", "weight_ih", "weight_hh", "bias_ih", "bias_hh"} <= set(one["relative_errors"])
+    lstm = next(one for one in found.cells if one["label"] == "LSTM")
+    assert {"i", "f", "g", "o", "c", "c₋"} <= set(lstm["relative_errors"])
     assert found.printed < 1e-10
     assert found.product[0] < 1e-10 < 0.01 < min(found.product[1:])
-    assert found.verdict().stands is True
+    assert [verdict.short for verdict in found.verdicts().values()] == [
+        "holds", "holds", "holds for one step", "does not hold as printed", "does not hold as printed",
+    ]  # fmt: skip
 
 
 def test_the_printed_formula_is_the_partial_derivative():
@@ -69,16 +72,17 @@ def test_the_printed_formula_is_the_partial_derivative():
 
 
 def test_four_routes_agree_and_a_wrong_one_is_seen(monkeypatch):
-    found = lab.bptt(5, hidden=3, inputs=2, seed=1)
-    assert found.verdict().stands is True
-    assert all(set(told) == set(bptt.ROUTES) for one in found.cells for told in one.gradients.values())
+    found = lab.bptt(5, hidden=3, inputs=2, seed=1, seeds=5)
+    shorts = {key: verdict.short for key, verdict in found.verdicts().items()}
+    assert shorts == {"routes": "holds", "literal": "does not hold as printed", "lecture": "holds"}
+    assert all(set(by) == set(bptt.ROUTES) for one in found.cells for by in one["gradients"].values())
+    assert found.cells[-1]["label"] == "RNN (sigmoid)"  # the notes' own
     right = StepDerivatives.gradients
     monkeypatch.setattr(
         StepDerivatives, "gradients", lambda self, d: {name: 1.001 * g for name, g in right(self, d).items()}
     )
-    wrong = lab.bptt(5, hidden=3, inputs=2, seed=1)
-    assert wrong.verdict().stands is False
-    assert all(not one.agrees for one in wrong.cells)
+    wrong = lab.bptt(5, hidden=3, inputs=2, seed=1, seeds=5)
+    assert [wrong.verdicts()[key].outcome for key in ("routes", "lecture")] == [Outcome.FAILS] * 2
 
 
 def test_finite_differences_of_a_known_function():
@@ -106,15 +110,29 @@ def test_norms_are_those_of_the_layer_s_derivative(kind):
 
 def test_the_bound_holds_and_eigenvalues_do_not_decide():
     found = lab.vanishing(60, hidden=6, seed=4)
-    assert all(one.bounded for one in (*found.every, *found.counter))
+    assert all(one.excess <= 1e-9 for one in (*found.every, *found.counter) if one.bound)
     rnn, lstm = found.cells[:2]
     assert len(rnn.bound) == len(rnn.h) and not lstm.bound
-    assert rnn.horizon < (lstm.horizon or 61)
-    rotation, shear = found.counter
+    assert vanishing.horizon(rnn.h) < (vanishing.horizon(lstm.h) or 61)
+    rotation, shear, nilpotent = found.counter
     assert max(map(abs, rotation.h)) < 1e-9
     assert max(shear.h) > 1
-    assert found.verdict().stands is False
-    assert found.large.h[-1] > rnn.h[-1] + 3
+    growth = nilpotent.h[-1] - nilpotent.h[-2]
+    assert growth == pytest.approx(math.log10(2.4), abs=1e-3)  # 10 (¼ − 0.01), though no eigenvalue is but 0
+    shorts = {key: verdict.short for key, verdict in found.verdicts().items()}
+    wrong = dict.fromkeys(("step", "product", "eigenvalues"), "does not hold as printed")
+    assert shorts == {**wrong, "bound": "holds", "long": shorts["long"]}
+
+
+def test_the_horizon_is_of_every_k_and_of_h_alone():
+    """From the first k on that no later one exceeds; not on a grid, and not the better of h and c."""
+    layer, x = carousel.LSTM(2, 3, dtype=torch.float64), torch.randn(120, 1, 2, dtype=torch.float64)
+    fading = vanishing.fade(layer, x, "", "")
+    assert len(fading.h) == len(fading.c) == 120
+    first = vanishing.horizon(fading.h)
+    assert fading.h[first - 1] < -6 <= fading.h[first - 2]
+    result = lab.vanishing(5, hidden=3, seeds=1)
+    assert "not within 5" in str(result) and "never" not in str(result)
 
 
 def test_nothing_underflows():
@@ -133,7 +151,7 @@ def test_the_layer_of_a_trained_model():
             self.rnn = carousel.LSTM(3, 4, num_layers=2, bidirectional=True)
 
     model = Model()
-    found = lab.vanishing(30, hidden=4, model=model)
+    found = lab.vanishing(30, hidden=4, model=model, seeds=1)
     assert found.trained.label == "rnn of the model"
     assert found.trained.c
     with pytest.raises(ValueError, match="the model has no recurrent layer"):
@@ -144,7 +162,11 @@ def test_the_layer_of_a_trained_model():
 def test_labs_take_torchs_modules(name):
     """The same numbers as of our layer with the same weights."""
     theirs = torch.nn.LSTM(2, 3, num_layers=2, bidirectional=True)
-    options = {"vanishing": {"steps": 10}, "jacobian": {"hidden": 4}, "forget_argmax": {"samples": 50}}[name]
+    options = {
+        "vanishing": {"steps": 10, "seeds": 1},
+        "jacobian": {"hidden": 4, "seeds": 1},
+        "forget_argmax": {"samples": 50},
+    }[name]
     found = []
     for model in (theirs, carousel.LSTM.from_torch(theirs)):
         torch.manual_seed(0)
@@ -153,7 +175,7 @@ def test_labs_take_torchs_modules(name):
 
 
 def test_a_torch_module_alone_and_what_is_no_module():
-    assert lab.vanishing(5, hidden=3, model=torch.nn.GRU(2, 3)).trained.label == "GRU of the model"
+    assert lab.vanishing(5, hidden=3, model=torch.nn.GRU(2, 3), seeds=1).trained.label == "GRU of the model"
     with pytest.raises(ValueError, match="model must be a model of a run or a torch module, got str"):
         lab.vanishing(5, model="run")
 
@@ -227,9 +249,7 @@ def test_counts_by_hand():
 @pytest.mark.parametrize(
     "find",
     [
-        pytest.param(lambda: lab.jacobian(6, hidden=2), id="jacobian"),
-        pytest.param(lambda: lab.bptt(3, hidden=2, inputs=2), id="bptt"),
-        pytest.param(lambda: lab.vanishing(30, hidden=3, model=carousel.LSTM(2, 3)), id="vanishing"),
+        pytest.param(lambda: lab.vanishing(30, hidden=3, model=carousel.LSTM(2, 3), seeds=1), id="vanishing"),
     ],
 )
 def test_pages_and_numbers(find, tmp_path):

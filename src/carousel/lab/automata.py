@@ -13,6 +13,7 @@ A counter becomes a cell of an LSTM: with its gates open, c = c₋ ± 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,56 +60,127 @@ NONE: Expression = ("none",)
 EMPTY: Expression = ("empty",)
 
 
+MARKS = "|*+?().[]{}^$\\"  # have a meaning of their own in a pattern
+COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
+
+
 def parse(pattern: str, alphabet: str) -> Expression:
-    """Of symbols, `.`, `|`, `*`, `+`, `?` and brackets."""
-    place = 0
+    """Of symbols, `.`, `|`, `*`, `+`, `?`, `{2}`, `{2,3}`, `[abc]`, `[a-c]`, `[^a]` and brackets."""
+    return _Parser(pattern, alphabet).whole()
 
-    def peek() -> str:
-        return pattern[place] if place < len(pattern) else ""
 
-    def either() -> Expression:
-        nonlocal place
-        found = [sequence()]
-        while peek() == "|":
-            place += 1
-            found.append(sequence())
-        return _or(found)
+class _Parser:
+    """Reads a pattern from left to right; `place` is the next character."""
 
-    def sequence() -> Expression:
-        found = EMPTY
-        while peek() and peek() not in "|)":
-            found = _then(found, repeated())
-        return found
+    def __init__(self, pattern: str, alphabet: str) -> None:
+        self.pattern, self.alphabet, self.place = pattern, alphabet, 0
 
-    def repeated() -> Expression:
-        nonlocal place
-        found = atom()
-        while peek() and peek() in "*+?":
-            mark = peek()
-            place += 1
-            found = _star(found) if mark == "*" else _then(found, _star(found)) if mark == "+" else _or([found, EMPTY])
-        return found
+    def whole(self) -> Expression:
+        expression = self.either()
+        if self.place < len(self.pattern):
+            raise self.error("a closing bracket too many")
+        return expression
 
-    def atom() -> Expression:
-        nonlocal place
-        symbol = peek()
-        place += 1
+    def error(self, text: str) -> ArgumentError:
+        return ArgumentError(f"pattern {self.pattern!r}: {text} at place {self.place + 1}")
+
+    def peek(self) -> str:
+        return self.pattern[self.place] if self.place < len(self.pattern) else ""
+
+    def either(self) -> Expression:
+        parts = [self.sequence()]
+        while self.peek() == "|":
+            self.place += 1
+            parts.append(self.sequence())
+        return _or(parts)
+
+    def sequence(self) -> Expression:
+        expression = EMPTY
+        while self.peek() and self.peek() not in "|)":
+            expression = _then(expression, self.repeated())
+        return expression
+
+    def repeated(self) -> Expression:
+        inner = self.atom()
+        if not self.peek() or self.peek() not in "*+?{":
+            return inner
+        least, most = self.count()
+        if self.peek() and self.peek() in "*+?{":
+            raise self.error("two repetitions in a row, which need brackets,")
+        expression = EMPTY
+        for _ in range(least):
+            expression = _then(expression, inner)
+        if most is None:
+            return _then(expression, _star(inner))
+        optional = EMPTY
+        for _ in range(most - least):
+            optional = _or([_then(inner, optional), EMPTY])
+        return _then(expression, optional)
+
+    def count(self) -> tuple[int, int | None]:
+        """How often at least and at most, by `*`, `+`, `?` or `{…}`; None: without end."""
+        simple: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+        if self.peek() in simple:
+            self.place += 1
+            return simple[self.pattern[self.place - 1]]
+        given = COUNT.match(self.pattern, self.place)
+        if given is None:
+            raise self.error("braces that are not {n}, {n,} or {n,m}")
+        least = int(given[1])
+        most = least if given[2] is None else int(given[3]) if given[3] else None
+        if max(least, most or 0) > 100 or (most is not None and most < least):
+            raise self.error(f"{given[0]} is no number of times up to 100")
+        self.place = given.end()
+        return least, most
+
+    def atom(self) -> Expression:
+        symbol = self.peek()
+        if symbol == "[":
+            return self.choice()
         if symbol == "(":
-            found = either()
-            if peek() != ")":
-                raise ArgumentError(f"pattern {pattern!r}: a bracket is never closed")
-            place += 1
-            return found
-        if symbol == ".":
-            return _or([("symbol", a) for a in alphabet])
-        if symbol in "*+?" or symbol not in alphabet:
-            raise ArgumentError(f"pattern {pattern!r}: {symbol!r} at place {place} is not in the alphabet {alphabet!r}")
-        return ("symbol", symbol)
+            self.place += 1
+            expression = self.either()
+            if self.peek() != ")":
+                raise ArgumentError(f"pattern {self.pattern!r}: a bracket is never closed")
+            self.place += 1
+            return expression
+        if symbol != "." and (symbol in MARKS or symbol not in self.alphabet):
+            raise self.error(f"{symbol!r} is not supported" if symbol in MARKS else f"{symbol!r} is no symbol")
+        self.place += 1
+        return _or([("symbol", a) for a in (self.alphabet if symbol == "." else symbol)])
 
-    found = either()
-    if place < len(pattern):
-        raise ArgumentError(f"pattern {pattern!r}: a closing bracket too many at place {place + 1}")
-    return found
+    def choice(self) -> Expression:
+        """[abc], [a-c], [^a]: one of some symbols, or of the others."""
+        end = self.pattern.find("]", self.place + 1)
+        inside = self.pattern[self.place + 1 : end]
+        if end < 0 or not inside.removeprefix("^"):
+            raise self.error("a [ without its symbols and ]")
+        if set(inside.removeprefix("^")) & set("[^\\") or re.search(r"^\^?-|-$|-.-", inside):
+            raise self.error(f"[{inside}] is not supported")
+        symbols = set(_spell_out(inside.removeprefix("^")))
+        chosen = set(self.alphabet) - symbols if inside[0] == "^" else symbols
+        if strange := symbols - set(self.alphabet):
+            raise self.error(f"{min(strange)!r} is no symbol")
+        self.place = end + 1
+        return _or([("symbol", a) for a in sorted(chosen)])
+
+
+def _spell_out(inside: str) -> str:
+    """
+    >>> _spell_out("a-dx")
+    'abcdx'
+    """
+    return re.sub(r"(.)-(.)", lambda m: "".join(map(chr, range(ord(m[1]), ord(m[2]) + 1))), inside)
+
+
+def symbols_of(pattern: str) -> str:
+    """The symbols that a pattern names, in order.
+
+    >>> symbols_of("[a-c]{2}x|(.)")
+    'abcx'
+    """
+    spelt = re.sub(r"\[\^?([^]]*)\]", lambda m: _spell_out(m[1]), COUNT.sub("", pattern))
+    return "".join(sorted(set(spelt) - set(MARKS)))
 
 
 def compile_pattern(pattern: str, alphabet: str | None = None) -> DFA:
@@ -117,7 +189,7 @@ def compile_pattern(pattern: str, alphabet: str | None = None) -> DFA:
     >>> compile_pattern("ab*").accepts("abbb"), compile_pattern("ab*").accepts("aba"), compile_pattern("ab*").states
     (True, False, 3)
     """
-    alphabet = "".join(sorted(set(pattern) - set("|*+?().") if alphabet is None else set(alphabet)))
+    alphabet = symbols_of(pattern) if alphabet is None else "".join(sorted(set(alphabet)))
     if not alphabet:
         raise ArgumentError(f"pattern {pattern!r}: there is no symbol in it; give an alphabet")
     first = parse(pattern, alphabet)
@@ -136,11 +208,11 @@ def compile_pattern(pattern: str, alphabet: str | None = None) -> DFA:
 
 
 def _or(parts: Iterable[Expression]) -> Expression:
-    found: set[Expression] = set()
+    choices: set[Expression] = set()
     for part in parts:
-        found |= set(part[1]) if part[0] == "or" else {part}
-    found.discard(NONE)
-    return NONE if not found else next(iter(found)) if len(found) == 1 else ("or", frozenset(found))
+        choices |= set(part[1]) if part[0] == "or" else {part}
+    choices.discard(NONE)
+    return NONE if not choices else next(iter(choices)) if len(choices) == 1 else ("or", frozenset(choices))
 
 
 def _then(first: Expression, second: Expression) -> Expression:
@@ -180,8 +252,8 @@ def _after(state: Expression, symbol: str) -> Expression:
         case "star":
             return _then(_after(state[1], symbol), state)
         case "then":
-            found = _then(_after(state[1], symbol), state[2])
-            return _or([found, _after(state[2], symbol)]) if _empty(state[1]) else found
+            first = _then(_after(state[1], symbol), state[2])
+            return _or([first, _after(state[2], symbol)]) if _empty(state[1]) else first
     return NONE
 
 

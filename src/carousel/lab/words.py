@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     LSTM      99 %
     GRU      100 %
     """
-    lines = [[str(entry).replace("*", "").replace("`", "") for entry in row] for row in (columns, *rows)]
+    lines = [[_plain(str(entry)) for entry in row] for row in (columns, *rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
     return "\n".join(
         "  ".join(
@@ -70,3 +71,13 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def _plain(text: str) -> str:
+    """Text without the marks of emphasis and code.
+
+    >>> _plain("*1.0*"), _plain("`ab*c*`")
+    ('1.0', 'ab*c*')
+    """
+    parts = text.split("`")
+    return "".join(part if k % 2 else re.sub(r"\*([^*]+)\*", r"\1", part) for k, part in enumerate(parts))

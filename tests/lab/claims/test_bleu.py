@@ -40,11 +40,13 @@ def test_the_worked_example():
     assert [(o.matched, o.total) for o in found.orders[:2]] == [(5, 7), (4, 6)]
     assert [(o.unclipped, o.total) for o in found.orders[:2]] == [(7, 7), (5, 6)]  # as the notes print it
     the = found.orders[0].grams[0]
-    assert (the.words, the.said, the.references, the.matched, the.clipped) == (("the",), 3, (2, 1), 2, 1)
+    assert (the.words, the.occurs, the.references, the.matched, the.clipped) == (("the",), 3, (2, 1), 2, 1)
     assert found.score == pytest.approx(100 * (5 / 7 * 4 / 6 * 2 / 5 * 1 / 4) ** 0.25)
-    verdict = found.verdict()
-    assert verdict.stands is False
-    assert "5/7 and 4/6, not 7/7 and 5/6" in str(verdict)
+    verdicts = found.verdicts()
+    assert [verdicts[key].short for key in ("precision", "formula", "weights", "range")] == [
+        "does not hold as printed", "holds", "does not hold as printed", "holds",
+    ]  # fmt: skip
+    assert "5/7 and 4/6, not 7/7 and 5/6" in str(verdicts["precision"])
 
 
 def test_what_is_clipped_is_said_by_name():
@@ -63,8 +65,9 @@ def test_nothing_in_common():
 
 def test_of_another_sentence_the_claim_says_nothing():
     found = lab.bleu("a a b", "a b b")
-    assert found.verdict().stands is None
-    assert "clipping takes away 1 of 3 1-grams and 0 of 1 2-grams" in str(found.verdict())
+    verdict = found.verdicts()["precision"]
+    assert verdict.short == "not decided by this run"
+    assert "clipping takes away 1 of 3 1-grams and 0 of 1 2-grams" in verdict.reason
 
 
 def test_the_picture_has_a_block_for_each_ngram():
@@ -81,7 +84,7 @@ def test_it_writes_a_page_figures_and_numbers(tmp_path):
     names = ["index.html", "ngrams.png", "ngrams.svg", "numbers.json", "precisions.png", "precisions.svg"]
     assert sorted(p.name for p in page.parent.iterdir()) == names
     html = page.read_text("utf-8").split("<main>")[1]
-    for part in ("The claim", "What was run", "What came out", "hold?", "lecture notes (text 003), §15.2"):
+    for part in ("The claims", "What was run", "The n-grams", "hold?", "lecture notes (source 003), §15.2"):
         assert part in html
     cells = re.sub("<td[^>]*>", "<td>", html)
     assert "<td>an &lt;b&gt;</td><td>1</td><td>0</td><td>0</td><td>0</td>" in cells

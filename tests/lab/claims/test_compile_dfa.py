@@ -12,7 +12,7 @@ from carousel import lab
 from carousel.lab.automata import DFA, compile_dfa, compile_pattern, count_machine
 
 PATTERNS = st.recursive(
-    st.sampled_from(["a", "b", ".", "ab"]),
+    st.sampled_from(["a", "b", ".", "ab", "[ab]", "[^a]", "[a-b]", "a{2}", "b{0,2}", "a{1,}"]),
     lambda inner: st.one_of(
         st.tuples(inner, inner).map(lambda pair: f"({pair[0]}|{pair[1]})"),
         st.tuples(inner, inner).map("".join),
@@ -32,6 +32,13 @@ def test_a_pattern_becomes_weights(pattern):
     network = compile_dfa(dfa)
     assert network.accepts(STRINGS) == right
     assert set(torch.cat([p.flatten() for p in network.layer.parameters()]).tolist()) <= {-1.0, 0.0, 1.0}
+
+
+@pytest.mark.parametrize("pattern", ["[ab]*c", "a{2}", "(ab){1,3}c?", "[^a]{2}|a+", "[a-c]c"])
+def test_the_lab_judges_classes_and_counts_as_python_does(pattern):
+    result = lab.compile_dfa([pattern], shortest=6, longest=20, strings=2, largest=3)
+    assert result.languages[0].wrong_short == 0
+    assert result.verdicts()["recognized"].short == "holds"
 
 
 def test_an_automaton_by_hand():
@@ -55,7 +62,10 @@ def test_the_counter():
     ]
 
 
-@pytest.mark.parametrize("pattern", ["(ab", "ab)", "a*|c", "*a"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["(ab", "ab)", "a*|c", "*a", "a**", "a*+", "a{x}", "a{3,2}", "[ab", "[]", "[b-]", "a]", "a}", "^a", "a$", r"\d"],
+)
 def test_patterns_that_are_none(pattern):
     with pytest.raises(ValueError, match="pattern "):
         compile_pattern(pattern, "ab")
@@ -63,7 +73,9 @@ def test_patterns_that_are_none(pattern):
 
 def test_the_lab(tmp_path):
     found = lab.compile_dfa(["ab*", "(ab)*"], shortest=5, longest=50, strings=3, largest=30)
-    assert found.exact and found.counts and found.verdict().stands
+    shorts = [verdict.short for verdict in found.verdicts().values()]
+    assert shorts == ["holds", "holds", "does not hold as printed"]
+    assert found.stack["others"][0] == "abab"
     assert [one.units for one in found.languages] == [7, 7]
     page = found.write(tmp_path / "page").read_text("utf-8")
     assert "Automata as weights" in page

@@ -16,7 +16,7 @@ from carousel.lab.claims import languages
 from carousel.lab.claims.languages import Outcome, Reader, Setting, Unit
 from carousel.lab.grammars import END, GRAMMARS
 
-TINY = Setting(trained=4, tested=9, hidden=3, pool=10, batch=5, updates=2, rates=(0.05, 0.01))
+TINY = Setting(trained=4, tested=9, hidden=3, pool=10, batch=5, updates=2, rates=(0.05, 0.01), networks=2)
 
 
 def belongs(name, text):
@@ -107,19 +107,20 @@ def test_the_counting_unit_of_a_machine_whose_counter_is_known():
 
 @pytest.mark.learning
 def test_a_network_learns_and_the_same_seed_gives_the_same_numbers(reached):
-    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, rates=(0.05,))
+    s = Setting(trained=6, tested=12, hidden=8, pool=60, updates=120, rates=(0.05,), networks=1)
     (taught,) = lab.languages(["anbn"], ["lstm"], s).outcomes
     (fresh,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1)).outcomes
-    reached("loss", taught.losses[0], below=0.1)
-    reached("loss before", fresh.losses[0], above=0.5)
+    reached("loss", taught.loss, below=0.1)
+    reached("loss before", fresh.loss, above=0.5)
     reached("share", taught.share(1, 6), above=0.8)
     reached("share before", fresh.share(1, 6), below=0.8)
-    (both,) = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, rates=(0.05, 0.01))).outcomes
-    assert both.losses[0] == fresh.losses[0] != both.losses[1]
+    both = lab.languages(["anbn"], ["lstm"], replace(s, updates=1, rates=(0.05, 0.01), networks=2)).outcomes
+    assert [(one.seed, one.rate) for one in both] == [(0, 0.05), (1, 0.01)]
+    assert both[0].loss == fresh.loss != both[1].loss
 
 
 def outcome(language, cell, right):
-    return Outcome(language, cell, (0.1,), tuple(right), Unit("h", 0, 0.5, [0.0, 1.0], [0, 1]), 0.0)
+    return Outcome(language, cell, 0, 0.05, 0.1, tuple(right), Unit("h", 0, 0.5, [0.0, 1.0], [0, 1]), 0.0)
 
 
 def test_reach_and_verdict_by_hand():
@@ -131,11 +132,16 @@ def test_reach_and_verdict_by_hand():
     s = Setting(trained=2, tested=4)
     counts, fails = [1, 1, 1, 1], [1, 1, 0, 0]
     found = languages.Languages((outcome("anbn", "lstm", counts), outcome("anbn", "gru", fails)), s, 0.0)
-    assert found.beyond(found.of("anbn", "gru")) == 0
-    assert found.verdict().stands is False
-    assert "LSTM went on counting past n = 2, the LSTM to n = 4; GRU did not" in found.verdict().says
-    nobody = languages.Languages((outcome("anbn", "lstm", fails), outcome("anbn", "gru", fails)), s, 0.0)
-    assert nobody.verdict().stands is None
+    assert found.beyond(found.of("anbn", "gru")[0]) == 0
+    verdicts = found.verdicts()
+    assert verdicts["count"].short == "holds for LSTM"
+    assert "LSTM 100.0 % and GRU 0.0 %" in verdicts["count"].reason
+    assert verdicts["finite"].short == "holds"
+    other = languages.Languages((outcome("anbn", "lstm", fails), outcome("anbn", "gru", counts)), s, 0.0)
+    assert other.verdicts()["finite"].short == "does not hold as printed"
+    assert languages.Languages((outcome("parity", "lstm", fails),), s, 0.0).verdicts()["count"].short == (
+        "not decided by this run"
+    )
 
 
 def test_page_and_numbers(tmp_path):
@@ -145,8 +151,8 @@ def test_page_and_numbers(tmp_path):
     assert "aⁿbⁿ" in str(found)
     numbers = json.loads((tmp_path / "page" / "numbers.json").read_text("utf-8"))
     assert [(one["language"], one["cell"]) for one in numbers["outcomes"]] == [
-        ("anbn", "lstm"), ("anbn", "rnn"), ("dyck-2", "lstm"), ("dyck-2", "rnn"),
-    ]  # fmt: skip
+        (language, cell) for language in ("anbn", "dyck-2") for cell in ("lstm", "rnn") for _ in range(2)
+    ]
     assert {p.stem for p in (tmp_path / "page").glob("*.png")} == {"right", "units"}
 
 

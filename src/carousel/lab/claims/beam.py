@@ -23,8 +23,10 @@ from ...errors import ArgumentError
 from ...layers import LSTM, RecurrentStepper
 from ...pictures import tree
 from ...report import Page, figure
-from ..old_finding import Claim, Finding, Verdict
+from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
+from ..finding import Exercise, Finding, Table
 from ..options import Option, Seed
+from ..words import listing
 
 END = 0  # also what a sequence starts from
 
@@ -101,19 +103,126 @@ class Line:
         self.rows += rows
 
 
+def _by_kind(numbers: Numbers, kind: str) -> list[dict[str, Any]]:
+    return [one for one in numbers["searches"] if one["kind"] == kind]
+
+
+def _greedy(numbers: Numbers, tolerance: float) -> Verdict:
+    [greedy] = _by_kind(numbers, "greedy")
+    missed = numbers["models"] - greedy["found"]
+    text = f"Greedy search misses the best sequence in {missed} of {numbers['models']} models."
+    return holds(text) if missed else fails(text)
+
+
+def _exhaustive(numbers: Numbers, tolerance: float) -> Verdict:
+    [exhaustive] = _by_kind(numbers, "exhaustive")
+    v, t = numbers["vocabulary"], numbers["longest"]
+    expected = sum((v - 1) ** k for k in range(t))
+    text = (
+        f"The model is asked {exhaustive['steps']:,.0f} times, which is the sum of (|V| − 1)ᵏ for k = 0 to T − 1, "
+        f"{expected:,}; |V|ᵀ is {v**t:,}."
+    )
+    return holds(text) if abs(exhaustive["steps"] - expected) <= tolerance else fails(text)
+
+
+def _guarantee(numbers: Numbers, tolerance: float) -> Verdict:
+    patient = _by_kind(numbers, "patient")
+    counts = listing(f"{one['found']} with a width of {one['width']}" for one in patient)
+    text = f"Of {numbers['models']} best sequences, a beam that searches to the last step finds {counts}."
+    exact = patient[-1]["found"] == numbers["models"]
+    missing = any(one["found"] < numbers["models"] for one in patient[:-1])
+    if not exact:
+        return undecided(f"{text} The widest beam, which drops nothing, should find all.")
+    return holds(text) if missing else undecided(f"{text} No beam missed one here.")
+
+
+def _length(numbers: Numbers, tolerance: float) -> Verdict:
+    [exhaustive] = _by_kind(numbers, "exhaustive")
+    short, long = numbers["mean_length_without_division"], exhaustive["mean_length"]
+    text = (
+        f"The best sequence by total log-probability has {short:.2f} tokens on average, by mean log-probability "
+        f"{long:.2f}."
+    )
+    return holds(text) if short < long - tolerance else fails(text)
+
+
+def _example(numbers: Numbers, tolerance: float) -> Verdict:
+    greedy, beam = numbers["example"]["greedy"], numbers["example"]["beam of 2"]
+    return undecided(
+        "The notes do not print the probabilities. With those chosen here, greedy search finds "
+        f"“{greedy['text']}” with {greedy['log_prob']:.1f}, and a beam of 2 “{beam['text']}” with "
+        f"{beam['log_prob']:.1f}."
+    )
+
+
 @dataclass
 class Comparison(Finding):
-    """What :func:`run` found."""
+    """What :func:`run` gives."""
 
     name = "beam"
     title = "Greedy, beam and exhaustive search"
-    claim = Claim(
-        "Greedy decoding cannot undo a decision, and what it finds need not be the most probable sentence. Trying all "
-        "sentences costs O(|V|^T). Beam search keeps the k best beginnings at every step; it is not guaranteed to find "
-        "the best either. Longer hypotheses have lower scores, so scores are divided by length.",
-        "003 §15.1",
-        ("score(y) = 1/t Σᵢ log p(yᵢ | y₁ … yᵢ₋₁, x)",),
+    claims = (
+        Claim(
+            "greedy",
+            "we have one output with highest probability, but this does not mean that it will converge to highest "
+            "overall probability.",
+            "003 §15.1.1",
+            "greedy search misses the best sequence, which exhaustive search finds, in at least one model.",
+            _greedy,
+        ),
+        Claim(
+            "exhaustive",
+            "Could we try computing all possible sentences y ? … This has O(|V|^T) complexity.",
+            "003 §15.1.2",
+            "the number of times that the model is asked is the number of all beginnings, exactly.",
+            _exhaustive,
+            tolerance=1e-9,
+            printed=(r"O(|V|^T)",),
+        ),
+        Claim(
+            "guarantee",
+            "Beam search is not guaranteed to find optimal solution.",
+            "003 §15.1.3",
+            "some beam misses the best sequence in some model, and one that drops nothing finds it in all.",
+            _guarantee,
+        ),
+        Claim(
+            "length",
+            "Choosing shortest one is a problem: longer hypotheses have lower scores. … So, normalize by length!",
+            "003 §15.1.3",
+            "without division by length the best sequences are shorter on average, by more than {tolerance} tokens.",
+            _length,
+            tolerance=0.05,
+            printed=(r"\frac{1}{t} \sum_{i=1}^t \log p_{\text{LM}}(y_i \mid y_{i-1}, \dots, y_1, x)",),
+        ),
+        Claim(
+            "example",
+            "Greedy Decoding chooses … with score of -3.9. But it is not the most probable sentence. With Beam Search, "
+            "with beam size = 2, we can select the most probable sentence",
+            "003 §15.1.3, figure 26",
+            "it cannot be: the probabilities are not printed. An example of this package's shows that it can be so.",
+            _example,
+        ),
     )
+    exercises = (
+        Exercise(
+            "How many beginnings are there with 5 tokens, one of them the end, and sequences of at most 5?",
+            "\\(1 + 4 + 16 + 64 + 256 = 341\\): a sequence that has ended is not continued.",
+        ),
+        Exercise(
+            "Why can a wider beam find less than a narrower one?",
+            "What the wider one keeps in addition can push out a beginning that the narrower one went on with: at a "
+            "later step the extra beginning may have better continuations for a while, and a worse end.",
+        ),
+    )
+    code = """
+from carousel.decoding import Beam, Exhaustive, Greedy, search
+from carousel.lab.claims.beam import END, WORDS, example
+
+for strategy in (Greedy(), Beam(2), Exhaustive()):
+    [[best]] = search(example(), 1, strategy, start=END, end=END, max_length=8)
+    print(round(best.log_prob, 2), " ".join(WORDS[t] for t in best.tokens if t != END))
+"""
 
     vocabulary: int
     longest: int
@@ -135,8 +244,8 @@ class Comparison(Finding):
     def lines(self) -> list[Line]:
         return [self.greedy, *self.beams, *self.patient, self.exhaustive]
 
-    def found(self, line: Line) -> int:
-        """In how many models a search found what is best."""
+    def successes(self, line: Line) -> int:
+        """In how many models a search finds the best sequence."""
         return sum(s >= best - 1e-9 for s, best in zip(line.scores, self.exhaustive.scores, strict=True))
 
     def short_of(self, line: Line) -> float:
@@ -158,12 +267,12 @@ class Comparison(Finding):
     @cached_property
     def example(self) -> dict[str, tuple[Hypothesis, BeamTree]]:
         """The notes' sentence: what greedy, a beam of 2 and exhaustive search find, and the record of each."""
-        found = {}
+        searches = {}
         for name, strategy in (("greedy", Greedy()), ("beam of 2", Beam(2)), ("exhaustive", Exhaustive())):
             record = BeamTree()
             [[best]] = search(example(), 1, strategy, start=END, end=END, max_length=8, record=record)
-            found[name] = (best, record)
-        return found
+            searches[name] = (best, record)
+        return searches
 
     @staticmethod
     def spell(best: Hypothesis) -> str:
@@ -171,91 +280,56 @@ class Comparison(Finding):
 
     # ---- words ----
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        columns = ["search", "finds the best", "finds no end", "steps of the model"]
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
         rows = [
-            [
-                line.label,
-                f"{self.found(line)} of {self.models}",
-                str(line.scores.count(-math.inf)),
-                f"{line.rows / self.models:,.0f}",
-            ]
-            for line in self.lines
+            [one["label"], f"{one['found']} of {numbers['models']}", one["without_end"], f"{one['steps']:,.0f}"]
+            for one in numbers["searches"]
         ]
-        return columns, rows
+        return ["search", "finds the best", "finds no end", "steps of the model"], rows
 
     def __str__(self) -> str:
-        columns, rows = self.table()
-        widths = [max(len(row[k]) for row in [columns, *rows]) for k in range(len(columns))]
-        lines = [
-            "  ".join([f"{row[0]:{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))])
-            for row in [columns, *rows]
-        ]
-        said = [f"{name + ':':12} {best.log_prob:6.2f}  {self.spell(best)}" for name, (best, _) in self.example.items()]
-        return "\n".join([*lines, "", "the notes' sentence, log-probability and text", *said])
+        example = self.measured["example"]
+        lines = [f"{name + ':':12} {one['log_prob']:6.2f}  {one['text']}" for name, one in example.items()]
+        return "\n".join([super().__str__(), "", "the notes' sentence, log-probability and text", *lines])
 
-    def lead(self) -> str:
-        two = next((line for line in self.beams if line.width == 2), self.beams[-1])
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        [greedy], [exhaustive] = _by_kind(numbers, "greedy"), _by_kind(numbers, "exhaustive")
+        beams = _by_kind(numbers, "beam")
+        two = next((one for one in beams if one["width"] == 2), beams[-1])
         return (
-            f"On {self.models} small models, greedy search finds the best sequence in *{self.found(self.greedy)}*, a "
-            f"{two.label} in *{self.found(two)}*; looking at all of them costs "
-            f"{self.exhaustive.rows / max(1, two.rows):,.0f} times as much as that beam."
+            f"On {numbers['models']} small models, greedy search finds the best sequence in *{greedy['found']}*, a "
+            f"{two['label']} in *{two['found']}*; exhaustive search takes {exhaustive['steps'] / two['steps']:,.0f} "
+            "times as many steps of the model as that beam."
         )
 
-    def ran(self) -> Sequence[str]:
+    def setup(self) -> Sequence[str]:
         return (
             f"{self.models} LSTM language models with random weights, each with {self.vocabulary} tokens, the end "
             f"among them, and sequences of at most {self.longest}. Exhaustive search looks at every sequence, so what "
-            "it finds is the best there is. A beam puts a hypothesis aside when it is complete and goes on with the "
+            "it finds is the best there is. A beam puts a hypothesis aside when it is complete and continues with the "
             "others, until as many are complete as it is wide, or, in the second half of the table, to the last step. "
-            "Scores are the mean log-probability of a token; a sequence that has not come to its end is not found.",
+            "Scores are the mean log-probability of a token; a sequence that has not come to its end does not count.",
             "The sentence of the notes was searched too, in a model where the next word depends on the last one. Its "
             "probabilities are ours, chosen so that greedy search finds the notes' sentence with the notes' score.",
         )
 
-    def tell(self, page: Page) -> None:
-        drawn = self.figures()
+    def render(self, page: Page) -> None:
+        drawn, numbers = self.figures(), self.measured
         page.figure(
-            drawn["found"],
-            "What came out",
+            drawn["found"], "How often the best is found, and at what cost",
             "How many of the models' best sequences are found, and how many steps of the model that takes.",
-        ).table(*self.table())
-        short, long = self.mean_length(self.shortest), self.mean_length(self.exhaustive)
-        page.heading("Length").text(
-            f"The best sequence by total log-probability has {short:.2f} tokens on average, by mean log-probability "
-            f"{long:.2f}: every further token makes the total lower, so without division by length "
-            f"{'shorter ones win' if short < long else 'shorter ones did not win here'}."
+        ).table(*self.table(numbers))  # fmt: skip
+        page.heading("Wider beams").text(
+            f"In {numbers['wider_found_less']} of the {numbers['models']} models some wider beam found a worse "
+            "sequence than a narrower one, both to the last step. It can happen, for what the wider one keeps in "
+            "addition can push out a beginning that the narrower one went on with."
         )
-        worse = self.worse()
-        page.heading("Wider is not always better").text(
-            f"In {worse} of the {self.models} models a wider beam found a worse sequence than a narrower one: what the "
-            "wider one keeps in addition can push out a beginning that the narrower one went on with."
-        )
-        greedy, beam = self.example["greedy"][0], self.example["beam of 2"][0]
         page.figure(
-            drawn["tree"],
-            "The notes' sentence, with a beam of 2",
-            f"Greedy search finds “{self.spell(greedy)}” with a log-probability of {greedy.log_prob:.1f}; a beam of 2 "
-            f"finds “{self.spell(beam)}” with {beam.log_prob:.1f}. Each word stands with the log-probability of the "
-            "path to it.",
-        )
-
-    def verdict(self) -> Verdict:
-        missed = self.models - self.found(self.greedy)
-        says = [f"Greedy search misses the best sequence in {missed} of {self.models} models."]
-        first, widest = self.beams[0], self.patient[-1]
-        same = first.width != 1 or first.tokens == self.greedy.tokens
-        if first.width == 1:
-            says.append(f"A beam of 1 is {'the same as' if same else 'not the same as'} greedy search.")
-        misses = [line for line in self.patient[:-1] if self.found(line) < self.models]
-        if misses:
-            says.append(f"A {misses[-1].label} misses it in {self.models - self.found(misses[-1])}.")
-        exact = self.found(widest) == self.models
-        says.append(f"A beam so wide that it drops nothing ({widest.width}) finds it in {self.found(widest)}.")
-        shorter = self.mean_length(self.shortest) < self.mean_length(self.exhaustive)
-        says.append(f"By total log-probability, shorter sequences {'win' if shorter else 'do not win'}.")
-        stands = same and exact and shorter and bool(misses) and missed > 0
-        return Verdict(stands if self.models >= 20 else None, " ".join(says))
+            drawn["tree"], "The notes' sentence, with a beam of 2",
+            "Each word stands with the log-probability of the path to it.",
+        )  # fmt: skip
 
     def figures(self) -> dict[str, Any]:
         best, record = self.example["beam of 2"]
@@ -270,7 +344,7 @@ class Comparison(Finding):
             ("exhaustive search", [self.exhaustive] * len(widths), "#d55e00"),
         ):
             for row, ys in (
-                (1, [self.found(line) / self.models for line in lines]),
+                (1, [self.successes(line) / self.models for line in lines]),
                 (2, [line.rows / self.models for line in lines]),
             ):
                 drawn.add_scatter(
@@ -289,31 +363,27 @@ class Comparison(Finding):
         return drawn.update_xaxes(title_text="width of the beam; 1 is greedy", row=2, col=1)
 
     def numbers(self) -> dict[str, Any]:
+        kinds = [("greedy", [self.greedy]), ("beam", self.beams), ("patient", self.patient)]
+        searches = [
+            {
+                "kind": kind, "label": line.label, "width": line.width, "found": self.successes(line),
+                "without_end": line.scores.count(-math.inf), "score_below_best": self.short_of(line),
+                "steps": line.rows / self.models, "mean_length": self.mean_length(line),
+            }
+            for kind, lines in [*kinds, ("exhaustive", [self.exhaustive])]
+            for line in lines
+        ]  # fmt: skip
         return {
-            "models": self.models,
-            "vocabulary": self.vocabulary,
-            "longest": self.longest,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "searches": [
-                {
-                    "search": line.label,
-                    "width": line.width,
-                    "found": self.found(line),
-                    "score_below_best": self.short_of(line),
-                    "steps": line.rows / self.models,
-                    "mean_length": self.mean_length(line),
-                }
-                for line in self.lines
-            ],
-            "mean_length_without_division": self.mean_length(self.shortest),
-            "wider_found_less": self.worse(),
+            "models": self.models, "vocabulary": self.vocabulary, "longest": self.longest, "seeds": [self.seed],
+            "seconds": self.seconds, "searches": searches,
+            "mean_length_without_division": self.mean_length(self.shortest), "wider_found_less": self.worse(),
             "example": {
                 name: {"text": self.spell(best), "log_prob": best.log_prob} for name, (best, _) in self.example.items()
             },
-        }
+        }  # fmt: skip
 
 
+QUICK = {"models": 20}
 HELP = """Greedy, beam and exhaustive search: how often each finds the best sequence, and what it costs.
 
 \b
@@ -335,8 +405,8 @@ def run(
 
     Beside the beams of `widths` there is one so wide that it never drops anything.
 
-    >>> found = run(5, vocabulary=3, longest=4, widths=(1, 2))
-    >>> found.found(found.exhaustive), found.beams[0].tokens == found.greedy.tokens
+    >>> result = run(5, vocabulary=3, longest=4, widths=(1, 2))
+    >>> result.successes(result.exhaustive), result.beams[0].tokens == result.greedy.tokens
     (5, True)
     """
     for name, value, least in (("models", models, 1), ("vocabulary", vocabulary, 2), ("longest", longest, 1)):

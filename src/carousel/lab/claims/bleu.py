@@ -1,14 +1,15 @@
 """A BLEU score n-gram by n-gram: matched, clipped, missed.
 
-    BLEU = BP · exp(Σ 1/N log p_n),   p_n = Σ min(said, allowed) / Σ said
+    BLEU = BP · exp(Σ 1/N log p_n),   p_n = Σ min(occurs, allowed) / Σ occurs
 
-over the n-grams of the translation, n = 1 … N. `said` is how often the translation has an n-gram, `allowed` the most
+over the n-grams of the translation, n = 1 … N. `occurs` is how often the translation has an n-gram, `allowed` the most
 that any one reference has it. Without that limit, repeating a good word would earn as much as saying it once.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,8 @@ from typing import Annotated, Any
 
 from ...errors import ArgumentError
 from ...report import Page, figure
-from ..old_finding import Claim, Finding, Verdict
+from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
+from ..finding import Exercise, Finding, Step, Table
 from ..options import Option
 from ..words import listing, percent
 
@@ -30,10 +32,10 @@ COLOURS = {MATCHED: "#0072b2", CLIPPED: "#e69f00", MISSED: "#c9ced6"}
 
 @dataclass(frozen=True)
 class Gram:
-    """An n-gram of the translation, and how often it is said there and in each reference."""
+    """An n-gram of the translation, and how often it occurs there and in each reference."""
 
     words: tuple[str, ...]
-    said: int
+    occurs: int
     references: tuple[int, ...]
 
     @property
@@ -42,22 +44,22 @@ class Gram:
 
     @property
     def matched(self) -> int:
-        return min(self.said, self.allowed)
+        return min(self.occurs, self.allowed)
 
     @property
     def clipped(self) -> int:
-        """How often it is said more than any reference says it, if one says it at all."""
-        return self.said - self.matched if self.allowed else 0
+        """How often it occurs more than in any reference, if one has it at all."""
+        return self.occurs - self.matched if self.allowed else 0
 
     @property
     def missed(self) -> int:
-        return 0 if self.allowed else self.said
+        return 0 if self.allowed else self.occurs
 
     def __str__(self) -> str:
         text = " ".join(self.words)
-        if self.said == self.matched:
-            return text if self.said == 1 else f"{text} ×{self.said}"
-        return f"{text} {self.matched} of {self.said}"
+        if self.occurs == self.matched:
+            return text if self.occurs == 1 else f"{text} ×{self.occurs}"
+        return f"{text} {self.matched} of {self.occurs}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Order:
 
     @property
     def total(self) -> int:
-        return sum(gram.said for gram in self.grams)
+        return sum(gram.occurs for gram in self.grams)
 
     @property
     def matched(self) -> int:
@@ -77,8 +79,48 @@ class Order:
 
     @property
     def unclipped(self) -> int:
-        """How many are in some reference, however often they are said: not what BLEU counts."""
-        return sum(gram.said for gram in self.grams if gram.allowed)
+        """How many are in some reference, however often they occur: not what BLEU counts."""
+        return sum(gram.occurs for gram in self.grams if gram.allowed)
+
+
+def _precision(numbers: Numbers, tolerance: float) -> Verdict:
+    orders = numbers["orders"]
+    counts = [(order["matched"], order["total"]) for order in orders[:2]]
+    if not numbers["worked_example"]:
+        counted = [(o["without_clipping"] - o["matched"], o["without_clipping"], o["n"]) for o in orders]
+        lost = [f"{less} of {of} {n}-grams" for less, of, n in counted if of]
+        taken = listing(lost) if lost else "nothing"
+        return undecided(f"It is about another sentence. In this one, clipping takes away {taken}.")
+    (one, all_one), (two, all_two) = counts
+    text = (
+        f"BLEU clips: the counts of the worked example are {one}/{all_one} and {two}/{all_two}, not 7/7 and 5/6. “the” "
+        "may count twice, as in reference 1, and “cat” once."
+    )
+    return holds(text) if tuple(counts) == PRINTED else fails(text)
+
+
+def _formula(numbers: Numbers, tolerance: float) -> Verdict:
+    apart = abs(numbers["bleu"] - numbers["sacrebleu"])
+    text = (
+        f"The formula gives {numbers['bleu']:.4f}, sacrebleu {numbers['sacrebleu']:.4f} (weights 1/N, N the longest)."
+    )
+    return holds(text) if apart <= tolerance else fails(text)
+
+
+def _weights(numbers: Numbers, tolerance: float) -> Verdict:
+    total = numbers["weights"]["printed"]
+    text = f"1/n for n = 1 to {numbers['weights']['N']} sum to {total:.2f}, and the notes ask for 1; 1/N do."
+    return holds(text) if abs(total - 1) <= tolerance else fails(text)
+
+
+def _range(numbers: Numbers, tolerance: float) -> Verdict:
+    low, high = numbers["range"]["smallest"], numbers["range"]["largest"]
+    text = (
+        f"Of {numbers['range']['sentences']:,} random sentences the scores go from {low:.3f} to {high:.3f}. The "
+        "proof leaves out two things: the brevity penalty, which lies in (0, 1], and a p_n of 0, where log p_n does "
+        "not exist (BLEU is 0 then, unless it is smoothed)."
+    )
+    return holds(text) if low >= -tolerance and high <= 1 + tolerance else fails(text)
 
 
 @dataclass(frozen=True)
@@ -87,13 +129,79 @@ class Explanation(Finding):
 
     name = "bleu"
     title = "BLEU, n-gram by n-gram"
-    claim = Claim(
-        "Unigram precision of a translation is the share of its words that are shown in the references, counted for "
-        "every time they are said; bigram precision likewise. In the worked example, “the cat the cat on the mat” has "
-        "a unigram precision of 7/7 and a bigram precision of 5/6. BLEU is made of these, with weights 1/n.",
-        "003 §15.2",
-        ("BLEU = BP · exp(Σₙ wₙ log pₙ)", "BP = 1 if c > r, exp(1 − r/c) if c ≤ r"),
+    claims = (
+        Claim(
+            "precision",
+            "The unigram precision is 7/7 = 1.0 … The bigram precision is 5/6 = 0.833 .",
+            "003 §15.2.1 and §15.2.2",
+            "the counts of BLEU in the worked example are the printed ones, exactly.",
+            _precision,
+        ),
+        Claim(
+            "formula",
+            "Where p_n is the precision of n-gram, with natural logarithm",
+            "003 §15.2.3",
+            "the formula, with clipped precisions and weights 1/N, gives sacrebleu's score to {tolerance}.",
+            _formula,
+            tolerance=1e-6,
+            printed=(
+                r"\text{BLEU} = \text{BP} \cdot \exp \left(\sum_{n=1}^N w_n \log p_n \right)",
+                r"\text{BP} = \begin{cases} 1 & \text{if } c > r \\ "
+                r"\exp \left(1 - \frac{r}{c} \right) & \text{if } c \leq r \end{cases}",
+            ),
+        ),
+        Claim(
+            "weights",
+            "BLEU generally uses N = 4 and w_n = 1/n .",
+            "003 §15.2.3",
+            "the printed weights sum to 1, as the notes require, to {tolerance}.",
+            _weights,
+            tolerance=1e-9,
+            printed=(r"w_n = \frac{1}{n}", r"\sum_{i=1}^n w_i = 1"),
+            corrected=(r"w_n = \frac{1}{N}",),
+        ),
+        Claim(
+            "range",
+            "Proof of BLEU ∈ [0, 1]",
+            "003 §15.2.4",
+            "the score of every random sentence is in [0, 1], to {tolerance}.",
+            _range,
+            tolerance=1e-12,
+            printed=(r"\exp \left(\sum_{n=1}^N w_n \log p_n \right) = \prod_{n=1}^N p_n^{w_n} \in [0, 1]",),
+            corrected=(r"\text{BLEU} = \text{BP} \cdot \prod_{n=1}^N p_n^{w_n}, \quad 0 < \text{BP} \leq 1",),
+        ),
     )
+    derivation = (
+        Step(
+            "The exponential of a weighted sum of logarithms is a product of powers: the geometric mean of the "
+            "precisions, if the weights are 1/N.",
+            r"\exp \left(\sum_{n=1}^N w_n \log p_n \right) = \prod_{n=1}^N p_n^{w_n}",
+            "product",
+            1e-12,
+        ),
+    )
+    exercises = (
+        Exercise(
+            "What is the unigram precision of “the the the the the the the” against the two references of the example, "
+            "clipped and not?",
+            "2/7: reference 1 has “the” twice. Not clipped it would be 7/7, the highest there is: that is why BLEU "
+            "clips.",
+        ),
+        Exercise(
+            "A translation has no 4-gram in common with its reference. What is its BLEU by the formula, and what does "
+            "sacrebleu give?",
+            "By the formula 0, since \\(p_4 = 0\\). sacrebleu smooths: it counts half of a match, so the score is "
+            "small but not 0.",
+        ),
+    )
+    code = """
+from carousel import lab
+from sacrebleu.metrics import BLEU
+
+print(lab.bleu("the cat the cat on the mat", ["the cat is on the mat", "there is a cat on the mat"]))
+theirs = BLEU(tokenize="none", effective_order=True)
+print(theirs.sentence_score("the cat the cat on the mat", ["the cat is on the mat", "there is a cat on the mat"]))
+"""
 
     words: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
@@ -120,11 +228,11 @@ class Explanation(Finding):
         """What becomes of each n-gram of the translation, from left to right; of equal ones the first are matched."""
         allowed = {gram.words: gram.allowed for gram in self.orders[n - 1].grams}
         seen: Counter[tuple[str, ...]] = Counter()
-        found = []
+        fates = []
         for words in grams(self.words, n):
             seen[words] += 1
-            found.append(MATCHED if seen[words] <= allowed[words] else CLIPPED if allowed[words] else MISSED)
-        return found
+            fates.append(MATCHED if seen[words] <= allowed[words] else CLIPPED if allowed[words] else MISSED)
+        return fates
 
     def __str__(self) -> str:
         lines = [" ".join(self.words), *(f"  against  {' '.join(one)}" for one in self.references)]
@@ -132,7 +240,7 @@ class Explanation(Finding):
             share, mark = f"{order.matched}/{order.total}", "" if order.matched else " *"
             lines.append(f"{order.n}-grams  {share:>7}  {percent(precision):>7}{mark}")
             for fate, which in (
-                (MATCHED, [g for g in order.grams if g.matched == g.said]),
+                (MATCHED, [g for g in order.grams if g.matched == g.occurs]),
                 (CLIPPED, [g for g in order.grams if g.clipped]),
                 (MISSED, [g for g in order.grams if g.missed]),
             ):
@@ -154,40 +262,46 @@ class Explanation(Finding):
 
     # ---- the page ----
 
-    def lead(self) -> str:
-        parts = listing(f"{order.matched}/{order.total}" for order in self.orders)
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        orders = numbers["orders"]
+        clipped, plain = (
+            listing(f"{order[key]}/{order['total']}" for order in orders) for key in ("matched", "without_clipping")
+        )
         return (
-            f"“{' '.join(self.words)}” has a BLEU of *{self.score:.2f}*: of its n-grams, {parts} count, by length from "
-            f"1. Counted without clipping they would be "
-            f"{listing(f'{order.unclipped}/{order.total}' for order in self.orders)}."
+            f"“{numbers['translation']}” has a BLEU of *{numbers['bleu']:.2f}*: of its n-grams, {clipped} count, by "
+            f"length from 1. Counted without clipping they would be {plain}."
         )
 
-    def ran(self) -> Sequence[str]:
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        columns = ["n-gram", "occurs", *(f"reference {k + 1}" for k in range(len(numbers["references"])))]
+        rows = [
+            [" ".join(g["words"]), g["occurs"], *g["references"], g["counts"], g["clipped"]]
+            for order in numbers["orders"]
+            for g in order["ngrams"]
+        ]
+        return [*columns, "counts", "clipped"], rows
+
+    def setup(self) -> Sequence[str]:
         n = len(self.references)
         return (
             f"The n-grams of the translation, from 1 to {len(self.orders)} words, were looked up in "
-            f"{'the reference' if n == 1 else f'each of the {n} references'}. An n-gram counts as often as it is said, "
+            f"{'the reference' if n == 1 else f'each of the {n} references'}. An n-gram counts as often as it occurs, "
             "but not more often than the one reference has it that has it most: the rest is clipped. sacrebleu gives "
             f"this sentence {self.sacrebleu:.4f} (`{self.signature}`); what is worked out below, {self.score:.4f}.",
         )
 
-    def tell(self, page: Page) -> None:
+    def render(self, page: Page) -> None:
         drawn = self.figures()
         page.figure(
-            drawn["ngrams"], "What came out", "Each block is an n-gram, over its words. Of equal ones the first count."
-        )
-        columns = ["n-gram", "said", *(f"reference {k + 1}" for k in range(len(self.references))), "counts", "clipped"]
-        rows = [
-            [" ".join(g.words), g.said, *g.references, g.matched, g.clipped]
-            for order in self.orders
-            for g in order.grams
-        ]
-        page.table(columns, rows)
+            drawn["ngrams"], "The n-grams", "Each block is an n-gram, over its words. Of equal ones the first count."
+        ).table(*self.table(self.measured))
         page.figure(
             drawn["precisions"],
             "Clipped and not",
             "BLEU's precisions, and beside them those that come of counting every n-gram that is in some reference, "
-            "as often as it is said. The second are an illustration: no tool calls a score made of them BLEU.",
+            "as often as it occurs. The second are an illustration: no tool calls a score made of them BLEU.",
         )
         page.heading("The score").text(
             f"The translation has {len(self.words)} words, the reference closest in length {self.reference_length}: "
@@ -196,19 +310,6 @@ class Explanation(Finding):
         )
         if any(not order.matched for order in self.orders):
             page.text("Where no n-gram matches, sacrebleu counts a half of one, then a quarter, so that log p exists.")
-
-    def verdict(self) -> Verdict:
-        if not self.is_the_notes:
-            lost = [f"{o.unclipped - o.matched} of {o.unclipped} {o.n}-grams" for o in self.orders if o.unclipped]
-            taken = listing(lost) if lost else "nothing"
-            return Verdict(None, f"It is about another sentence. In this one, clipping takes away {taken}.")
-        one, two = ((order.matched, order.total) for order in self.orders[:2])
-        return Verdict(
-            (one, two) == PRINTED,
-            f"BLEU clips: the counts of the worked example are {one[0]}/{one[1]} and {two[0]}/{two[1]}, not 7/7 and "
-            "5/6. “the” may count twice, as in reference 1, and “cat” once. Nor are the weights 1/n: they must sum to "
-            "1, so they are 1/N, N being the longest n-gram; 1/n for n = 1 to 4 sum to 2.08.",
-        )
 
     def figures(self) -> dict[str, Any]:
         return {"ngrams": self._ngrams(), "precisions": self._precisions()}
@@ -279,6 +380,10 @@ class Explanation(Finding):
             "length": len(self.words),
             "reference_length": self.reference_length,
             "without_clipping": self.unclipped_score,
+            "worked_example": self.is_the_notes,
+            "weights": {"N": 4, "printed": sum(1 / n for n in range(1, 5))},
+            "range": random_scores(),
+            "derivation": {"product": self._products_apart()},
             "orders": [
                 {
                     "n": order.n,
@@ -295,7 +400,14 @@ class Explanation(Finding):
             ],
         }
 
+    def _products_apart(self) -> float:
+        """The two forms of the geometric mean: exp Σ w log p and Π p^w."""
+        shares = [p for p in self.precisions if p > 0] or [1.0]
+        by_logs = math.exp(sum(math.log(p) / len(shares) for p in shares))
+        return abs(by_logs - mean(shares))
 
+
+QUICK: dict[str, Any] = {}
 HELP = """Explain the BLEU of a sentence, n-gram by n-gram: what matches, what is clipped, what is in no reference.
 
 \b
@@ -319,10 +431,10 @@ def run(
 
     `longest` is N, the n-grams' greatest length; BLEU has 4. A shorter translation has as many orders as it has words.
 
-    >>> found = run()
-    >>> [(order.matched, order.unclipped, order.total) for order in found.orders]
+    >>> result = run()
+    >>> [(order.matched, order.unclipped, order.total) for order in result.orders]
     [(5, 7, 7), (4, 5, 6), (2, 2, 5), (1, 1, 4)]
-    >>> round(found.score, 2)
+    >>> round(result.score, 2)
     46.71
     """
     from sacrebleu.metrics.bleu import BLEU
@@ -335,19 +447,19 @@ def run(
     for name, text in (("the translation", translation), *((f"reference {k}", one) for k, one in enumerate(right, 1))):
         if not text.split():
             raise ArgumentError(f"{name} has no words")
-    said, expected = tuple(translation.split()), [tuple(one.split()) for one in right]
+    candidate, expected = tuple(translation.split()), [tuple(one.split()) for one in right]
 
     orders = []
-    for n in range(1, min(longest, len(said)) + 1):
+    for n in range(1, min(longest, len(candidate)) + 1):
         there = [Counter(grams(one, n)) for one in expected]
-        found = [Gram(words, count, tuple(c[words] for c in there)) for words, count in Counter(grams(said, n)).items()]
-        orders.append(Order(n, tuple(found)))
-    closest = min((abs(len(one) - len(said)), len(one)) for one in expected)[1]
-    penalty = min(1.0, math.exp(1 - closest / len(said)))
+        counts = Counter(grams(candidate, n)).items()
+        orders.append(Order(n, tuple(Gram(words, k, tuple(c[words] for c in there)) for words, k in counts)))
+    closest = min((abs(len(one) - len(candidate)), len(one)) for one in expected)[1]
+    penalty = min(1.0, math.exp(1 - closest / len(candidate)))
     reference = BLEU(tokenize="none", max_ngram_order=longest, effective_order=True)
-    theirs = reference.sentence_score(" ".join(said), [" ".join(one) for one in expected])
+    theirs = reference.sentence_score(" ".join(candidate), [" ".join(one) for one in expected])
     return Explanation(
-        words=said,
+        words=candidate,
         references=tuple(expected),
         orders=tuple(orders),
         brevity_penalty=penalty,
@@ -357,6 +469,21 @@ def run(
         sacrebleu=theirs.score,
         signature=str(reference.get_signature()),
     )
+
+
+def random_scores(sentences: int = 1000) -> dict[str, float]:
+    """The smallest and largest score, from 0 to 1, of random sentences over four words, without smoothing."""
+    draw, scores = random.Random(0), []
+    for _ in range(sentences):
+        translation, reference = (draw.choices("abcd", k=draw.randint(1, 12)) for _ in range(2))
+        shares = []
+        for n in range(1, min(4, len(translation)) + 1):
+            there = Counter(grams(reference, n))
+            counts = Counter(grams(translation, n))
+            shares.append(sum(min(count, there[words]) for words, count in counts.items()) / counts.total())
+        penalty = min(1.0, math.exp(1 - len(reference) / len(translation)))
+        scores.append(penalty * mean(shares))
+    return {"sentences": sentences, "smallest": min(scores), "largest": max(scores)}
 
 
 def grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
@@ -373,11 +500,11 @@ def smoothed(counts: Sequence[tuple[int, int]]) -> list[float]:
     >>> smoothed([(2, 4), (0, 3), (0, 2)])
     [0.5, 0.16666666666666666, 0.125]
     """
-    found, halves = [], 0
+    shares, halves = [], 0
     for matched, total in counts:
         halves += not matched
-        found.append((matched or 0.5**halves) / total if counts[0][0] else 0.0)
-    return found
+        shares.append((matched or 0.5**halves) / total if counts[0][0] else 0.0)
+    return shares
 
 
 def mean(precisions: Sequence[float]) -> float:

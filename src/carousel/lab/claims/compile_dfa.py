@@ -12,10 +12,12 @@ from typing import Annotated, Any
 
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
+from ...wording import counted
 from ..automata import DFA, compile_dfa, compile_pattern, count_machine
-from ..old_finding import Claim, Finding, Verdict
+from ..claim import Claim, Numbers, Verdict, fails, holds
+from ..finding import Exercise, Finding, Table
 from ..options import Option, Seed
-from ..words import raised
+from ..words import listing, raised
 
 PATTERNS = ("ab*", "(a|b)*abb", "((a|b)(a|b))*", "b*(ab*ab*)*", "(ab|ba)*(aa)?")
 
@@ -35,88 +37,153 @@ class Compiled:
     wrong_long: int
 
 
+def _recognized(numbers: Numbers, tolerance: float) -> Verdict:
+    wrong = [one["pattern"] for one in numbers["languages"] if one["wrong_short"] or one["wrong_long"]]
+    total = sum(one["short"] + one["long"] for one in numbers["languages"])
+    if wrong:
+        return fails(f"Strings of {listing(wrong)} were judged wrongly.")
+    text = f"Of {total:,} strings of {counted(len(numbers['languages']), 'regular language')}, none is judged wrongly"
+    return holds(f"{text} by the automaton, nor by the network that it was compiled into.")
+
+
+def _counting(numbers: Numbers, tolerance: float) -> Verdict:
+    counter, classes = numbers["counter"], numbers["classes"]
+    text = (
+        f"The beginnings a⁰ to a{raised(classes['n'])} fall into {classes['distinct']} classes that some ending tells "
+        f"apart, so that an automaton needs at least as many states, and more for longer ones. An LSTM of four units "
+        f"that counts is right on {counter['right']:,} of {counter['strings']:,} strings, n up to "
+        f"{counter['largest_n']:,}; it ends where float32 stops counting, at 2²⁴."
+    )
+    right = classes["distinct"] == classes["n"] + 1 and counter["right"] == counter["strings"]
+    return holds(text) if right else fails(text)
+
+
+def _stack(numbers: Numbers, tolerance: float) -> Verdict:
+    stack = numbers["stack"]
+    text = (
+        f"Of the strings up to length {stack['longest']}, the machine as described accepts {stack['accepted']:,}; "
+        f"{stack['equal']} of them are aⁿbⁿ, and all are balanced brackets (Dyck-1): {listing(stack['others'])} are "
+        "accepted too. It takes a state beside the stack that refuses an a after a b."
+    )
+    return holds(text) if stack["accepted"] == stack["equal"] else fails(text)
+
+
 @dataclass(frozen=True)
 class Compilation(Finding):
     """What :func:`run` gives."""
 
     name = "compile-dfa"
     title = "Automata as weights"
-    claim = Claim(
-        "Recurrent networks can simulate any algorithm. A finite automaton recognizes ab*, but not aⁿbⁿ, for which it "
-        "would have to count.",
-        "003 §8",
-        ("h(q, a) = relu([the state before is q] + [the symbol is a] − 1)", "c = f ∘ c₋ + i ∘ g,  f = 1, g = ±1"),
+    claims = (
+        Claim(
+            "recognized",
+            "For example, a Deterministic Finite Automaton can recognize ab^* .",
+            "003 §8",
+            "neither the automaton nor the network that it is compiled into judges a string wrongly.",
+            _recognized,
+        ),
+        Claim(
+            "counting",
+            'However it cannot recognize a^n b^n , because we must "count" the n to recognize b^n after a^n .',
+            "003 §8",
+            "the beginnings aⁱ, i = 0 … n, are all told apart by some ending, so that no number of states is enough; "
+            "and a counter recognizes the language.",
+            _counting,
+        ),
+        Claim(
+            "stack",
+            "We push each a onto the stack. For a b , we pop if the stack contains a , and raise an error if it "
+            "contains a b or is empty. Finally, at the end of the string, we accept if the stack is empty.",
+            "003 §8",
+            "the machine as described accepts aⁿbⁿ and nothing else.",
+            _stack,
+        ),
     )
+    exercises = (
+        Exercise(
+            "How many units has the network for an automaton of 3 states over 2 symbols? What does each stand for?",
+            "Seven: one for each pair of a state and a symbol, which is 1 when that symbol was just read in that "
+            "state, and one that is 1 before anything was read.",
+        ),
+        Exercise(
+            "Why does the counter end at \\(2^{24}\\)?",
+            "Float32 has a mantissa of 24 bits: \\(2^{24} + 1\\) is rounded to \\(2^{24}\\), and the count stands "
+            "still. In float64 it would be \\(2^{53}\\).",
+        ),
+        Exercise(
+            "Change the stack machine of the notes so that it accepts \\(a^n b^n\\) and nothing else.",
+            "Give it two states. It begins in the first, where it reads a's; a b moves it to the second, where an a is "
+            "an error.",
+        ),
+    )
+    code = """
+from carousel.lab.automata import compile_dfa, compile_pattern, count_machine
+
+network = compile_dfa(compile_pattern("(a|b)*abb"))
+print(network.accepts(["abb", "ab", "ab" * 5000 + "abb"]))
+print(count_machine().accepts(["aabb", "aab", "a" * 5000 + "b" * 5000]))
+print(network.layer.weight_hh_l0)                 # zeros and ones
+"""
 
     languages: tuple[Compiled, ...]
     shortest: int  # strings up to this length are all tried
-    counted: tuple[tuple[int, str, bool, bool], ...]  # n, string, belongs, said
+    counted: tuple[tuple[int, bool, bool], ...]  # n, belongs, accepted
+    classes: dict[str, int]
+    stack: dict[str, Any]
     seed: int
     seconds: float
 
-    @property
-    def exact(self) -> bool:
-        return not any(one.wrong_short or one.wrong_long for one in self.languages)
+    def numbers(self) -> dict[str, Any]:
+        counter = {
+            "strings": len(self.counted), "right": sum(belongs == said for _, belongs, said in self.counted),
+            "largest_n": max(n for n, _, _ in self.counted),
+        }  # fmt: skip
+        return {
+            "languages": [vars(one) for one in self.languages], "all_strings_up_to": self.shortest, "counter": counter,
+            "classes": self.classes, "stack": self.stack, "seeds": [self.seed], "seconds": self.seconds,
+        }  # fmt: skip
 
-    @property
-    def counts(self) -> bool:
-        return all(belongs == said for _, _, belongs, said in self.counted)
-
-    @property
-    def largest(self) -> int:
-        return max(n for n, _, _, _ in self.counted)
-
-    def __str__(self) -> str:
-        longest = self.languages[0].longest
-        lines = [f"{'language':16}  states  units  strings up to {self.shortest:<3}       random, up to {longest:,}"]
-        for one in self.languages:
-            short = f"{one.short - one.wrong_short:,} of {one.short:,} right"
-            long = f"{one.long - one.wrong_long} of {one.long} right"
-            lines.append(f"{one.pattern:16}  {one.states:6}  {one.units:5}  {short:22}  {long}")
-        right = sum(belongs == said for _, _, belongs, said in self.counted)
-        lines.append(f"aⁿbⁿ in an LSTM of 4 units: {right} of {len(self.counted)} right, n up to {self.largest:,}")
-        return "\n".join(lines)
-
-    def lead(self) -> str:
-        total = sum(one.short + one.long for one in self.languages)
-        wrong = sum(one.wrong_short + one.wrong_long for one in self.languages)
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        total = sum(one["short"] + one["long"] for one in numbers["languages"])
+        wrong = sum(one["wrong_short"] + one["wrong_long"] for one in numbers["languages"])
+        counter = numbers["counter"]
         return (
-            f"{len(self.languages)} regular languages were compiled into ReLU networks: of {total:,} strings, {wrong} "
-            f"were judged wrongly. A counter compiled into an LSTM of four units was "
-            f"{'right' if self.counts else 'not right'} on aⁿbⁿ and its neighbours up to n = {self.largest:,}."
+            f"{counted(len(numbers['languages']), 'regular language was', 'regular languages were')} compiled into "
+            f"ReLU networks: of {total:,} strings, {wrong} were judged wrongly. A counter compiled into an LSTM of "
+            f"four units was right on {counter['right']} of {counter['strings']} strings, aⁿbⁿ and its neighbours up "
+            f"to n = {counter['largest_n']:,}."
         )
 
-    def ran(self) -> Sequence[str]:
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        up_to = f"strings up to {numbers['all_strings_up_to']}"
+        columns = ["language", "states", "units", up_to, "in it", "wrong", "random", "up to", "wrong, random"]
+        names = ("pattern", "states", "units", "short", "accepted", "wrong_short", "long", "longest", "wrong_long")
+        return columns, [
+            [f"{one[name]:,}" if isinstance(one[name], int) else f"`{one[name]}`" for name in names]
+            for one in numbers["languages"]
+        ]
+
+    def setup(self) -> Sequence[str]:
         return (
             "Each regular expression became a deterministic automaton (by derivatives), and that a recurrent layer "
-            "with weights 0 and 1 and biases −1: a unit for every pair of a state and a symbol. All values are whole "
-            f"numbers, so nothing is rounded. All strings up to length {self.shortest} were read, and random ones up "
-            f"to {self.languages[0].longest:,} symbols. The reference for the short ones is Python's `re`, for the "
-            "long ones the automaton, walked step by step.",
-            "The counter is an LSTM whose gates are saturated: σ(200) is 1 in float32, so c is a whole number, up to "
-            "2²⁴.",
+            "with weights 0 and 1 and biases −1 (the construction is this package's own): a unit for every pair of a "
+            "state \\(q\\) and a symbol \\(a\\),",
+            "\\(h(q, a) = \\text{relu}([\\text{the state before is } q] + [\\text{the symbol is } a] - 1)\\).",
+            "All values are whole numbers, so nothing is rounded. All strings up to length "
+            f"{self.shortest} were read, and random ones up to {self.languages[0].longest:,} symbols. The reference "
+            "for the short ones is Python's `re`, for the long ones the automaton, followed step by step.",
+            "The counter is an LSTM whose gates are saturated, \\(c = f \\circ c_- + i \\circ g\\) with \\(f = 1\\) "
+            "and \\(g = \\pm 1\\): σ(200) is 1 in float32, so c is a whole number, up to 2²⁴.",
         )
 
-    def tell(self, page: Page) -> None:
-        page.heading("What came out").table(
-            ["language", "states", "units", f"strings up to {self.shortest}", "in it", "wrong", "long ones", "wrong"],
-            [[one.pattern, one.states, one.units, f"{one.short:,}", f"{one.accepted:,}", one.wrong_short, one.long,
-              one.wrong_long] for one in self.languages],
-        )  # fmt: skip
+    def render(self, page: Page) -> None:
+        page.heading("Results").table(*self.table(self.measured))
         page.figure(
             self.figures()["counter"], "The counter at work",
             "The cell states of the LSTM while it reads aaaaabbbbb, then aaabbbbb: the first is the count.",
         )  # fmt: skip
-
-    def verdict(self) -> Verdict:
-        if not (self.exact and self.counts):
-            return Verdict(False, "Some strings were judged wrongly; see the table.")
-        return Verdict(
-            True,
-            "Every regular language has an exact network, and so has aⁿbⁿ, which no finite automaton recognizes: an "
-            "LSTM counts. That a network whose numbers have finite precision could simulate *any* algorithm is "
-            "another matter: this counter ends at 2²⁴.",
-        )
 
     def figures(self) -> dict[str, Any]:
         import torch
@@ -140,21 +207,13 @@ class Compilation(Finding):
                 )  # fmt: skip
         return {"counter": drawn.update_xaxes(title_text="symbols read", row=2, col=1)}
 
-    def numbers(self) -> dict[str, Any]:
-        return {
-            "languages": [vars(one) for one in self.languages],
-            "all_strings_up_to": self.shortest,
-            "counter": {"strings": len(self.counted), "largest_n": self.largest, "exact": self.counts},
-            "seed": self.seed,
-            "seconds": self.seconds,
-        }
 
-
+QUICK = {"shortest": 8, "longest": 1000, "largest": 1000}
 HELP = """Turn regular expressions into exact weights of a network, and a counter into an LSTM; then try them.
 
 \b
 carousel lab compile-dfa
-carousel lab compile-dfa "(ab|c)*" "a*b*c*" --shortest 7
+carousel lab compile-dfa "(ab|c)*" "[ab]*c{2}" --shortest 7
 carousel lab compile-dfa --out automata   # and a page
 """
 
@@ -174,9 +233,9 @@ def run(
 
     All strings up to length `shortest`, `strings` random ones of up to `longest` symbols, aⁿbⁿ up to n = `largest`.
 
-    >>> found = run(["(ab)*"], shortest=6, longest=100, strings=4, largest=50)
-    >>> found.exact, found.counts, found.languages[0].units
-    (True, True, 7)
+    >>> result = run(["(ab)*"], shortest=6, longest=100, strings=4, largest=50)
+    >>> result.languages[0].wrong_short, result.languages[0].units
+    (0, 7)
     """
     if not patterns:
         raise ArgumentError("patterns is empty; give at least one regular expression")
@@ -186,14 +245,52 @@ def run(
     languages = tuple(_try(pattern, shortest, longest, strings, draw) for pattern in patterns)
     machine = count_machine()
     tried = sorted({n for n in (*range(1, 21), 100, 1000, largest // 2, largest) if n <= largest})
-    counted = []
+    judged = []
     for n in tried:
         near = [("a" * i + "b" * j, i == j) for i, j in ((n, n), (n, n + 1), (n + 1, n), (n, n - 1), (n - 1, n))]
         near += [("a" * n + "b" * (n - 1) + "ab", False), ("b" + "a" * n + "b" * (n - 1), False)]
         near = [(text, belongs and bool(text)) for text, belongs in near]
-        said = machine.accepts([text for text, _ in near])
-        counted += [(n, _brief(text), belongs, it) for (text, belongs), it in zip(near, said, strict=True)]
-    return Compilation(languages, shortest, tuple(counted), seed, time.perf_counter() - start)
+        accepted = machine.accepts([text for text, _ in near])
+        judged += [(n, belongs, it) for (_, belongs), it in zip(near, accepted, strict=True)]
+    return Compilation(
+        languages, shortest, tuple(judged), count_classes(20), try_stack(12), seed, time.perf_counter() - start
+    )
+
+
+def is_anbn(text: str) -> bool:
+    n = len(text) // 2
+    return n > 0 and text == "a" * n + "b" * n
+
+
+def count_classes(n: int) -> dict[str, int]:
+    """Into how many classes the beginnings a⁰ … aⁿ fall, if those are together that no ending b⁰ … bⁿ tells apart."""
+    rows = {tuple(is_anbn("a" * i + "b" * j) for j in range(n + 1)) for i in range(n + 1)}
+    return {"n": n, "distinct": len(rows)}
+
+
+def stack_accepts(text: str) -> bool:
+    """The stack automaton of the notes, as its three sentences describe it.
+
+    >>> [stack_accepts(text) for text in ("aabb", "aab", "abb", "abab")]
+    [True, False, False, True]
+    """
+    stack: list[str] = []
+    for symbol in text:
+        if symbol == "a":
+            stack.append(symbol)
+        elif not stack or stack[-1] == "b":
+            return False
+        else:
+            stack.pop()
+    return bool(text) and not stack
+
+
+def try_stack(longest: int) -> dict[str, Any]:
+    """Which strings of a and b, up to `longest` symbols, the stack automaton accepts."""
+    every = ("".join(text) for n in range(longest + 1) for text in itertools.product("ab", repeat=n))
+    accepted = [text for text in every if stack_accepts(text)]
+    others = [text for text in accepted if not is_anbn(text)]
+    return {"longest": longest, "accepted": len(accepted), "equal": len(accepted) - len(others), "others": others[:2]}
 
 
 def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.Random) -> Compiled:
@@ -208,8 +305,3 @@ def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.R
     return Compiled(
         pattern, dfa.states, network.layer.hidden_size, len(short), sum(right), wrong, len(long), longest, wrong_long
     )
-
-
-def _brief(text: str) -> str:
-    """A string with its runs counted: a³b²."""
-    return "".join(f"{symbol}{raised(len(list(run)))}" for symbol, run in itertools.groupby(text))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -16,11 +19,13 @@ from ...errors import ArgumentError, check_counts
 from ...pictures.gates import opens
 from ...report import Page, figure
 from ...tasks.lm.network import LanguageNetwork
+from ...wording import counted
 from ..cells import CELLS
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
+from ..finding import Exercise, Finding, Table
 from ..learning import Corpus, Curve, corpus
-from ..old_finding import Claim, Finding, Verdict
-from ..options import Option, Seed
-from ..words import listing, percent
+from ..options import Option, Seed, Seeds
+from ..words import listing, mean_and_spread, percent
 
 EQUAL, TINY, HUGE = 0.02, 1e-4, 20.0
 SHUT = 0.05  # a gate is shut below this, and open above 1 − this
@@ -65,9 +70,72 @@ class Begun:
     """One start: how the training went, how many units differed before each update, and how many gates were stuck."""
 
     start: str
+    seed: int
     curve: Curve
     distinct: tuple[int, ...]  # the last after the last update
     saturated: float  # share of all gates that were shut or wide open, before the first update
+
+
+def _of(numbers: Numbers, start: str, key: str) -> list[Any]:
+    """What was measured from one start, with every seed; a perplexity that is None is infinite."""
+    values = [one[key] for one in numbers["starts"] if one["start"] == start]
+    return [math.inf if value is None else value for value in values]
+
+
+def _perplexity(numbers: Numbers, start: str) -> str:
+    values = _of(numbers, start, "perplexity")
+    return "diverges" if math.inf in values else mean_and_spread(values)
+
+
+def _alike(numbers: Numbers, tolerance: float) -> Verdict:
+    most = max(max(distinct) for start in ALIKE for distinct in _of(numbers, start, "distinct"))
+    by_cell = [(cell["label"], max(cell["most"].values())) for cell in numbers["cells"] if not cell["buffers"]]
+    parted = [
+        start for start in ("zero-layer", "equal-layer") if min(d[1] for d in _of(numbers, start, "distinct")) > 1
+    ]
+    differ = [label for label, count in by_cell if count > 1]
+    text = (
+        f"Units that begin alike, with an output layer that is alike too, are never more than {most} different in an "
+        f"LSTM, and {'never differ' if not differ else 'differ in ' + listing(differ)} in {len(by_cell)} cells."
+    )
+    if most > 1 or differ:
+        return fails(text)
+    if not parted:
+        return holds(text)
+    after = listing(str(min(d[1] for d in _of(numbers, start, "distinct"))) for start in parted)
+    ends = listing(_perplexity(numbers, start) for start in parted)
+    return holds_for(
+        "layers whose next layer starts alike too",
+        f"{text} With random weights in the output layer alone there are {after} different units after one update, and "
+        f"the network learns (perplexity {ends}).",
+    )
+
+
+def _linear(numbers: Numbers, tolerance: float) -> Verdict:
+    linear = numbers["linear"]
+    texts = [f"{STARTS[name].label} {_perplexity(numbers, name)}" for name in ("equal", "zero", "one", "good")]
+    text = (
+        f"A linear layer that reads the last character reaches {linear:.2f} at best (the counts of pairs of "
+        f"characters). Perplexity: {listing(texts)}. What stays alike is a network of one unit."
+    )
+    worse = all(value > linear for start in ALIKE for value in _of(numbers, start, "perplexity"))
+    return holds(text) if worse else fails(text)
+
+
+def _stuck(numbers: Numbers, tolerance: float) -> Verdict:
+    slow, texts = [], []
+    for name, label in (("tiny", "very small weights"), ("huge", "very large weights")):
+        stuck, usual = _of(numbers, name, "saturated"), _of(numbers, "good", "perplexity")
+        slower = all(p > 1.1 * u for p, u in zip(_of(numbers, name, "perplexity"), usual, strict=True))
+        mean = sum(stuck) / len(stuck)
+        texts.append(f"{label}: {percent(mean, 0)} of the gates stuck, perplexity {_perplexity(numbers, name)}")
+        if min(stuck) > tolerance and slower:
+            slow.append(label)
+    text = f"{'; '.join(texts)}; the usual ones end at {_perplexity(numbers, 'good')}. σ(0) is ½, where its slope is "
+    text += "largest."
+    if len(slow) == 2:
+        return holds(text)
+    return holds_for(slow[0], text) if slow else fails(text)
 
 
 @dataclass(frozen=True)
@@ -76,79 +144,147 @@ class Initialisation(Finding):
 
     name = "initialisation"
     title = "How weights begin"
-    claim = Claim(
-        "If the weights of a layer begin as zero, or all the same, its outputs are the same, and so are their "
-        "derivatives; the weights stay the same, and the layer becomes no better than a linear one. If they are very "
-        "small or very large, a sigmoid makes all of them 0 or 1, and learning is slow. Weights from ±1/√H, and 1 for "
-        "the bias of the forget gate, work.",
-        "002 Initialization",
-        ("W_ij = w  ⇒  a_j = Σᵢ W_ij x_i is the same for all j", "W ~ U(−1/√H, 1/√H),  b_f = 1"),
+    trains = True
+    claims = (
+        Claim(
+            "alike",
+            "If the weights are initialized to zero or exactly the same … thus all weights will have same value in "
+            "subsequent iterations",
+            "002 Initialization",
+            "with every random seed, no two units of the layer ever differ, by a single bit, in every cell.",
+            _alike,
+            seeds=5,
+            printed=(r"a_j = \sum_{i=1}^n W_{ij} \cdot x_i, \quad j=1,\ldots,m",),
+        ),
+        Claim(
+            "linear",
+            "which eventually make it no better than a linear layer.",
+            "002 Initialization",
+            "with every random seed, equal and zero weights end above the perplexity of the best linear layer that "
+            "reads the last character.",
+            _linear,
+            seeds=5,
+        ),
+        Claim(
+            "stuck",
+            "If the weight is very small or very large, after applying sigmoid, it will be almost the same(i.e. all "
+            "0 or all 1), thus the gradient changes slowly and learning takes a lot of time.",
+            "002 Initialization",
+            "with every random seed, more than {tolerance} of the gates are below 0.05 or above 0.95, and the "
+            "perplexity is more than a tenth above that of the usual weights.",
+            _stuck,
+            tolerance=0.5,
+            seeds=5,
+        ),
     )
+    exercises = (
+        Exercise(
+            "All weights of the layer and of the output are zero. Which weights get a gradient at the first update?",
+            "Only the output's bias, if it has one, or none: the gradient of the layer is multiplied by the output "
+            "weights, which are 0, and that of the output weights by h, which is 0.",
+        ),
+        Exercise(
+            "Why do tiny weights not leave the gates at 0 or 1?",
+            "A gate is \\(\\sigma\\) of a number near 0, and \\(\\sigma(0) = \\tfrac12\\). Its slope there is ¼, the "
+            "largest there is.",
+        ),
+    )
+    code = """
+import torch
+from carousel.lab.claims.initialisation import STARTS, different_units
+from carousel.data import Vocabulary
+from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.network import LanguageNetwork
+from carousel.tasks.lm.settings import LanguageSettings
+
+network = LanguageNetwork(LanguageSettings(train="-", hidden=6, tied=False), LanguageAssets(Vocabulary.train(["abba"])))
+with torch.no_grad():
+    STARTS["equal"](network)
+print(different_units(network))                   # 1, and so it stays
+"""
 
     begun: tuple[Begun, ...]
     cells: dict[str, dict[str, int]]  # cell → start → the most units that ever differed
+    linear: float  # the perplexity of the best linear layer that reads the last character
     updates: int  # of each cell's training
     hidden: int
-    seed: int
+    seeds: tuple[int, ...]
     seconds: float
 
     def of(self, start: str) -> Begun:
+        """With the first seed."""
         return next(one for one in self.begun if one.start == start)
 
-    @property
-    def alike(self) -> bool:
-        """Whether units that began alike, with equal weights after them too, never differed by a bit.
+    def numbers(self) -> dict[str, Any]:
+        def finite(value: float) -> float | None:
+            return value if math.isfinite(value) else None
 
-        Cells with buffers do not count: their units may differ by what is not a weight.
-        """
-        counts, sizes = [max(self.of(start).distinct) for start in ALIKE], Sizes(1, self.hidden, self.hidden)
-        plain = [found for cell, found in self.cells.items() if not CELLS[cell].cell.buffers(sizes)]
-        return max([*counts, *(most for found in plain for most in found.values())]) == 1
+        sizes = Sizes(1, self.hidden, self.hidden)
+        return {
+            "starts": [
+                {
+                    "start": one.start, "seed": one.seed, "steps": one.curve.steps,
+                    "losses": [finite(loss) for loss in one.curve.losses], "perplexity": finite(one.curve.perplexity),
+                    "distinct": one.distinct, "saturated": one.saturated,
+                }
+                for one in self.begun
+            ],
+            "cells": [
+                {"label": CELLS[cell].label, "most": most, "buffers": bool(CELLS[cell].cell.buffers(sizes))}
+                for cell, most in self.cells.items()
+            ],
+            "linear": self.linear, "updates": self.updates, "hidden": self.hidden, "seeds": self.seeds,
+            "seconds": self.seconds,
+        }  # fmt: skip
 
-    def __str__(self) -> str:
-        width = max(len(STARTS[one.start].label) for one in self.begun)
-        lines = [f"{'an LSTM begins':{width}}  stuck gates  units after 1, all updates  loss  dev perplexity"]
-        for one in self.begun:
-            last = one.curve.losses[-1] if one.curve.losses else math.nan
-            lines.append(
-                f"{STARTS[one.start].label:{width}}  {percent(one.saturated):>11}  {one.distinct[1]:>13}"
-                f"{one.distinct[-1]:>13}  {last:4.2f}  {one.curve.perplexity:14.2f}"
-            )
-        lines.append(f"units that ever differ in {self.updates} updates, of {self.hidden} that begin alike:")
-        for cell, found in self.cells.items():
-            lines.append(f"  {CELLS[cell].label:18}" + "".join(f"  {STARTS[s].label}: {n}" for s, n in found.items()))
-        return "\n".join(lines)
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = []
+        for name in dict.fromkeys(one["start"] for one in numbers["starts"]):
+            stuck, distinct = _of(numbers, name, "saturated"), _of(numbers, name, "distinct")
+            first, last = (sorted({d[k] for d in distinct}) for k in (1, -1))
+            spans = [f"{d[0]}" if len(d) == 1 else f"{d[0]} to {d[-1]}" for d in (first, last)]
+            rows.append([STARTS[name].label, percent(sum(stuck) / len(stuck)), *spans, _perplexity(numbers, name)])
+        return ["an LSTM begins", "stuck gates", "units after one update", "at the end", "dev perplexity"], rows
 
-    def lead(self) -> str:
-        good, zero, equal = (self.of(name).curve.perplexity for name in ("good", "zero", "equal"))
-        kept = "never differ by a single bit" if self.alike else "do come to differ"
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        most = max(max(d) for start in ALIKE for d in _of(numbers, start, "distinct"))
+        kept = "never differ by a single bit" if most == 1 else f"come to be {most} different ones"
+        ends = listing(f"{_perplexity(numbers, name)} from {text}" for name, text in (
+            ("good", "the usual weights"), ("equal", "equal ones"), ("zero", "zeros")))  # fmt: skip
         return (
-            f"Units that begin alike {kept}, in {len(self.cells)} cells. An LSTM of {self.hidden} units ends at a "
-            f"perplexity of {good:.2f} from the usual weights, {equal:.2f} from equal ones, {zero:.2f} from zeros."
+            f"Units that begin alike {kept}, if what reads them begins alike too. An LSTM of {numbers['hidden']} units "
+            f"ends at a perplexity of {ends}, over {counted(len(numbers['seeds']), 'random seed')}."
         )
 
-    def ran(self) -> Sequence[str]:
+    def __str__(self) -> str:
+        lines = [super().__str__(), f"units that ever differ in {self.updates} updates, of {self.hidden} alike:"]
+        for cell in self.measured["cells"]:
+            lines.append(
+                f"  {cell['label']:18}" + "".join(f"  {STARTS[s].label}: {n}" for s, n in cell["most"].items())
+            )
+        return "\n".join(lines)
+
+    def setup(self) -> Sequence[str]:
         return (
-            f"A language model of {self.hidden} units, trained with Adam at 0.01, as the text's, on dates as people "
+            f"A language model of {self.hidden} units, trained with Adam at 0.01, as in the source, on dates as people "
             "write them, character by character; the package makes them. Everything but the start is the same, the "
-            "drawn vectors of the characters too. A gate is stuck if it is below 0.05 or above 0.95 as the fresh layer "
-            "reads each character once.",
+            "random vectors of the characters too. A gate is stuck if it is below 0.05 or above 0.95 as the fresh "
+            f"reads each character once. {counted(len(self.seeds), 'random seed')}; shown is the mean, with the "
+            "smallest and the largest in brackets.",
             "A unit is all of its weights: in each gate those from the input, those from the other units, its "
-            "biases; and those by which the others listen to it. Before every update, and after the last, the units "
+            "biases; and those by which the others read it. Before every update, and after the last, the units "
             "that differ are counted; a bit is enough.",
         )
 
-    def tell(self, page: Page) -> None:
+    def render(self, page: Page) -> None:
         drawn = self.figures()
         page.figure(
             drawn["loss"], "The loss from each start",
-            "Of a character, in nats. Dotted: a network of one unit, which is what equal units amount to.",
-        )  # fmt: skip
-        page.table(
-            ["an LSTM begins", "stuck gates", "units after one update", "at the end", "loss", "dev perplexity"],
-            [[STARTS[one.start].label, percent(one.saturated), one.distinct[1], one.distinct[-1],
-              f"{one.curve.losses[-1]:.3f}", f"{one.curve.perplexity:.2f}"] for one in self.begun],
-        )  # fmt: skip
+            f"Of a character, in nats, with seed {self.seeds[0]}. Dotted: a network of one unit, which is what equal "
+            "units amount to.",
+        ).table(*self.table(self.measured))  # fmt: skip
         page.figure(
             drawn["distinct"], "How many units there are",
             "That differ in at least one bit of one weight, before each of the first updates. Zeros are in the table.",
@@ -158,36 +294,12 @@ class Initialisation(Finding):
         )
         page.table(
             ["cell", *(STARTS[start].label for start in ALIKE)],
-            [[CELLS[cell].label, *found.values()] for cell, found in self.cells.items()],
+            [[cell["label"], *cell["most"].values()] for cell in self.measured["cells"]],
         )
-
-    def verdict(self) -> Verdict:
-        if not self.alike:
-            return Verdict(False, "Units that began alike came to differ; look at the tables.")
-        parted = [name for name in ("zero-layer", "equal-layer") if self.of(name).distinct[1] > 1]
-        equal, one, zero, good, tiny, huge = (self.of(n) for n in ("equal", "one", "zero", "good", "tiny", "huge"))
-        said = [
-            "In parts. Units that begin alike stay alike to the last bit, in every cell, as the text says"
-            + (
-                "; but only if what listens to them is alike too. With drawn weights in the output layer alone they "
-                f"part at the first update, and the network learns (perplexity "
-                f"{listing(f'{self.of(name).curve.perplexity:.2f}' for name in parted)})."
-                if parted
-                else "."
-            ),
-            f"What stays alike is a network of one unit, not a linear one: equal weights end at "
-            f"{equal.curve.perplexity:.2f}, a single unit at {one.curve.perplexity:.2f}; zeros, through which no "
-            f"gradient comes, at {zero.curve.perplexity:.2f}, and the usual weights at {good.curve.perplexity:.2f}.",
-            f"Very large weights do leave gates stuck ({percent(huge.saturated, 0)} of them) and end at "
-            f"{huge.curve.perplexity:.2f}. Very small ones do not: σ(0) is ½, where its slope is largest, and "
-            f"{percent(tiny.saturated, 0)} of the gates are stuck; with Adam, whose steps do not shrink with the "
-            f"gradient, they end at {tiny.curve.perplexity:.2f}.",
-        ]
-        return Verdict(False, " ".join(said))
 
     def figures(self) -> dict[str, Any]:
         loss = figure(460, hovermode="x")
-        for one in self.begun:
+        for one in (one for one in self.begun if one.seed == self.seeds[0]):
             start = STARTS[one.start]
             loss.add_scatter(
                 x=one.curve.steps, y=one.curve.losses, name=start.label,
@@ -207,18 +319,8 @@ class Initialisation(Finding):
         )
         return {"loss": loss, "distinct": parting}
 
-    def numbers(self) -> dict[str, Any]:
-        told = [
-            {"start": one.start, **vars(one.curve), "distinct": one.distinct, "saturated": one.saturated}
-            for one in self.begun
-        ]
-        return {
-            "starts": told,
-            "most_distinct_by_cell": self.cells,
-            **{name: getattr(self, name) for name in ("updates", "hidden", "seed", "seconds")},
-        }
 
-
+QUICK = {"cells": ("rnn", "lstm", "gru"), "lines": 1280, "epochs": 2, "seeds": 1}
 HELP = """Weights that begin as zero, all equal, tiny, huge and as usual: what is learned, and which units part.
 
 \b
@@ -234,31 +336,52 @@ def run(
     lines: int = 3200,
     epochs: Annotated[int, Option("Epochs of each training of the LSTM.", "N", minimum=1)] = 5,
     seed: Seed = 0,
+    seeds: Seeds = 5,
 ) -> Initialisation:
     """Train an LSTM from every start, and each of `cells` from the two in which all units are alike.
 
     `cells` are by default all that are registered; `lines` are those of the corpus, 64 to an update.
     """
-    check_counts(hidden=hidden, lines=lines, epochs=epochs)
+    check_counts(hidden=hidden, lines=lines, epochs=epochs, seeds=seeds)
     cells = tuple(CELLS) if cells is None else cells
     wrong = [cell for cell in cells if cell not in CELLS]
     if wrong or not cells:
         raise ArgumentError(f"cells must be some of {', '.join(CELLS)}; got {', '.join(wrong) or 'none'}")
     began = time.perf_counter()
+    numbers = tuple(range(seed, seed + seeds))
     with corpus(lines, seed) as dates:
         begun = tuple(
-            begin(dates, name, epochs=epochs, seed=seed, hidden=start.hidden or hidden)
+            begin(dates, name, epochs=epochs, seed=number, hidden=start.hidden or hidden)
+            for number in numbers
             for name, start in STARTS.items()
         )
+        linear = pair_perplexity(*(dates.folder / f"{part}.txt" for part in ("train", "dev")))
     with corpus(max(1, lines // 2), seed) as dates:
-        found = {
+        most = {
             cell: {
                 name: max(begin(dates, name, cell=cell, epochs=1, seed=seed, hidden=hidden).distinct) for name in ALIKE
             }
             for cell in cells
         }
     updates = math.ceil(max(1, lines // 2) / 64)
-    return Initialisation(begun, found, updates, hidden, seed, time.perf_counter() - began)
+    return Initialisation(begun, most, linear, updates, hidden, numbers, time.perf_counter() - began)
+
+
+def pair_perplexity(train: Path, dev: Path) -> float:
+    """Of `dev`, a line at a time with its end, by the counts of pairs of characters in `train`, one added to each.
+
+    No linear layer that reads the last character alone can do better, as far as `train` is like `dev`.
+    """
+
+    def pairs(path: Path) -> Iterator[tuple[str, str]]:
+        for line in path.read_text("utf-8").splitlines():
+            yield from itertools.pairwise(["", *line, ""])
+
+    counts = Counter(pairs(train))
+    first = Counter(before for before, _ in counts.elements())
+    symbols = len({after for _, after in counts})
+    losses = [-math.log((counts[pair] + 1) / (first[pair[0]] + symbols)) for pair in pairs(dev)]
+    return math.exp(sum(losses) / len(losses))
 
 
 def begin(dates: Corpus, start: str, **settings: Any) -> Begun:
@@ -272,7 +395,7 @@ def begin(dates: Corpus, start: str, **settings: Any) -> Begun:
         distinct.append(different_units(network))
 
     _, curve = dates.train(STARTS[start], watch, **settings)
-    return Begun(start, curve, tuple(distinct), stuck[0])
+    return Begun(start, settings["seed"], curve, tuple(distinct), stuck[0])
 
 
 def different_units(network: LanguageNetwork) -> int:

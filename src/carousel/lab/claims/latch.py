@@ -10,7 +10,7 @@ the first steps has vanished on its way back to them, and that a gated cell lets
     result = carousel.lab.latch()
     print(result)                            # a table
     result.plot().show()                     # accuracy against length
-    result.write("latch")                    # all figures, with words
+    result.write("latch")                    # the page, with all figures
 """
 
 from __future__ import annotations
@@ -18,133 +18,296 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from ... import report
+from ...errors import check_counts
 from ...threads import threads
+from ...wording import counted
 from ..cells import CELLS
-from ..latching import Outcome, Setting, cost, fixed_points, train, turning_input
-from ..old_finding import Claim, Finding, Verdict
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..finding import Exercise, Finding, Table
+from ..latching import Outcome, Setting, cost, fixed_points, make, train, turning_input
+from ..options import Seeds
 from ..progress import Bar
-from ..words import listing, percent, power
+from ..words import listing, mean_and_spread, percent, power
 
 CHANCE = 0.5
 LEARNED = 0.95  # the accuracy from which the page says that a cell knows the answer
 MARK = {"color": report.INK, "width": 1.2, "dash": "dot"}
 
 
+def _rows(numbers: Numbers, **wanted: Any) -> list[dict[str, Any]]:
+    return [one for one in numbers["outcomes"] if all(one[key] == value for key, value in wanted.items())]
+
+
+def _accuracies(rows: Sequence[Numbers], key: str = "accuracy") -> str:
+    return f"{mean_and_spread([100 * one[key] for one in rows], 1)} %"
+
+
+def _long(numbers: Numbers, tolerance: float) -> Verdict:
+    rows = _rows(numbers, cell="rnn", role="compared")
+    if not rows:
+        return undecided("No plain RNN was trained.")
+    text = (
+        f"After T = {numbers['setting']['irrelevant']} steps of noise the plain RNN answers {_accuracies(rows)} of new "
+        f"sequences correctly, over {counted(len(rows), 'random seed')}; guessing gives 50 %."
+    )
+    if short := _rows(numbers, cell="rnn", role="shorter"):
+        text += (
+            f" Trained with T = {short[0]['irrelevant']}, it answers {_accuracies(short)} at that length and "
+            f"{_accuracies(short, 'at_longest')} at T = {numbers['setting']['longest']}: it can hold a bit, and "
+            "does not find out how when T is long."
+        )
+    return holds(text) if all(one["accuracy"] < tolerance for one in rows) else fails(text)
+
+
+def _default(numbers: Numbers, tolerance: float) -> Verdict:
+    chrono, default = _rows(numbers, cell="lstm", role="compared"), _rows(numbers, cell="lstm", role="default")
+    if not chrono or not default:
+        return undecided("It takes an LSTM with the biases that it has by default, and one with those of the task.")
+    t = numbers["setting"]["irrelevant"]
+    text = (
+        f"At T = {t} an LSTM with forget bias 1, the default, answers {_accuracies(default)} correctly; with biases "
+        f"drawn for that length (chrono) {_accuracies(chrono)}; over {counted(len(default), 'random seed')}."
+    )
+    able = [
+        label
+        for rows, label in ((default, "an LSTM with forget bias 1"), (chrono, "an LSTM whose biases suit the length"))
+        if all(one["accuracy"] >= tolerance for one in rows)
+    ]
+    if len(able) == 2:
+        return holds(text)
+    return holds_for(able[0], text) if able else fails(text)
+
+
+def _trivial(numbers: Numbers, tolerance: float) -> Verdict:
+    unit = numbers["unit"]
+    text = (
+        f"h = tanh(w h₋ + x) with w = {unit['w']:g}, set by hand, has stable states at ±{unit['stable']:.4f} and "
+        f"answers {percent(unit['accuracy'])} of the sequences with T = {unit['irrelevant']:,} correctly."
+    )
+    return holds(text) if unit["accuracy"] >= tolerance else fails(text)
+
+
+def _steps(numbers: Numbers, tolerance: float) -> Verdict:
+    s = numbers["setting"]
+    text = (
+        f"L = {s['relevant']} steps are relevant and T = {s['irrelevant']} follow: what was read must be kept for T "
+        "steps, until the answer is due. To keep it for L steps is not enough."
+    )
+    return holds(text) if s["relevant"] >= s["irrelevant"] else fails(text)
+
+
 @dataclass
 class Latch(Finding):
-    """What :func:`run` found. An outcome that does not share `setting` is there for comparison."""
+    """What :func:`run` gives. An outcome that does not share `setting` is there for comparison."""
 
     name = "latch"
     title = "The latch task: which cell remembers?"
-    claim = Claim(
-        "A single tanh unit can hold one bit for as long as one likes, but gradient descent has trouble finding out "
-        "how: the more firmly the bit is held, the less gradient gets back to where it was written. A gated cell lets "
-        "the gradient through (Bengio, Simard and Frasconi, 1994; Hochreiter and Schmidhuber, 1997).",
-        "004 “Learning Long-Term Dependencies”",
-        ("h = tanh(w h₋ + x), which has two stable states for w > 1", "c = f∘c₋ + i∘g, so that ∂c/∂c₋ = f"),
+    trains = True
+    claims = (
+        Claim(
+            "long",
+            "RNNs are awful at learning long-term patterns.",
+            "004 “RNNs are awful at learning long-term patterns.”",
+            "with every random seed the plain RNN answers less than {tolerance} of new sequences correctly.",
+            _long,
+            tolerance=LEARNED,
+            seeds=5,
+        ),
+        Claim(
+            "default",
+            "Remembering information for long periods of time is practically their default behavior, not something "
+            "they struggle to learn!",
+            "003 §11",
+            "with every random seed an LSTM, as it is by default, answers {tolerance} or more correctly.",
+            _default,
+            tolerance=LEARNED,
+            seeds=5,
+        ),
+        Claim(
+            "trivial",
+            "Trivial solution: using only one tanh neuron! … Latch to ±1",
+            "004 “A hard task for this”",
+            "one unit with a weight set by hand answers {tolerance} or more of the longest sequences correctly.",
+            _trivial,
+            tolerance=LEARNED,
+            printed=(r"x_t = f(a_t) = \tanh(a_t)", r"a_t = wx_{t-1} + h_t"),
+        ),
+        Claim(
+            "steps",
+            "Intuition: figure out relevant information. Then keep it for L steps.",
+            "004 “A hard task for this”",
+            "L steps are as many as there are between the relevant part and the answer.",
+            _steps,
+            printed=(r"\text{keep it for } L \text{ steps}",),
+            corrected=(r"\text{keep it for } T \text{ steps}",),
+        ),
     )
+    exercises = (
+        Exercise(
+            "For which w has \\(h = \\tanh(w h)\\) more than one solution?",
+            "For \\(w > 1\\): the curve leaves 0 with the slope w and must meet the line h = h again before 1.",
+        ),
+        Exercise(
+            "How much does a forget gate of \\(\\sigma(1) = 0.73\\), the default, keep after 100 steps? Which bias "
+            "keeps half?",
+            "\\(0.73^{100} \\approx 2 \\cdot 10^{-14}\\). Half after 100 steps is \\(f = 0.993\\), a bias of about 5: "
+            "the chrono biases, \\(\\log u\\) with u up to 109, go up to 4.7.",
+        ),
+    )
+    code = """
+import math
+import torch
+from carousel.lab.latching import make
+
+x, label = make(batch=500, relevant=10, irrelevant=3000, noise=0.5)
+h = torch.zeros(500, 1)
+for step in x:
+    h = torch.tanh(5.0 * h + step)                # one unit, w = 5
+print(((h[:, 0] > 0) == (label == 1)).float().mean())
+"""
 
     setting: Setting
     outcomes: list[Outcome]
+    unit: dict[str, float] = field(default_factory=dict)  # the single unit
     seconds: float = 0.0
 
     @property
-    def seed(self) -> int:  # type: ignore[override]
-        return self.setting.seed
+    def first(self) -> list[Outcome]:
+        """Those of the first seed, which the figures show."""
+        return [o for o in self.outcomes if o.setting.seed == self.setting.seed]
 
     @property
-    def contenders(self) -> list[Outcome]:
-        return [o for o in self.outcomes if o.setting == self.setting]
+    def compared(self) -> list[Outcome]:
+        """The cells of one setting, with the first seed."""
+        return [o for o in self.first if o.setting == self.setting]
 
     @property
-    def comparisons(self) -> list[Outcome]:
-        return [o for o in self.outcomes if o.setting != self.setting]
+    def others(self) -> list[Outcome]:
+        return [o for o in self.first if o.setting != self.setting]
 
     def label(self, outcome: Outcome) -> str:
-        """What a page calls it: the cell, and what it does not share with the others."""
-        says = [CELLS[outcome.cell].label]
+        """The cell, and what it does not share with the others."""
+        parts = [CELLS[outcome.cell].label]
         for part in fields(Setting):
-            if (value := getattr(outcome.setting, part.name)) != getattr(self.setting, part.name):
-                if part.name == "irrelevant":
-                    says.append(f"trained with T = {value}")
-                elif part.name == "gates" and outcome.layer.forget_bias is not None and value != "chrono":
-                    says.append(f"forget bias {outcome.layer.forget_bias:g}")
-                else:
-                    says.append(f"{part.name} {value}")
-        return ", ".join(says)
+            if part.name == "seed" or (value := getattr(outcome.setting, part.name)) == getattr(
+                self.setting, part.name
+            ):
+                continue
+            if part.name == "irrelevant":
+                parts.append(f"trained with T = {value}")
+            elif part.name == "gates" and outcome.layer.forget_bias is not None and value != "chrono":
+                parts.append(f"forget bias {outcome.layer.forget_bias:g}")
+            else:
+                parts.append(f"{part.name} {value}")
+        return ", ".join(parts)
+
+    def role(self, outcome: Outcome) -> str:
+        """How an outcome is compared with the others: alike, at a shorter length, or with other biases."""
+        own = outcome.setting
+        if replace(own, seed=self.setting.seed) == self.setting:
+            return "compared"
+        if own.irrelevant != self.setting.irrelevant:
+            return "shorter"
+        return {"layer": "default", "zero": "zero"}.get(own.gates, "other")
 
     def head(self) -> str:
-        """The head of the table that `print` gives."""
+        """The head of the table of progress."""
         last = f"at {self.setting.longest}"
-        return f"{'cell':31}{'parameters':>11}{'updates':>8}{'accuracy':>9}{last:>9}{'seconds':>9}"
+        return f"{'cell':31}{'seed':>5}{'parameters':>11}{'updates':>8}{'accuracy':>9}{last:>9}{'seconds':>9}"
 
     def row(self, o: Outcome) -> str:
         accuracies = f"{percent(o.where_trained):>9}{percent(o.accuracy[self.setting.longest]):>9}"
-        return f"{self.label(o):31}{o.parameters:>11}{len(o.curve):>8}{accuracies}{o.seconds:>9.1f}"
-
-    def __str__(self) -> str:
-        return "\n".join([self.head(), *map(self.row, self.outcomes)])
-
-    def figures(self) -> dict[str, Any]:
-        """`accuracy`, `gradient`, `unit` and, if an LSTM took part, `gate`."""
-        found = {"accuracy": plot_accuracy(self), "gradient": plot_gradient(self)}
-        if (lstm := self.lstm) is not None:
-            found["gate"] = plot_gate(lstm)
-        return {**found, "unit": plot_unit()}
-
-    @property
-    def lstm(self) -> Outcome | None:
-        """The LSTM among the contenders: the one that is looked into."""
-        return next((o for o in self.contenders if o.cell == "lstm"), None)
-
-    def paths(self) -> str:
-        """Which code ran the layers."""
-        batch = torch.empty(self.setting.steps, self.setting.batch, 1)
-        return "; ".join(sorted({repr(o.layer.path(batch)) for o in self.outcomes}))
-
-    def facts(self) -> dict[str, str]:
-        return {"Layers": self.paths()}
-
-    def lead(self) -> str:
-        return lead(self)
-
-    def ran(self) -> list[str]:
-        return [describe_task(self.setting), *describe_training(self)]
-
-    def tell(self, page: report.Page) -> None:
-        tell(self, page)
-
-    def verdict(self) -> Verdict:
-        return judge(self)
+        counts = f"{o.setting.seed:>5}{o.parameters:>11}{len(o.curve):>8}"
+        return f"{self.label(o):31}{counts}{accuracies}{o.seconds:>9.1f}"
 
     def numbers(self) -> dict[str, Any]:
         return {
             "setting": asdict(self.setting),
+            "seeds": sorted({o.setting.seed for o in self.outcomes}),
             "seconds": self.seconds,
+            "unit": self.unit,
             "outcomes": [
                 {
-                    "cell": o.cell,
-                    "setting": asdict(o.setting),
-                    "parameters": o.parameters,
-                    "solved": o.solved,
-                    "seconds": o.seconds,
+                    "cell": o.cell, "label": self.label(o), "role": self.role(o), "seed": o.setting.seed,
+                    "irrelevant": o.setting.irrelevant, "accuracy": o.where_trained,
+                    "at_longest": o.accuracy[self.setting.longest], "gradient_kept": o.gradient_kept,
+                    "updates": len(o.curve), "solved": o.solved, "parameters": o.parameters, "seconds": o.seconds,
                     "training_accuracy": o.curve,
-                    "test_accuracy_by_irrelevant_steps": o.accuracy,
+                    "test_accuracy_by_irrelevant_steps": {
+                        str(t): o.accuracy[t] for t in spread(1, self.setting.longest)
+                    },
                     "gradient_by_step": o.gradient,
                 }
                 for o in self.outcomes
             ],
-        }
+        }  # fmt: skip
+
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = []
+        for label in dict.fromkeys(one["label"] for one in numbers["outcomes"]):
+            own = _rows(numbers, label=label)
+            updates = sorted(one["updates"] for one in own)
+            rows.append(
+                [
+                    label, own[0]["parameters"], str(updates[0]) if len(own) == 1 else f"{updates[0]} to {updates[-1]}",
+                    _accuracies(own), _accuracies(own, "at_longest"),
+                    power(min(one["gradient_kept"] for one in own)),
+                ]
+            )  # fmt: skip
+        last = f"at T = {numbers['setting']['longest']}"
+        return ["cell", "parameters", "updates", "accuracy", last, "gradient kept, least"], rows
+
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        parts = []
+        for cell, role, text in (
+            ("rnn", "compared", "a plain RNN"),
+            ("lstm", "default", "an LSTM as it is by default"),
+            ("lstm", "compared", "an LSTM whose biases suit the length"),
+        ):
+            if rows := _rows(numbers, cell=cell, role=role):
+                parts.append(f"{text} answers {_accuracies(rows)} correctly")
+        task = f"Remember one bit through {numbers['setting']['irrelevant']} steps of noise"
+        return f"{task}: after the same training, {listing(parts)}." if parts else f"{task}."
+
+    def figures(self) -> dict[str, Any]:
+        """`accuracy`, `gradient`, `unit` and, if an LSTM took part, `gate`."""
+        drawn = {"accuracy": plot_accuracy(self), "gradient": plot_gradient(self)}
+        if (lstm := self.lstm) is not None:
+            drawn["gate"] = plot_gate(lstm)
+        return {**drawn, "unit": plot_unit()}
+
+    @property
+    def lstm(self) -> Outcome | None:
+        """The LSTM among the cells of one setting: the one that is looked into."""
+        return next((o for o in self.compared if o.cell == "lstm"), None)
+
+    def paths(self) -> str:
+        """Which code ran the layers."""
+        batch = torch.empty(self.setting.steps, self.setting.batch, 1)
+        return "; ".join(sorted({repr(o.layer.path(batch)) for o in self.first}))
+
+    def facts(self) -> dict[str, str]:
+        return {"Layers": self.paths()}
+
+    def setup(self) -> list[str]:
+        return [describe_task(self.setting), *describe_training(self)]
+
+    def render(self, page: report.Page) -> None:
+        render(self, page)
 
 
-HELP = """Train every cell to remember one bit through noise: a plain RNN forgets, an LSTM does not. Two minutes.
+TINY = Setting(irrelevant=30, longest=300, tests=100, updates=60)
+QUICK = {"setting": TINY, "seeds": 1}
+HELP = """Train every cell to remember one bit through noise, and see which ones do.
 
 The first steps of a sequence say which class it belongs to, the rest is
 noise. The page shows accuracy against length, the gradient that reaches
@@ -152,7 +315,7 @@ the first step, and the forget gate over time.
 
 \b
 carousel lab latch --out latch
-carousel lab latch --seed 3
+carousel lab latch --seeds 1            # a fifth of the time
 """
 
 
@@ -160,22 +323,26 @@ def run(
     setting: Setting | None = None,
     cells: Sequence[str] | None = None,
     compare: Iterable[tuple[str, Setting]] | None = None,
+    seeds: Seeds = 5,
     bar: Bar | None = None,
 ) -> Latch:
     """Train every one of `cells` with the same `setting`, and then each (cell, setting) to `compare` them with.
 
     By default, `cells` are all that are registered, and those to compare with are the RNN at a length it can learn and
-    the LSTM with forget bias 1 and 0.
+    the LSTM with forget bias 1 and 0. All of them with `seeds` random seeds, from that of the setting on.
 
-    >>> result = run(Setting(irrelevant=5, longest=20, updates=1), cells=["rnn", "lstm"], compare=[])
+    >>> result = run(Setting(irrelevant=5, longest=20, updates=1), cells=["rnn", "lstm"], compare=[], seeds=1)
     >>> [outcome.cell for outcome in result.outcomes]
     ['rnn', 'lstm']
     """
+    check_counts(seeds=seeds)
     result = Latch(setting or Setting(), [])
+    own = result.setting
     if compare is None:
-        short = replace(result.setting, irrelevant=max(1, result.setting.irrelevant // 10))
-        compare = [("rnn", short), *(("lstm", replace(result.setting, gates=start)) for start in ("layer", "zero"))]
-    trainings = [*((cell, result.setting) for cell in (CELLS if cells is None else cells)), *compare]
+        short = replace(own, irrelevant=max(1, own.irrelevant // 10))
+        compare = [("rnn", short), *(("lstm", replace(own, gates=start)) for start in ("layer", "zero"))]
+    once = [*((cell, own) for cell in (CELLS if cells is None else cells)), *compare]
+    trainings = [(cell, replace(its, seed=its.seed + k)) for k in range(seeds) for cell, its in once]
     costs = [cost(*training) for training in trainings]
     bar = bar or Bar(quiet=True)
     start = time.perf_counter()
@@ -186,8 +353,20 @@ def run(
             outcome = train(cell, its, partial(bar.advance, whole / its.updates))
             result.outcomes.append(outcome)
             bar.finish(result.row(outcome), unused=whole * (1 - len(outcome.curve) / its.updates))
+        result.unit = single_unit(own)
     result.seconds = time.perf_counter() - start
     return result
+
+
+def single_unit(setting: Setting, w: float = 5.0) -> dict[str, float]:
+    """One unit, h = tanh(w h₋ + x), with its weight set by hand, on the longest sequences of the task."""
+    generator = torch.Generator().manual_seed(setting.seed)
+    x, label = make(setting.tests, setting.relevant, setting.longest, setting.noise, generator)
+    h = torch.zeros(setting.tests, 1)
+    for step in x:
+        h = torch.tanh(w * h + step)
+    right = ((h[:, 0] > 0) == (label == 1)).float().mean().item()
+    return {"w": w, "stable": fixed_points(w, 0.0)[-1][0], "accuracy": right, "irrelevant": setting.longest}
 
 
 # ---- figures ----
@@ -195,7 +374,7 @@ def run(
 
 def plot_accuracy(result: Latch) -> Any:
     """Accuracy against T, one panel a cell, filled from chance; the length of training is marked."""
-    longest, shown = result.setting.longest, result.outcomes
+    longest, shown = result.setting.longest, result.first
     titles = [f"<b>{result.label(o)}</b>  {percent(o.where_trained)} → {percent(o.accuracy[longest])}" for o in shown]
     figure = report.figure(height=90 + 82 * len(shown), titles=titles, hovermode="x", showlegend=False)
     lengths = spread(1, longest)
@@ -362,57 +541,33 @@ def look(outcome: Outcome) -> tuple[Any, Any, Any]:
 
 def same_length(result: Latch) -> list[Outcome]:
     """Those whose gradients go the same number of steps."""
-    return [o for o in result.outcomes if o.setting.steps == result.setting.steps]
+    return [o for o in result.first if o.setting.steps == result.setting.steps]
 
 
-# ---- words: what they say is decided by the numbers ----
+# ---- sentences, made from the numbers ----
 
 
-def tell(result: Latch, page: report.Page) -> None:
+def render(result: Latch, page: report.Page) -> None:
     figures = result.figures()
     page.figure(figures["accuracy"], "Accuracy against length", *describe_accuracy(result))
+    page.text(f"The figures of this page, and the sentences beside them, are of seed {result.setting.seed}.")
     page.figure(figures["gradient"], "The gradient on its way back", *describe_gradient(result))
     if result.lstm is not None:
         page.figure(figures["gate"], "Inside the LSTM: the forget gate over time", *describe_gate(result.lstm))
     page.figure(
         figures["unit"], "How one unit holds a bit",
-        "The text's single unit, h = tanh(w h₋ + x). Where its curve meets the dashed line, h stays as it is. With w "
-        f"above 1 there are two such states that are stable, and the unit is a switch; with w = 2 it takes an input "
-        f"above {turning_input(2.0):.2f}, for long enough, to turn it, so that smaller noise does no harm. But where "
-        "the bit is held the curve is flat: its slope, w (1 − h²), is "
+        "The lecture's single unit, h = tanh(w h₋ + x). Where its curve meets the dashed line, h stays as it is. "
+        f"With w above 1 there are two such states that are stable, and the unit is a switch; with w = 2 it takes "
+        f"an input above {turning_input(2.0):.2f}, for long enough, to turn it, so that smaller noise does no harm. "
+        "But where the bit is held the curve is flat: its slope, w (1 − h²), is "
         f"{2 * (1 - fixed_points(2.0, 0.0)[-1][0] ** 2):.2f} there, and a gradient is multiplied by that at each step.",
     )  # fmt: skip
-    page.heading("Numbers").text(
-        f"*Accuracy* is that on {result.setting.tests} new sequences of the length of training. *Gradient kept* is the "
-        "gradient at step 1 divided by that at the last step, before training, in c or, where there is none, in h."
+    page.heading("Over all random seeds").text(
+        f"*Accuracy* is that on {result.setting.tests} new sequences of the length of training: the mean, and the "
+        "smallest and largest. *Gradient kept* is the gradient at step 1 divided by that at the last step, before "
+        "training, in c or, where there is none, in h; the least of all seeds."
     )
-    page.table(*tabulate(result))
-
-
-def judge(result: Latch) -> Verdict:
-    """The claim is about an RNN and gated cells of one training: without both of them there is nothing to say."""
-    plain = [o for o in result.contenders if o.cell == "rnn"]
-    gated = [o for o in result.contenders if o.cell != "rnn"]
-    if not plain or not gated:
-        return Verdict(None, "It takes a plain RNN and a gated cell to compare.")
-    able, _ = divide(gated, lambda o: o.where_trained)
-    rnn = plain[0].where_trained
-    says = (
-        f"At T = {result.setting.irrelevant}, {len(able)} of {len(gated)} gated cells answer at least "
-        f"{percent(LEARNED, 0)} correctly, and the RNN {percent(rnn)}."
-    )
-    return Verdict(rnn < LEARNED and len(able) > len(gated) / 2, says)
-
-
-def lead(result: Latch) -> str:
-    says = f"Remember one bit through {result.setting.irrelevant} steps of noise."
-    accuracy = {o.cell: o.where_trained for o in result.contenders}
-    if "rnn" in accuracy and "lstm" in accuracy:
-        says += (
-            f" After the same training, a plain RNN answers {percent(accuracy['rnn'])} of new sequences correctly and "
-            f"an LSTM {percent(accuracy['lstm'])}; guessing gives {percent(CHANCE, 0)}."
-        )
-    return says
+    page.table(*result.table(result.measured))
 
 
 def describe_task(setting: Setting) -> str:
@@ -426,57 +581,57 @@ def describe_task(setting: Setting) -> str:
 
 def describe_accuracy(result: Latch) -> list[str]:
     setting = result.setting
-    able, unable = divide(result.contenders, lambda o: o.where_trained)
-    says = [
+    able, unable = divide(result.compared, lambda o: o.where_trained)
+    texts = [
         f"Each cell was trained with the T at its dotted line and is tested with T from 1 to {setting.longest}. Its "
         f"accuracy is given where trained → at T = {setting.longest}; the dashed line is chance."
     ]
     if able:
         who, answer = listing(map(result.label, able)), "answers" if len(able) == 1 else "answer"
-        says.append(f"At T = {setting.irrelevant}, {who} {answer} at least {percent(LEARNED, 0)} correctly.")
+        texts.append(f"At T = {setting.irrelevant}, {who} {answer} at least {percent(LEARNED, 0)} correctly.")
     if unable:
         got = listing(f"{result.label(o)} with {percent(o.where_trained)}" for o in unable)
-        says.append(f"Below that: {got}.")
+        texts.append(f"Below that: {got}.")
     if able:
         lasting, fallen = divide(able, lambda o: o.accuracy[setting.longest])
         times = f"{setting.longest / setting.irrelevant:.3g} times the length of training"
-        says.append(f"At T = {setting.longest}, {times}, {len(lasting)} of these {len(able)} still do.")
+        texts.append(f"At T = {setting.longest}, {times}, {len(lasting)} of these {len(able)} still do.")
         if fallen:
             got = listing(f"{result.label(o)} with {percent(o.accuracy[setting.longest])}" for o in fallen)
-            says.append(f"Not any more: {got}.")
-    if any(o.accuracy[t] < 1 - LEARNED for o in result.outcomes for t in range(1, setting.longest + 1)):
-        says.append("Where a line is near zero the bit is still there, with its sign turned.")
-    return [" ".join(says), *compare(result)]
+            texts.append(f"Not any more: {got}.")
+    if any(o.accuracy[t] < 1 - LEARNED for o in result.first for t in range(1, setting.longest + 1)):
+        texts.append("Where a line is near zero the bit is still there, with its sign turned.")
+    return [" ".join(texts), *compare(result)]
 
 
 def compare(result: Latch) -> list[str]:
-    """What the rows below the contenders show."""
-    says, setting = [], result.setting
-    for o in result.comparisons:
+    """What the last rows show."""
+    texts, setting = [], result.setting
+    for o in result.others:
         if o.setting.irrelevant != setting.irrelevant:
-            says.append(
+            texts.append(
                 f"{result.label(o)} instead of {setting.irrelevant}, answers {percent(o.where_trained)} correctly at "
                 f"that length, {percent(o.accuracy[setting.irrelevant])} at T = {setting.irrelevant} and "
                 f"{percent(o.accuracy[setting.longest])} at T = {setting.longest}."
             )
         elif o.setting.gates == "layer":
-            says.append(
-                f"{result.label(o)}, which is the layer's default, instead of the biases described below, answers "
-                f"{percent(o.where_trained)} correctly."
+            texts.append(
+                f"{result.label(o)}, which is the layer's default, instead of the biases that the others start "
+                f"with, answers {percent(o.where_trained)} correctly."
             )
         else:
-            says.append(f"{result.label(o)}, answers {percent(o.where_trained)} correctly.")
-    return [f"For comparison, in the last rows: {' '.join(says)}"] if says else []
+            texts.append(f"{result.label(o)}, answers {percent(o.where_trained)} correctly.")
+    return [f"For comparison, in the last rows: {' '.join(texts)}"] if texts else []
 
 
 def describe_gradient(result: Latch) -> list[str]:
     shown = same_length(result)
     able, unable = divide(shown, lambda o: o.where_trained)
     parts = listing(f"{power(o.gradient_kept)} in {result.label(o)}" for o in shown)
-    says = [f"As a part of the gradient at the last step, the gradient at step 1 is {parts}."]
+    texts = [f"As a part of the gradient at the last step, the gradient at step 1 is {parts}."]
     if able and unable:
         low, high = min(o.gradient_kept for o in able), max(o.gradient_kept for o in unable)
-        says.append(
+        texts.append(
             f"Those that learned the task started with {power(low)} or more, the others with {power(high)} or less."
             if low > high
             else "In this run, that alone does not tell which cells learned the task."
@@ -486,7 +641,7 @@ def describe_gradient(result: Latch) -> list[str]:
         "and on the cell c that LSTMs carry along beside it. A weight can learn what to do with the relevant steps "
         "(shaded) only from the gradient that gets back to them. A line that breaks off has left the figure, or what "
         "float32 can hold.",
-        " ".join(says),
+        " ".join(texts),
     ]
 
 
@@ -526,36 +681,8 @@ def describe_training(result: Latch) -> list[str]:
         f"Every cell has {setting.hidden} units and the same training: Adam with learning rate {setting.rate:g}, "
         f"gradients clipped to norm {setting.clip:g}, the same batches of {setting.batch} new sequences, at most "
         f"{setting.updates} updates, and an end as soon as {setting.solved} batches in a row are without a mistake. "
-        f"{start} {less if any(o.cell == 'layernorm' for o in result.outcomes) else ''}",
+        f"{start} {less if any(o.cell == 'layernorm' for o in result.first) else ''}",
     ]
-
-
-def tabulate(result: Latch) -> tuple[list[str], list[list[str]]]:
-    longest = result.setting.longest
-    columns = [
-        "Cell",
-        "Parameters",
-        "Updates",
-        "Accuracy",
-        f"at T = {longest}",
-        "Gradient kept",
-        "Seconds",
-        "ms/update",
-    ]
-    rows = [
-        [
-            result.label(o),
-            f"{o.parameters}",
-            f"{len(o.curve)}" if o.solved else f"{len(o.curve)} (all)",
-            percent(o.where_trained),
-            percent(o.accuracy[longest]),
-            power(o.gradient_kept),
-            f"{o.seconds:.1f}",
-            f"{1000 * o.seconds / len(o.curve):.0f}",
-        ]
-        for o in result.outcomes
-    ]
-    return columns, rows
 
 
 def divide(outcomes: list[Outcome], accuracy: Callable[[Outcome], float]) -> tuple[list[Outcome], list[Outcome]]:

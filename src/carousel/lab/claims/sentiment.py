@@ -15,9 +15,10 @@ from ...errors import ArgumentError
 from ...layers import LSTM
 from ...report import Page, figure
 from ..by_hand import set_gates
-from ..old_finding import Claim, Finding, Verdict
+from ..claim import Claim, Numbers, Verdict, fails, holds
+from ..finding import Exercise, Finding, Table
 from ..options import Option
-from ..words import percent
+from ..words import listing, percent
 
 WORDS = ("bad", "good", "not", "uh")
 PHRASES = (
@@ -26,85 +27,160 @@ PHRASES = (
 LARGE = 200.0  # σ(±200) is 1 and 0 in float32
 
 
+def _score(numbers: Numbers, tolerance: float) -> Verdict:
+    total, right = sum(numbers["sentences_by_length"]), sum(numbers["published_right"])
+    corrected = sum(numbers["corrected_right"])
+    wrong = [one for one in numbers["phrases"] if abs(one["published"] - one["right"]) > tolerance]
+    text = f"Of {total:,} sentences {right:,} have the right score."
+    if right == total:
+        return holds(text)
+    shown = listing(f"“{one['sentence']}” {one['published']:+.0f} for {one['right']:+}" for one in wrong[:4])
+    return fails(f"{text} Wrong are for example {shown}. With three units, set by hand too, {corrected:,} are right.")
+
+
+def _sign(numbers: Numbers, tolerance: float) -> Verdict:
+    g = {words: gates["g"][0] for words, gates in numbers["gates"].items()}
+    text = (
+        f"g₁ is {g['good']:+.0f} for good and {g['not good']:+.0f} for good after not, which is reversed; but "
+        f"{g['bad']:+.0f} for bad and {g['not bad']:+.0f} for bad after not, because tanh(−100 − 200·0.76) is −1 too. "
+        "To reverse a sign is an exclusive or of word and flag, which no single linear gate makes."
+    )
+    reversed_ = all(abs(g[f"not {word}"] + g[word]) <= tolerance for word in ("good", "bad"))
+    return holds(text) if reversed_ else fails(text)
+
+
+def _index(numbers: Numbers, tolerance: float) -> Verdict:
+    after, plain = numbers["gates"]["not good"]["i"], numbers["gates"]["good"]["i"]
+    text = (
+        f"i_t[1] is {plain[1]:.2g} without the flag and {after[1]:.2g} with it, as the source says itself; "
+        f"what the flag changes is i_t[0], from {plain[0]:.2g} to {after[0]:.2g}."
+    )
+    return holds(text) if abs(plain[1] - after[1]) > tolerance else fails(text)
+
+
 @dataclass(frozen=True)
 class Sentiment(Finding):
     """What :func:`run` gives. `right` has, for each length, how many sentences each network scores rightly."""
 
     name = "sentiment"
     title = "Sentiment by weights set by hand"
-    claim = Claim(
-        "An LSTM of two units, with weights that one can write down, adds up the sentiment of a sentence: good is +1, "
-        "bad −1, not good −2, not bad +2; uh counts nothing. One unit holds half the score, the other whether the "
-        "word before was not, and the sign of the candidate is reversed if it was.",
-        "000 question 2",
-        ("g₁ = tanh(100 (good − bad) − 200 h₂),  i₁ = σ(100 h₂),  score = 2 c₁",),
+    claims = (
+        Claim(
+            "score",
+            "At every time step, the sentiment score = 2 × c_t[0] .",
+            "000 question 2",
+            "the score of every sentence up to a length is right, to {tolerance}.",
+            _score,
+            tolerance=0.01,
+            printed=(
+                r"W_{ig} = \begin{bmatrix} -100 & 100 & 0 & 0 \\ 0 & 0 & 100 & 0 \end{bmatrix} \quad "
+                r"W_{hg} = \begin{bmatrix} 0 & -200 \\ 0 & 0 \end{bmatrix}",
+                r"W_{hi} = \begin{bmatrix} 0 & 100 \\ 0 & 0 \end{bmatrix} \quad "
+                r"b_{ii} = b_{hi} = \begin{bmatrix} 0 \\ 100 \end{bmatrix} \quad "
+                r"b_{if} = b_{hf} = \begin{bmatrix} 100 \\ -100 \end{bmatrix}",
+            ),
+            corrected=(
+                r"g = \tanh\left(200 \, (x_{not},\; x_{good} - x_{bad},\; x_{bad} - x_{good})\right)",
+                r"i = \sigma\left(200 \, (1,\; 1 - 4 h_{flag},\; 4 h_{flag} - 1)\right), \quad f = (0, 1, 1), \quad "
+                r"o = (1, 1, 1)",
+                r"\text{score} = c_P + 2 c_N",
+            ),
+        ),
+        Claim(
+            "sign",
+            "if the second element of the hidden state is not zero , then the sign of g_t will be reversed.",
+            "000 question 2",
+            "g_t[0] for good and for bad after not is the opposite of what it is without, to {tolerance}.",
+            _sign,
+            tolerance=0.01,
+        ),
+        Claim(
+            "index",
+            "When the second element of h_t is set to greater than zero, then the value of i_t[1] = 1 .",
+            "000 question 2",
+            "i_t[1] is changed by the flag, by more than {tolerance}.",
+            _index,
+            tolerance=0.01,
+        ),
     )
+    exercises = (
+        Exercise(
+            "What does the published network say to “not uh good”, and why?",
+            "−1 where +1 is right: the flag is cleared by uh, so good counts +1; but uh itself, after not, was "
+            "counted: \\(g_1 = \\tanh(-200 \\cdot 0.76) = -1\\) with \\(i_1 = 1\\), so −2 in the score.",
+        ),
+        Exercise(
+            "How would you let negation last until the next good or bad, over any uh between them?",
+            "Keep the flag's forget gate open while uh is read: give it the weight +400 for uh in place of 0, so that "
+            "\\(f_{flag} = 1\\) then and 0 otherwise.",
+        ),
+    )
+    code = """
+import torch
+from carousel.lab.claims.sentiment import WORDS, corrected, published, scores
+
+for words in ("good", "not good", "bad", "not bad"):
+    ids = torch.tensor([[WORDS.index(word)] for word in words.split()])
+    two, three = scores(published(), torch.tensor([2.0, 0.0]), ids), scores(corrected(), torch.tensor([0.0, 1, 2]), ids)
+    print(words, two[-1].item(), three[-1].item())
+"""
 
     phrases: tuple[tuple[str, int, float, float], ...]  # words, what is right, the published score, the corrected one
+    gates: dict[str, dict[str, list[float]]]  # of the published network at the last word of some phrases
     total: tuple[int, ...]  # sentences of each length, from 1 on
     published: tuple[int, ...]  # of them right
     corrected: tuple[int, ...]
     seconds: float
 
-    @property
-    def sentences(self) -> int:
-        return sum(self.total)
+    def numbers(self) -> dict[str, Any]:
+        keys = ("sentence", "right", "published", "corrected")
+        return {
+            "phrases": [dict(zip(keys, one, strict=True)) for one in self.phrases], "gates": self.gates,
+            "sentences_by_length": self.total, "published_right": self.published,
+            "corrected_right": self.corrected, "seconds": self.seconds,
+        }  # fmt: skip
 
-    def __str__(self) -> str:
-        lines = [f"{'sentence':14}  right  published  corrected"]
-        for words, right, published, corrected in self.phrases:
-            wrong = "" if abs(published - right) < 0.01 else "  ×"
-            lines.append(f"{words:14}  {right:+5}  {published:+9.2f}  {corrected:+9.2f}{wrong}")
-        lines.append(
-            f"of all {self.sentences:,} sentences up to {len(self.total)} words right: published "
-            f"{sum(self.published):,}, corrected {sum(self.corrected):,}"
-        )
-        return "\n".join(lines)
-
-    def lead(self) -> str:
+    @staticmethod
+    def lead(numbers: Numbers) -> str:
+        total = sum(numbers["sentences_by_length"])
+        two, three = (percent(sum(numbers[key]) / total) for key in ("published_right", "corrected_right"))
         return (
-            f"Of all {self.sentences:,} sentences of up to {len(self.total)} words, the published weights score "
-            f"{percent(sum(self.published) / self.sentences)} rightly; three units, set otherwise, "
-            f"{percent(sum(self.corrected) / self.sentences)}."
+            f"Of all {total:,} sentences of up to {len(numbers['sentences_by_length'])} words, the published weights "
+            f"score {two} rightly; three units, set otherwise, {three}."
         )
 
-    def ran(self) -> Sequence[str]:
+    @staticmethod
+    def table(numbers: Numbers) -> Table:
+        rows = []
+        for one in numbers["phrases"]:
+            score = f"{one['published']:+.2f}"
+            wrong = abs(one["published"] - one["right"]) > 0.01
+            rows.append(
+                [
+                    one["sentence"], f"{one['right']:+}", f"*{score}*" if wrong else score, f"{one['corrected']:+.2f}",
+                    "wrong" if wrong else "",
+                ]
+            )  # fmt: skip
+        return ["sentence", "right", "published", "corrected", "published is"], rows
+
+    def setup(self) -> Sequence[str]:
         return (
-            "Both networks were set as an `LSTM` layer and read every sentence over bad, good, not, uh. What is "
-            "right is said by five lines of Python: a word counts +1, −1 or 0; after not it counts twice and the "
-            "other way round. Negation acts on the next word only.",
-            "The text names no gate for its last matrices; they are taken for the output gate's, as its words say.",
+            "Both networks were set as an `LSTM` layer and read every sentence over bad, good, not, uh. What is right "
+            "is computed by five lines of Python: a word counts +1, −1 or 0; after not it counts twice and the other "
+            "way round. Negation acts on the next word only.",
+            "The source names the forget gate in its last matrices; they are taken for the output gate's, as its words "
+            "say. It announces that all biases will be zero, and then sets some that are not; those are used.",
         )
 
-    def tell(self, page: Page) -> None:
-        page.heading("Some sentences").table(
-            ["sentence", "right", "published", "corrected"],
-            [[words, f"{right:+}", f"{said:+.2f}" if abs(said - right) < 0.01 else f"*{said:+.2f}*", f"{other:+.2f}"]
-             for words, right, said, other in self.phrases],
-        )  # fmt: skip
+    def render(self, page: Page) -> None:
+        page.heading("Some sentences").table(*self.table(self.measured))
         page.figure(
             self.figures()["right"], "All sentences, by length", "The share of them that each network scores rightly."
         )
         page.heading("The three units").text(
             "A *flag*: c is 1 after not and 0 after any other word, since its forget gate is closed. *P* opens its "
             "input gate only when the flag is down, *N* only when it is up; P adds +1 for good and −1 for bad, N the "
-            "opposite. The score is c_P + 2 c_N."
-        ).equation(
-            "g = tanh 200 (not, good − bad, bad − good)",
-            "i = σ 200 (1, 1 − 4 h_flag, 4 h_flag − 1)",
-            "f = (0, 1, 1),  o = (1, 1, 1)",
-        )
-
-    def verdict(self) -> Verdict:
-        if sum(self.corrected) != self.sentences:
-            return Verdict(None, "The corrected weights fail here too.")
-        if sum(self.published) == self.sentences:
-            return Verdict(True, "The published weights score every sentence rightly.")
-        return Verdict(
-            False,
-            "not bad comes out as −2: for bad after not, g₁ = tanh(−100 − 200·0.76) is −1, as without the not. To "
-            "reverse a sign is an exclusive or of word and flag, and no one linear gate makes that. Three units can, "
-            "and are right on every sentence.",
+            "opposite. The score is \\(c_P + 2 c_N\\)."
         )
 
     def figures(self) -> dict[str, Any]:
@@ -120,17 +196,8 @@ class Sentiment(Finding):
         drawn.update_xaxes(title_text="words", dtick=1, showgrid=False)
         return {"right": drawn}
 
-    def numbers(self) -> dict[str, Any]:
-        keys = ("sentence", "right", "published", "corrected")
-        return {
-            "phrases": [dict(zip(keys, one, strict=True)) for one in self.phrases],
-            "sentences_by_length": self.total,
-            "published_right": self.published,
-            "corrected_right": self.corrected,
-            "seconds": self.seconds,
-        }
 
-
+QUICK = {"longest": 6}
 HELP = """Add up sentiment with an LSTM whose weights are set by hand: the published one, and one that is right.
 
 \b
@@ -144,9 +211,9 @@ def run(
 ) -> Sentiment:
     """Score every sentence of up to `longest` words with both networks.
 
-    >>> found = run(4)
-    >>> found.sentences, sum(found.corrected), found.verdict().stands
-    (340, 340, False)
+    >>> result = run(4)
+    >>> sum(result.total), sum(result.corrected), sum(result.published)
+    (340, 340, 202)
     """
     if not 1 <= longest <= 10:
         raise ArgumentError(f"longest must be between 1 and 10, got {longest}: there are 4ⁿ sentences of n words")
@@ -165,7 +232,17 @@ def run(
         first, second = (float(scores(layer, weights, ids)[-1, 0]) for layer, weights in networks)
         phrases.append((words, int(oracle(ids)[-1, 0]), first, second))
     total = tuple(len(WORDS) ** n for n in range(1, longest + 1))
-    return Sentiment(tuple(phrases), total, counts[0], counts[1], time.perf_counter() - start)
+    return Sentiment(tuple(phrases), last_gates(), total, counts[0], counts[1], time.perf_counter() - start)
+
+
+def last_gates() -> dict[str, dict[str, list[float]]]:
+    """i and g of the published network at the last word of good and bad, with and without not."""
+    gates = {}
+    for words in ("good", "bad", "not good", "not bad"):
+        ids = torch.tensor([[WORDS.index(word)] for word in words.split()])
+        trace = published().trace(torch.nn.functional.one_hot(ids, len(WORDS)).float())
+        gates[words] = {name: trace.gates[name][0, -1, 0].tolist() for name in "ig"}
+    return gates
 
 
 def oracle(ids: Tensor) -> Tensor:
