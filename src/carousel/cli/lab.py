@@ -51,18 +51,30 @@ def every() -> None:
 @app.command("all")
 def book(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Directory for the pages.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Small runs: some claims stay undecided.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep labs that are done already.")] = False,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Labs at the same time.")] = 2,
 ) -> None:
     """Run every lab and write a page for each, with an index.html that links to them.
 
     \b
     carousel lab all --out book
+    carousel lab all --out book --quick
+    carousel lab all --out book --resume      # after an interruption
     """
+    from carousel.lab import LABS
     from carousel.lab.book import write_book
+    from carousel.lab.progress import Bar
 
-    with option("--out"):
-        page = write_book(
-            out, command=shlex.join(["carousel", *sys.argv[1:]]), say=lambda line: typer.echo(line, err=True)
-        )
+    bar, width = Bar(), max(map(len, LABS))
+    command = shlex.join(["carousel", *sys.argv[1:]])
+
+    def done(name: str, outcomes: str, seconds: float) -> None:
+        bar.advance(1, 0)
+        bar.finish(f"{name:{width}}  {seconds:6.1f} s  {outcomes}")
+
+    with option("--out"), bar.over(f"{'lab':{width}}   seconds  claims", len(LABS)):
+        page = write_book(out, quick=quick, resume=resume, workers=workers, command=command, done=done)
     typer.echo(page)
 
 

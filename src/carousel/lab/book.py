@@ -1,56 +1,145 @@
-"""All labs in one book: a page for each, and one that leads to them."""
+"""All labs in one book: a page for each lab, and a table of contents in the order of the sources."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from ..errors import ArgumentError
-from ..files import replace_text_file
-from ..report import Page
-from . import LABS, module_of
-from .claim import Outcome
-from .finding import Finding
+from ..files import write_text
+from ..parsing import parse_json
+from ..report import Html, Page, prose
+from ..version import __version__
+from . import LABS, finding_class, module_of, verdicts
+from .claim import SOURCES, Outcome
 from .words import listing
 
 
 def write_book(
     folder: str | Path,
-    names: Sequence[str] = tuple(LABS),
+    names: Sequence[str] = (),
     *,
+    quick: bool = False,
+    resume: bool = False,
+    workers: int = 1,
     command: str = "carousel lab all",
-    say: Callable[[str], None] = lambda line: None,
+    done: Callable[[str, str, float], None] = lambda name, outcomes, seconds: None,
 ) -> Path:
-    """Run each of the labs `names` as it is by default; write `folder`/NAME/index.html and `folder`/index.html.
+    """Run each of the labs `names` (default: all) and write `folder`/NAME/index.html and `folder`/index.html.
 
-    `say` is called with a line for each that is done. Returns the path of the page that leads to all.
+    With `quick`, each lab runs with its QUICK arguments. The table of contents is written after every lab, so that
+    an interruption keeps what is done; with `resume`, labs that the same version has done before are not run again.
+    `workers` labs run at the same time. `done(name, outcomes, seconds)` is called after each. Returns the path of the
+    table of contents.
     """
     folder, start = Path(folder), time.monotonic()
-    unknown = [name for name in names if name not in LABS]
-    if unknown or not names:
-        raise ArgumentError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown) or 'none'}")
-    found: list[Finding] = []
-    with replace_text_file(folder / "index.html") as file:  # that it can be written is tried first
+    names = names or tuple(LABS)
+    if unknown := [name for name in names if name not in LABS]:
+        raise ArgumentError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown)}")
+    index = folder / "index.html"
+    todo = [name for name in names if not (resume and _is_done(folder / name, quick))]
+    _write_contents(index, folder, names, command, 0.0)  # that it can be written is known before the work begins
+    for name, seconds in _run_all(folder, todo, quick, workers):
+        outcomes = ", ".join(dict.fromkeys(verdict.short for verdict in verdicts(folder / name).values()))
+        _write_contents(index, folder, names, command, time.monotonic() - start)
+        done(name, outcomes, seconds)
+    return index
+
+
+def _run_all(folder: Path, names: Sequence[str], quick: bool, workers: int) -> Iterator[tuple[str, float]]:
+    """Run labs and write their pages; gives the name and seconds of each as it is done."""
+    if workers == 1:
         for name in names:
-            began = time.monotonic()
-            one = module_of(name).run()
-            one.write(folder / name)
-            found.append(one)
-            outcomes = ", ".join(verdict.short for verdict in one.verdicts().values())
-            say(f"{name:{max(map(len, LABS))}}  {outcomes:25}  {time.monotonic() - began:5.1f} s")
-        file.write(contents(found).footer(command, minutes=(time.monotonic() - start) / 60).html())
-    return folder / "index.html"
+            yield name, run_one(folder, name, quick)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        futures: dict[Future[float], str] = {pool.submit(run_one, folder, name, quick): name for name in names}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def contents(findings: Sequence[Finding]) -> Page:
-    """The page that leads to all: what became of each claim, at a glance and in words."""
-    verdicts = [(one, verdict) for one in findings for verdict in one.verdicts().values()]
-    counts = [(outcome, sum(verdict.outcome is outcome for _, verdict in verdicts)) for outcome in Outcome]
-    page = Page("The lab", f"{len(verdicts)} claims of the sources: {listing(f'{n} {o}' for o, n in counts if n)}.")
-    rows = [[one.title, one.name, verdict.short] for one, verdict in verdicts]
-    page.heading("At a glance").table(["", "`carousel lab`", "the claim"], rows)
-    for one in findings:
-        page.heading(one.title).text(one.page().lead)
-        page.link("The claims, what was run, and the results", f"{one.name}/index.html")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def run_one(folder: Path, name: str, quick: bool) -> float:
+    """Run one lab and write its page and numbers; returns the seconds it took."""
+    began = time.monotonic()
+    module = module_of(name)
+    finding = module.run(**(getattr(module, "QUICK", {}) if quick else {}))
+    finding.write(folder / name)
+    write_text(folder / name / "made.json", f'{{"version": "{__version__}", "quick": {str(quick).lower()}}}\n')
+    return time.monotonic() - began
+
+
+def _is_done(folder: Path, quick: bool) -> bool:
+    """Whether this version has written the lab before, with the same arguments."""
+    made = folder / "made.json"
+    if not made.is_file() or not (folder / "numbers.json").is_file():
+        return False
+    return parse_json(made.read_text("utf-8")) == {"version": __version__, "quick": quick}
+
+
+def _write_contents(index: Path, folder: Path, names: Sequence[str], command: str, seconds: float) -> None:
+    finished = [name for name in names if (folder / name / "numbers.json").is_file()]
+    page = contents(folder, finished)
+    if left := [name for name in names if name not in finished]:
+        page.heading("Not run yet").text(f"{listing(left)}.")
+    page.footer(command, minutes=seconds / 60).write(index)
+
+
+def contents(folder: Path, names: Sequence[str]) -> Page:
+    """The table of contents, from the numbers that the labs have saved: by source and place, with each verdict."""
+    rows: dict[str, list[list[Any]]] = {}
+    counts: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+    for name in names:
+        kind, decided = finding_class(name), verdicts(folder / name)
+        for claim in kind.claims:
+            verdict = decided[claim.key]
+            counts[verdict.outcome] += 1
+            number, _, place = claim.where.partition(" ")
+            rows.setdefault(number, []).append([place, kind.title, verdict.short, name])
+    total = sum(counts.values())
+    parts = [
+        f"{count} {outcome}{' some cases' if outcome is Outcome.HOLDS_FOR else ''}"
+        for outcome, count in counts.items()
+        if count
+    ]
+    page = Page(
+        "The lab", f"{total} claims of the sources were run: {listing(parts)}." if parts else "Nothing was run yet."
+    )
+    for number in sorted(rows):
+        page.heading(f"{number}: {SOURCES[number]}")
+        ordered = sorted(rows[number], key=lambda row: _place(row[0]))
+        page.table(["place", "lab", "the claim"], [[row[0], _link(row[1], row[3]), row[2]] for row in ordered])
+    for name in names:
+        numbers = parse_json((folder / name / "numbers.json").read_text("utf-8"))
+        kind = finding_class(name)
+        page.heading(kind.title).text(kind.lead(numbers)).link(
+            "The claims, what was run, the results", f"{name}/index.html"
+        )
     return page
+
+
+def _link(text: str, name: str) -> Html:
+    return Html(f'<a href="{name}/index.html">{prose(text)}</a>')
+
+
+def _place(text: str) -> tuple[list[int], str]:
+    """Orders places as a source does: by the numbers in them.
+
+    >>> sorted(["§15.1", "§5.2", "Optimizer", "§5.1, equation 7"], key=_place)
+    ['Optimizer', '§5.1, equation 7', '§5.2', '§15.1']
+    """
+    return [int(number) for number in re.findall(r"\d+", text.partition(",")[0])], text
