@@ -41,8 +41,14 @@ def _layers(numbers: Numbers, tolerance: float) -> Verdict:
     )
     text = f"Training and dev perplexity with {FEW} lines, by layers — {text}."
     worse = [b > a * tolerance for a, b in zip(one, most, strict=True)]
-    if all(worse):
+    own = zip(_at(numbers, 1, FEW)["train"], _at(numbers, LAYERS[-1], FEW)["train"], strict=True)
+    fits = [b <= a for a, b in own]
+    if all(worse) and all(fits):
         return holds(text)
+    if not any(fits):
+        return fails(
+            f"{text} Deeper models are worse on their own lines, too: they learn more slowly, and do not overfit."
+        )
     return undecided(text) if any(worse) else fails(text)
 
 
@@ -69,7 +75,7 @@ class Overfitting(Measured):
             "poor on dev dataset",
             "003 §6",
             f"with {FEW} lines and every seed, the dev perplexity of {LAYERS[-1]} layers is more than {{tolerance}} "
-            "times that of one, after the same updates.",
+            "times that of one after the same updates, and training perplexity no higher.",
             _layers,
             tolerance=1.1,
             seeds=5,

@@ -10,7 +10,7 @@ import torch
 
 from ...errors import check_counts
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds
+from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
 from ..finding import Exercise, Step, Table
 from ..machines import (
     CYCLE,
@@ -58,7 +58,7 @@ def _resources(numbers: Numbers, tolerance: float) -> Verdict:
         f"The longest tape up to which every step is right — {'; '.join(lines)}. Exactly, the increment of "
         f"{numbers['exact_tape']} ones is {'right' if numbers['long_right'] else 'wrong'}."
     )
-    return fails(text) if stopped else holds(text)
+    return fails(text) if stopped else undecided(f"{text} Longer tapes were not tried.")
 
 
 class TuringMachine(Measured):
