@@ -100,7 +100,8 @@ def run(
 ) -> tuple[Unrolled, Mapping[str, Steps]]:
     """One direction of layer `at`, as `unroll` gives it, and with `see` what `let` named."""
     assert run.state is not None and run.restart_state is not None
-    projected, past = project(layer.cell, w, x, run)
+    plain = type(layer.cell).project_input is Cell.project_input and not layer.cell.input_window
+    projected, past = (x, None) if plain else project(layer.cell, w, x, run)
     program = _program(layer, layer._sizes(at), x.dtype, w.mask is not None)
     assert isinstance(program, Program)
     values = vars(w)
@@ -118,7 +119,8 @@ def run(
     call = ProgramCall(compiled, run.reverse, batch.lengths, batch.reset, see)
     tensors = [given[t.what].to(x.dtype) for t in compiled.plan.tensors]
     initial = [None if batch.reset is None else s[0] for s in restart]
-    output, final, saved = run_program(call, tensors, state, initial)
+    projection = (w.weight_ih, w.bias_ih) if plain else ()
+    output, final, saved = run_program(call, tensors, state, initial, projection)
     named, states = ({}, {}) if saved is None else compiled.seen(output.detach(), saved)
     unrolled = Unrolled(output, tuple(final), states)
     return (unrolled if past is None else past.joined(unrolled)), named

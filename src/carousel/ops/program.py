@@ -47,6 +47,8 @@ class Compiled:
         layout = self.native.layout32() if single else self.native.layout64()
         self.states, self.saved, self.kept, self.sums, self.saved_row, self.kept_row, self.sums_row = layout
         self.groups = _groups(plan, self.kept)
+        used = () if plan.backward is None else plan.backward.slots
+        self.reads_input = any(slot.space == "input" and slot.plane == 0 for slot in used)  # W x + b, in backward
 
     def seen(self, output: Tensor, saved: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What `let` named, and the states: (T, B, S) views of what the forward step saved."""
@@ -68,20 +70,28 @@ class ProgramCall:
     lengths: Tensor | None  # (B) int64
     reset: Tensor | None  # (T, B) bool
     traced: bool  # what is saved is wanted
+    projects: bool = False  # the first tensor is x (T, B, I), and weight_ih and bias_ih come after all others
 
     @property
     def states(self) -> int:
         return len(self.compiled.plan.states)
 
 
-def run_program(call: ProgramCall, tensors: Sequence[Tensor], state: Sequence[Tensor], initial: Sequence[Tensor | None]
-                ) -> tuple[Tensor, list[Tensor], Tensor | None]:  # fmt: skip
+def run_program(
+    call: ProgramCall,
+    tensors: Sequence[Tensor],
+    state: Sequence[Tensor],
+    initial: Sequence[Tensor | None],
+    projection: Sequence[Tensor | None] = (),
+) -> tuple[Tensor, list[Tensor], Tensor | None]:
     """Output (T, B, P), final states (B, S), and what the plan saved, (T, B, ·), if the call is traced.
 
-    `tensors` in the order of the plan's; `state` (B, S) before the first step, `initial` (S) after a reset.
+    `tensors` in the order of the plan's; `state` (B, S) before the first step, `initial` (S) after a reset. With
+    `projection`, weight_ih and bias_ih, the first tensor is x in the place of W x + b.
     """
     given: list[Tensor | None] = [t.contiguous() for t in (*tensors, *state)]
-    given += [None if s is None else s.contiguous() for s in initial]
+    given += [None if s is None else s.contiguous() for s in (*initial, *projection)]
+    call.projects = bool(projection)
     if autograd_records() and any(t is not None and t.requires_grad for t in given):
         output, *rest = ProgramLayer.apply(call, *given)
     else:
@@ -93,7 +103,19 @@ def run_program(call: ProgramCall, tensors: Sequence[Tensor], state: Sequence[Te
 def _split(call: ProgramCall, tensors: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
     """Tensors of the plan, states before the first step, states after a reset."""
     n, states = len(call.compiled.plan.tensors), call.states
-    return tensors[:n], tensors[n : n + states], tensors[n + states :]
+    return tensors[:n], tensors[n : n + states], tensors[n + states : n + 2 * states]
+
+
+def _project(call: ProgramCall, tensors: Sequence[Any]) -> Any:
+    """W x + b, (T, B, G·H), if it is not what the call was given."""
+    x = tensors[0]
+    if not call.projects:
+        return x
+    weight, bias = tensors[-2:]
+    projected = empty_from_pool(x, *x.shape[:2], weight.shape[0])
+    rows, flat = projected.flatten(0, 1), x.flatten(0, 1)
+    torch.mm(flat, weight.t(), out=rows) if bias is None else torch.addmm(bias, flat, weight.t(), out=rows)
+    return projected
 
 
 def _shared(call: ProgramCall, output: Tensor, saved: Tensor | None) -> list[int]:
@@ -105,8 +127,9 @@ def _sizes(call: ProgramCall, state: Tensor, own: Sequence[Tensor]) -> tuple[int
     return steps, state.shape[0], torch.get_num_threads(), int(call.reverse)
 
 
-def _forward(call: ProgramCall, tensors: Sequence[Any], save: bool) -> list[Any]:
+def _forward(call: ProgramCall, tensors: Sequence[Any], save: bool, projected: Tensor | None = None) -> list[Any]:
     own, state, initial = _split(call, tensors)
+    own = (_project(call, tensors) if projected is None else projected, *own[1:])
     compiled = call.compiled
     sizes = steps, batch, _, _ = _sizes(call, state[0], own)
     output = own[0].new_empty(steps, batch, compiled.plan.states[0])
@@ -124,9 +147,13 @@ class ProgramLayer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: ProgramCall, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        output, *final, saved = _forward(call, tensors, True)
+        projected = _project(call, tensors)
+        output, *final, saved = _forward(call, tensors, True, projected)
         ctx.call = call
-        ctx.save_for_backward(*tensors, output.data, saved)  # see ops/layer.py: the output may be changed in place
+        needed = projected if call.projects and call.compiled.reads_input else None
+        ctx.save_for_backward(
+            *tensors, output.data, saved, needed
+        )  # see ops/layer.py: the output may be changed in place
         ctx.counter = output.detach()
         ctx.counter.data = torch.empty(0, device="cpu")
         ctx.version = output._version
@@ -138,41 +165,64 @@ class ProgramLayer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        *tensors, output, saved = ctx.saved_tensors
+        *tensors, output, saved, projected = ctx.saved_tensors
         call: ProgramCall = ctx.call
         wanted, grads = ctx.needs_input_grad[1:], grads[: 1 + call.states]
         if torch.is_grad_enabled() or unsupported_reason("layer_backward", *grads) is not None:
             return None, *gradients_by_reference(lambda own: run_by_torch(call, own), tensors, grads, wanted)
         if ctx.counter._version != ctx.version:  # changed since: computed again, to the same bits
             output = _forward(call, tensors, True)[0]
-        return None, *_backward(call, tensors, output, saved, grads, wanted)
+        return None, *_backward(call, tensors, (output, saved, projected), grads, wanted)
 
 
 def _backward(
     call: ProgramCall,
     tensors: Sequence[Any],
-    output: Tensor,
-    saved: Tensor,
+    kept_forward: tuple[Tensor, Tensor, Tensor | None],
     grads: Sequence[Tensor | None],
     wanted: Any,
 ) -> list[Tensor | None]:
     own, state, initial = _split(call, tensors)
     compiled, plan = call.compiled, call.compiled.plan
+    output, saved, projected = kept_forward
+    read = (projected if call.projects else own[0], *own[1:])
     sizes = steps, batch, _, _ = _sizes(call, state[0], own)
     d_output, *d_final = (None if g is None else g.contiguous() for g in grads)
     steps_of = [t.kind == "step" and t.what[0] != "zone" for t in plan.tensors]
-    d_own = [torch.empty_like(t) if own_gradient else None for t, own_gradient in zip(own, steps_of, strict=True)]
+    shapes = [(*t.shape[:2], spec.row) for t, spec in zip(own, plan.tensors, strict=True)]
+    d_own: list[Tensor | None] = [
+        empty_from_pool(output, *shape) if of_a_step else None
+        for shape, of_a_step in zip(shapes, steps_of, strict=True)
+    ]
     kept = empty_from_pool(output, steps, batch, compiled.kept_row)
     sums = output.new_empty(compiled.sums_row)
     d_state = [torch.empty_like(s) for s in state]
     d_initial = [None if s is None else torch.empty_like(s) for s in initial]
     compiled.backward(
-        compiled.native, sizes, _shared(call, output, saved), addresses(own), addresses(state), addresses(initial),
+        compiled.native, sizes, _shared(call, output, saved), addresses(read), addresses(state), addresses(initial),
         addresses((d_output, kept, sums)), addresses(d_final), addresses(d_own), addresses(d_state),
         addresses(d_initial),
     )  # fmt: skip
-    _unit_gradients(compiled, own, d_own, kept, sums, wanted)
-    return [g if w else None for g, w in zip((*d_own, *d_state, *d_initial), wanted, strict=True)]
+    totals = _unit_gradients(compiled, own, d_own, kept, sums, wanted)
+    d_projection: Sequence[Tensor | None] = ()
+    if call.projects:
+        d_own[0], *d_projection = _projection_gradients(d_own[0], tensors[0], tensors[-2], tensors[-1], totals, wanted)
+    found = (*d_own, *d_state, *d_initial, *d_projection)
+    return [g if w else None for g, w in zip(found, wanted, strict=True)]
+
+
+def _projection_gradients(
+    d: Any, x: Tensor, weight: Tensor, bias: Tensor | None, totals: dict[Any, Tensor], wanted: Any
+) -> list[Tensor | None]:
+    """The gradients of x, weight_ih and bias_ih from that of W x + b."""
+    rows, width = d.flatten(0, 1), weight.shape[0]
+    d_x = (rows @ weight).view(x.shape) if wanted[0] else None
+    d_weight = rows.mT @ x.flatten(0, 1) if wanted[-2] else None
+    d_bias = None
+    if bias is not None and wanted[-1]:  # often bias_hh's too, and then known
+        known = totals.get(("d_input", 0, 0, width))
+        d_bias = rows.sum(0) if known is None else known.clone()
+    return [d_x, d_weight, d_bias]
 
 
 @dataclass
@@ -220,8 +270,12 @@ def _follows(last: Group, g: Group) -> bool:
 
 def _unit_gradients(
     compiled: Compiled, own: Sequence[Tensor], d_own: list[Tensor | None], kept: Tensor, sums: Tensor, wanted: Any
-) -> None:
-    """The gradients of what all sequences share: from the loop's sums, and from δ and the arguments of products."""
+) -> dict[Any, Tensor]:
+    """The gradients of what all sequences share: from the loop's sums, and from δ and the arguments of products.
+
+    Returns the sums of δ over rows that were needed on the way, by where δ is.
+    """
+    totals: dict[Any, Tensor] = {}
 
     def rows(space: str, tensor: int, column: int, width: int) -> Tensor:
         whole = kept if space == "kept" else d_own[tensor]
@@ -251,12 +305,16 @@ def _unit_gradients(
                 blocks = (m.unflatten(1, (g.blocks, -1)) for m in (δ, argument))
                 gradient(g.matrix)[g.row : g.row + g.rows] += torch.einsum("rnm,rnk->nmk", *blocks).flatten(0, 1)
         if g.bias is not None and wanted[g.bias[0]]:
-            gradient(g.bias[0]).view(-1)[g.bias[1] : g.bias[1] + g.rows] += δ.sum(0)
+            total = totals[*g.delta, g.rows] = δ.sum(0)
+            gradient(g.bias[0]).view(-1)[g.bias[1] : g.bias[1] + g.rows] += total
+    return totals
 
 
 def run_by_torch(call: ProgramCall, tensors: Sequence[Any]) -> list[Tensor]:
     """The same with torch's operations, for gradients that are differentiated again: output and final states."""
     own, state, initial = _split(call, tensors)
+    if call.projects:
+        own = (torch.nn.functional.linear(tensors[0], *tensors[-2:]), *own[1:])
     plan = call.compiled.plan
     program = plan.program
     steps = own[0].shape[0]
