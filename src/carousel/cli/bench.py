@@ -41,6 +41,28 @@ def layers(
 
 
 @app.command()
+def cells(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for cells.json.")] = Path(
+        "bench-cells"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Three shapes and short measurements.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.01, help="Seconds per pair; longer gives steadier results.")
+    ] = None,
+) -> None:
+    """Cells that run as programs: beside kernels of their own, plain loops, a scan and jax.
+
+    \b
+    carousel bench cells                # all shapes, some minutes
+    carousel bench cells --quick        # a quick estimate
+    """
+    from carousel.bench import cells
+
+    with option("--out"):
+        cells.main(out=out, quick=quick, seconds=seconds)
+
+
+@app.command()
 def overhead(
     out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for overhead.json.")] = Path(
         "bench-overhead"

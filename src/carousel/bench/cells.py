@@ -1,0 +1,237 @@
+"""A user's own cell, run as a program, against the alternatives: `carousel bench cells`.
+
+Forward and backward with the gradient of the input, in one process, taking turns; a time is the best of several. Each
+built-in cell is also written as a user would write it, which shows what a program costs beside a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from .. import layers
+from ..cells import Gate, registry
+from ..cells.spec import Cell, Let, State, Weights
+from ..layers import Recurrent
+from ..ops import backend
+from .claims import measured, print_claims
+from .layers import SHAPES, Shape, both, first_of, loop_of, mean, race
+
+QUICK: list[Shape] = [(35, 20, 200, 200), (512, 16, 64, 128), (100, 1, 128, 128)]
+BUILT_IN = {  # at most this many times the time of its kernel: slowest shape, geometric mean
+    "lstm": (1.2, 1.1),
+    "gru": (1.2, 1.1),
+    "peephole": (1.2, 1.1),
+    "coupled": (1.2, 1.1),
+    "gru-reset-before": (1.2, 1.1),
+    "layernorm": (1.4, 1.4),
+}
+AT_JAX: list[Shape] = [(35, 20, 200, 200), (50, 32, 256, 256), (512, 16, 64, 128)]
+
+
+class MGU(Cell):
+    """The minimal gated unit (Zhou et al., 2016): a GRU with one gate."""
+
+    gates = {"f": Gate(role="keep"), "n": Gate("tanh", role="candidate")}
+
+    def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
+        (h,) = state
+        f = let("f", torch.sigmoid(x.f + w.U(h, "f")))
+        n = let("n", torch.tanh(x.n + w.U(f * h, "n")))
+        return (let("h", (1 - f) * h + f * n),)
+
+
+class MinGRU(Cell):
+    """A GRU without recurrent weights (Feng et al., 2024): h = (1 − z)∘h₋ + z∘n."""
+
+    gates = {"z": Gate(recurrent="none"), "n": Gate("linear", "none", "candidate")}
+
+    def step(self, x: Any, state: State, w: Weights, let: Let) -> State:
+        (h,) = state
+        z = let("z", torch.sigmoid(x.z))
+        return (let("h", (1 - z) * h + z * let("n", x.n)),)
+
+
+def _train(call: Callable[[Tensor], Tensor], x: Tensor, layer: nn.Module) -> Callable[[], Any]:
+    return both(call, x, list(layer.parameters()))["train"]
+
+
+def _as_program(cell: type[Cell]) -> Cell:
+    """The same equations without a kernel: a subclass has none."""
+    own: Cell = type(f"Own{cell.__name__}", (cell,), {})()
+    return own
+
+
+def built_in(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
+    """Each built-in cell as a program beside its kernel."""
+    rows = []
+    for name in BUILT_IN:
+        for T, B, I, H in shapes:
+            torch.manual_seed(0)
+            x = torch.randn(T, B, I, requires_grad=True)
+            kernel, program = layers.named(name)(I, H), Recurrent(_as_program(registry()[name]), I, H)
+            runs = {which: _train(first_of(layer), x, layer) for which, layer in
+                    (("kernel", kernel), ("program", program))}  # fmt: skip
+            found = race(runs, seconds)
+            rows.append({"cell": name, "shape": (T, B, I, H), **found, "cost": found["program"] / found["kernel"]})
+    return rows
+
+
+def scan(z: Tensor, n: Tensor) -> Tensor:
+    """h = (1 − z)∘h₋ + z∘n for all steps in log₂ T rounds (Hillis & Steele), by torch's operations: (T, B, H)."""
+    a, h = 1 - z, z * n
+    reach = 1
+    while reach < len(h):
+        h = torch.cat((h[:reach], h[reach:] + a[reach:] * h[:-reach]))
+        a = torch.cat((a[:reach], a[reach:] * a[:-reach]))
+        reach *= 2
+    return h
+
+
+def against_loops(seconds: float, shapes: list[Shape]) -> list[dict[str, Any]]:
+    """MGU and minGRU against a plain loop; minGRU against a scan in log₂ T rounds too."""
+    rows = []
+    for cell in (MGU(), MinGRU()):
+        for T, B, I, H in shapes:
+            torch.manual_seed(0)
+            x, layer = torch.randn(T, B, I, requires_grad=True), Recurrent(cell, I, H)
+            runs = {"carousel": _train(first_of(layer), x, layer), "loop": _train(loop_of(layer), x, layer)}
+            if isinstance(cell, MinGRU):
+
+                def by_scan(x: Tensor, layer: Any = layer) -> Tensor:
+                    z, n = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0).chunk(2, -1)
+                    return scan(torch.sigmoid(z), n)
+
+                runs["scan"] = _train(by_scan, x, layer)
+            found = race(runs, seconds, least=2)
+            row = {"cell": type(cell).__name__, "shape": (T, B, I, H), **found}
+            rows.append({**row, **{f"of {k}": found[k] / found["carousel"] for k in ("loop", "scan") if k in found}})
+    return rows
+
+
+def against_jax(seconds: float) -> list[dict[str, Any]]:
+    """MGU against a jitted `lax.scan` of the same equations; nothing where jax is not installed."""
+    if importlib.util.find_spec("jax") is None:
+        return []
+    import jax  # type: ignore[import-not-found]
+    import jax.numpy as jnp  # type: ignore[import-not-found]
+
+    def run(p: Any, x: Any) -> Any:
+        wx = x @ p["W"].T + p["b"]
+        f_rows, n_rows = jnp.split(p["U"], 2)
+
+        def step(h: Any, wx: Any) -> Any:
+            x_f, x_n = jnp.split(wx, 2, -1)
+            f = jax.nn.sigmoid(x_f + h @ f_rows.T)
+            n = jnp.tanh(x_n + (f * h) @ n_rows.T)
+            h = (1 - f) * h + f * n
+            return h, h
+
+        return jax.lax.scan(step, jnp.zeros((x.shape[1], f_rows.shape[0])), wx)[1].sum()
+
+    rows = []
+    for T, B, I, H in AT_JAX:
+        x = torch.randn(T, B, I, requires_grad=True)
+        layer: Any = Recurrent(MGU(), I, H)
+        start = time.perf_counter()
+        _train(first_of(layer), x, layer)()
+        first = time.perf_counter() - start
+        p = {"W": layer.weight_ih_l0, "U": layer.weight_hh_l0, "b": layer.bias_ih_l0 + layer.bias_hh_l0}
+        p = {name: jnp.asarray(value.detach().numpy()) for name, value in p.items()}
+        given, grad = jnp.asarray(x.detach().numpy()), jax.jit(jax.value_and_grad(run, argnums=(0, 1)))
+        start = time.perf_counter()
+        jax.block_until_ready(grad(p, given))
+        compiled = time.perf_counter() - start
+        theirs = lambda: jax.block_until_ready(grad(p, given))  # noqa: B023, E731
+        found = race({"carousel": _train(first_of(layer), x, layer), "jax": theirs}, seconds)
+        times = {"first call": first, "jax's first call": compiled, "ratio": found["jax"] / found["carousel"]}
+        rows.append({"cell": "MGU", "shape": (T, B, I, H), **found, **times})
+    return rows
+
+
+def first_calls() -> list[dict[str, Any]]:
+    """Seconds that tracing, differentiating and lowering a cell take, in its first call."""
+    rows = []
+    for cell in (MGU(), MinGRU(), *(_as_program(registry()[name]) for name in BUILT_IN)):
+        layer, x = Recurrent(cell, 4, 8), torch.randn(2, 2, 4, requires_grad=True)
+        start = time.perf_counter()
+        layer(x)[0].sum().backward()
+        first = time.perf_counter() - start
+        start = time.perf_counter()
+        layer(x)[0].sum().backward()
+        rows.append({"cell": repr(cell), "seconds": first - (time.perf_counter() - start)})
+    return rows
+
+
+def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was to be reached, and what was."""
+    rows = []
+
+    def claim(what: str, found: float, bound: float, at_most: bool = False) -> None:
+        holds, sign = (found <= bound, "≤") if at_most else (found >= bound, "≥")
+        rows.append({"what": what, "found": found, "must": f"{sign} {bound:g}", "holds": holds})
+
+    for name, (slowest, average) in BUILT_IN.items():
+        costs = [row["cost"] for row in result["built-in"] if row["cell"] == name]
+        claim(f"{name} as a program, times its kernel: slowest shape", max(costs), slowest, at_most=True)
+        claim(f"{name} as a program, times its kernel: geometric mean", mean(costs), average, at_most=True)
+    ratios = [row["of loop"] for row in result["loops"] if row["cell"] == "MGU"]
+    claim("MGU against a plain loop: geometric mean", mean(ratios), 4.0)
+    claim("MGU against a plain loop: slowest shape", min(ratios), 1.8)
+    for row in result["loops"]:
+        bounds = {(35, 20, 200, 200): (1.5, 1.8), (512, 16, 64, 128): (3.0, 4.0)}.get(row["shape"])
+        if row["cell"] == "MinGRU" and bounds:
+            where = " ".join(map(str, row["shape"]))
+            claim(f"minGRU against a plain loop at {where}", row["of loop"], bounds[0])
+            claim(f"minGRU against a scan at {where}", row["of scan"], bounds[1])
+    for row in result["jax"]:
+        claim(f"MGU against jax's jitted scan at {' '.join(map(str, row['shape']))}", row["ratio"], 1.3)
+    claim("seconds to trace and lower a cell: slowest", max(r["seconds"] for r in result["first"]), 0.5, at_most=True)
+    return rows
+
+
+def measure(seconds: float, shapes: list[Shape]) -> dict[str, Any]:
+    """All of it."""
+    result: dict[str, Any] = {"isa": backend.isa(), "threads": torch.get_num_threads(), "first": first_calls()}
+    result["built-in"] = built_in(seconds, shapes)
+    result["loops"] = against_loops(seconds, shapes)
+    result["jax"] = against_jax(seconds)
+    return result
+
+
+def lines(result: dict[str, Any]) -> list[str]:
+    """The result as text."""
+    text = [f"{result['isa']}, {result['threads']} threads; T B I H; forward+backward, milliseconds"]
+    for row in result["built-in"]:
+        where = " ".join(map(str, row["shape"]))
+        kernel, program = row["kernel"] * 1e3, row["program"] * 1e3
+        text.append(f"{row['cell']:<17} {where:<16} kernel {kernel:8.2f}  program {program:8.2f}  {row['cost']:5.2f}×")
+    for row in result["loops"]:
+        others = "  ".join(f"{k} {row[k] * 1e3:8.2f} ({row[f'of {k}']:.1f}×)" for k in ("loop", "scan") if k in row)
+        where = " ".join(map(str, row["shape"]))
+        text.append(f"{row['cell']:<17} {where:<16} ours   {row['carousel'] * 1e3:8.2f}  {others}")
+    for row in result["jax"]:
+        where = " ".join(map(str, row["shape"]))
+        text.append(f"{row['cell']:<17} {where:<16} ours   {row['carousel'] * 1e3:8.2f}  jax {row['jax'] * 1e3:8.2f}")
+    if not result["jax"]:
+        text.append("jax is not installed: no comparison with it (the extra `peers` has it)")
+    return text
+
+
+def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
+    """Measure, print, and write cells.json into `out`."""
+    shapes, each = (QUICK, 0.3) if quick else (SHAPES, 1.0)
+    out.mkdir(parents=True, exist_ok=True)
+    result = measured(out / "cells.json", lambda: measure(seconds or each, shapes), claims)
+    console = Console(highlight=False)
+    for line in lines(result):
+        console.print(line, markup=False)
+    print_claims(console, result["claims"])
+    return result
