@@ -17,7 +17,7 @@ TINY = [(3, 2, 4, 5), (4, 1, 3, 8)]
 def test_every_cell_and_shape_is_measured(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(cells, "SHAPES", TINY)
     monkeypatch.setattr(cells, "AT_JAX", TINY)
-    result = cells.main(tmp_path, seconds=0.01)
+    result = cells.main(tmp_path, seconds=0.01, processor_time=True)
     assert [(row["cell"], row["shape"]) for row in result["built-in"]] == [(c, s) for c in cells.BUILT_IN for s in TINY]
     assert [row["cell"] for row in result["loops"]] == ["MGU"] * 2 + ["MinGRU"] * 2
     assert all(row["cost"] == row["program"] / row["kernel"] for row in result["built-in"])

@@ -15,6 +15,7 @@
 #include "output/cross_entropy.hpp"
 #include "output/log_softmax.hpp"
 #include "output/topk.hpp"
+#include "program_cases.hpp"
 #include "recurrent/grid.hpp"
 #include "search/sample.hpp"
 #include "training/dropout.hpp"
@@ -401,6 +402,18 @@ int main() {
   // weights too large for threads to share the rows: they share the units
   for (const char* cell : {"lstm", "layernorm", "gru", "gru-reset-before", "four-states"})
     for (unsigned options : {0x002u, 0x0cbu, 0x0c7u, 0x3ffu}) wrong += !check<float>(cell, 2, 9, 3, 451, 2, options), calls++;
+  for (const auto& s : shapes)
+    for (unsigned options = 0; options < 16; options++)
+      for (int threads : {1, 2, 3}) {
+        wrong += !check_program<float>(s[0], s[1], s[3], threads, options, random_numbers);
+        wrong += !check_program<double>(s[0], s[1], s[3], threads, options, random_numbers);
+        calls += 2;
+      }
+  for (int threads : {1, 2}) {  // many columns: threads share them; and allocations that fail
+    wrong += !check_program<float>(2, 3, 448, threads, 14, random_numbers), calls++;
+    ProgramCase<float> c(3, 5, 24, threads, 14, random_numbers);
+    wrong += !check_failures("program", [&] { program_forward(c.program, c.call), program_backward(c.program, c.call); }), calls++;
+  }
   for (long rows : {1, 4, 5, 37})
     for (long size : {1, 7, 33})
       for (long vocab : {1, 9, 63, 1000})

@@ -49,6 +49,9 @@ def cells(
     seconds: Annotated[
         float | None, typer.Option(metavar="S", min=0.01, help="Seconds per pair; longer gives steadier results.")
     ] = None,
+    processor_time: Annotated[
+        bool, typer.Option("--processor-time", help="Processor time of one thread: on a machine that others use.")
+    ] = False,
 ) -> None:
     """Cells that run as programs: beside kernels of their own, plain loops, a scan and jax.
 
@@ -59,7 +62,7 @@ def cells(
     from carousel.bench import cells
 
     with option("--out"):
-        cells.main(out=out, quick=quick, seconds=seconds)
+        cells.main(out=out, quick=quick, seconds=seconds, processor_time=processor_time)
 
 
 @app.command()
