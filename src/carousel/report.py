@@ -113,6 +113,9 @@ dd {{ margin: 0; overflow-wrap: anywhere }}
   main {{ padding: 1.5rem .75rem 2rem }}
   section {{ padding: 1rem .9rem; border-radius: 10px }}
   table {{ font-size: .88rem }}
+  .equation {{ flex-direction: column-reverse; align-items: flex-start; gap: 0 }}
+  .equation math {{ margin-left: .5rem }}
+  .label {{ margin-left: .5rem }}
   th, td {{ padding: .4rem .3rem }}
   .stack thead {{ display: none }}
   .stack td {{ display: block; white-space: normal; text-align: left; border: 0; padding: .1rem 0 }}

@@ -109,7 +109,7 @@ class Finding(ABC):
         page = Page(self.title, self.lead(self.measured))
         page.heading("The claim" if len(self.claims) == 1 else "The claims")
         for claim in self.claims:
-            page.quote(claim.quote, claim.source)
+            page.quote(f"“{claim.quote}”", claim.source)
             page.equation(*claim.printed, label="as printed")
             page.equation(*claim.corrected, label="corrected")
             page.text(f"Decided by: {claim.criterion}")
@@ -118,7 +118,7 @@ class Finding(ABC):
         self.render(page)
         page.heading("Does it hold?" if len(self.claims) == 1 else "Do they hold?")
         for claim in self.claims:
-            page.quote(claim.quote).text(_emphasised(self.verdicts()[claim.key]))
+            page.quote(f"“{claim.quote}”").text(_emphasised(self.verdicts()[claim.key]))
         if self.exercises:
             page.heading("Exercises")
         for number, exercise in enumerate(self.exercises, 1):
