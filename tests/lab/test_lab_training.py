@@ -151,7 +151,7 @@ def test_the_verdicts_by_hand():
 
 
 def test_rmsprop_is_pytorchs_and_not_the_printed_formula():
-    by_hand = [(-0.3245, -0.3245), (-0.3245, -0.2649), (-0.3031, -0.0005)]
+    by_hand = [(-0.3245, -0.3245), (-0.3244, -0.2649), (-0.3031, -0.0005)]
     for row, (ours, printed) in zip(compare_formulas(), by_hand, strict=True):
         assert (row["torch"], row["printed"]) == pytest.approx((ours, printed), abs=6e-5)
 

@@ -369,7 +369,7 @@ def compare_formulas() -> list[dict[str, float]]:
     """A weight after five steps with a constant gradient, by PyTorch's RMSprop and by the printed formula.
 
     >>> [(row["g"], round(row["torch"], 4), round(row["printed"], 4)) for row in compare_formulas()]
-    [(1.0, -0.3245, -0.3245), (0.001, -0.3245, -0.2649), (1e-06, -0.3031, -0.0005)]
+    [(1.0, -0.3245, -0.3245), (0.001, -0.3244, -0.2649), (1e-06, -0.3031, -0.0005)]
     """
     rows = []
     for gradient in (1.0, 1e-3, 1e-6):
