@@ -20,7 +20,7 @@ MODULES = sorted({m.name for m in pkgutil.walk_packages(carousel.__path__, "caro
 
 def marked(page):
     """A page whose examples train a model is a test of learning: it asserts what the model then says."""
-    trains = "carousel.train(" in page.read_text("utf-8")
+    trains = re.search(r"carousel\.(train|sweep)\(", page.read_text("utf-8")) is not None
     return pytest.param(page, marks=pytest.mark.learning if trains else (), id=page.name)
 
 
@@ -32,6 +32,8 @@ def own_registry(monkeypatch):
 
 @pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_blocks_run(page):
+    if page.name == "sweep.md":
+        pytest.importorskip("optuna")
     namespace = {}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
         exec(compile(block, str(page), "exec"), namespace)
@@ -45,6 +47,8 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_docstring_examples(module):
+    if module == "carousel.sweeps.trials":
+        pytest.importorskip("optuna")
     own = importlib.import_module(module)
     names = {name: getattr(carousel, name) for name in carousel.__all__ if name not in vars(own)}
     found = doctest.testmod(own, extraglobs={"torch": torch, "carousel": carousel, **names})

@@ -32,6 +32,7 @@ FILES = {
     "trees": {"train.txt": TREES, "dev.txt": TREES},
     "translate": {"train.en": TEXT, "train.de": TEXT, "dev.en": TEXT, "dev.de": TEXT, "texts.txt": TEXT},
     "forecast": {"flights.csv": FLIGHTS},
+    "sweep": {"reviews.tsv": REVIEWS * 2, "dev.tsv": REVIEWS},
 }
 
 
@@ -51,6 +52,8 @@ def commands(page):
 
 @pytest.mark.parametrize("page", FILES)
 def test_the_commands_of_a_page(page, tmp_path, monkeypatch, capsys):
+    if page == "sweep":
+        pytest.importorskip("optuna")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name, content in FILES[page].items():

@@ -10,7 +10,7 @@ from .version import __version__ as __version__
 if TYPE_CHECKING:
     from . import cells, data, decoding, functional, lab, layers, metrics, networks, pictures
     from .acceleration import accelerate, accelerated, patch, restore
-    from .api import baseline, check, evaluate, load, train
+    from .api import baseline, check, compare, evaluate, load, sweep, train
     from .cells import Cell
     from .decoding.config import GenerationConfig
     from .errors import CarouselError
@@ -65,6 +65,7 @@ __all__ = [
     "baseline",
     "cells",
     "check",
+    "compare",
     "data",
     "decoding",
     "evaluate",
@@ -78,6 +79,7 @@ __all__ = [
     "patch",
     "pictures",
     "restore",
+    "sweep",
     "train",
 ]
 _HOMES = {
@@ -91,8 +93,10 @@ _HOMES = {
     "restore": "acceleration",
     "baseline": "api",
     "check": "api",
+    "compare": "api",
     "evaluate": "api",
     "load": "api",
+    "sweep": "api",
     "train": "api",
 }  # of the names that are not in layers
 

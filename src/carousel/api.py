@@ -1,4 +1,4 @@
-"""The calls `carousel.train`, `load`, `evaluate`, `check`, `baseline`: what commands do, with the same names.
+"""The calls `train`, `load`, `evaluate`, `check`, `baseline`, `sweep`, `compare`: what the commands do, from Python.
 
 Data is files, or in memory: lists, tuples, arrays, a DataFrame, a `datasets` object, any iterable, in the natural form
 of the task. Data in memory is written into the run directory, so that the run can be resumed and repeated.
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .cells import Cell
+    from .comparison import Comparison
+    from .sweeps.results import Sweep
     from .tasks.base import Model, Task
     from .tasks.bilm.predictor import BiLanguageModel
     from .tasks.classify.predictor import Classifier
@@ -204,6 +206,68 @@ def baseline(task: str | type[Task], train: Any, *, dev: Any = None, **settings:
     kind = find(task)
     with _settings(kind, train, dev, settings) as checked:
         return measure_baselines(kind, checked)
+
+
+def sweep(
+    task: str | type[Task],
+    train: Any,
+    *,
+    dev: Any = None,
+    out: str | Path,
+    vary: Mapping[str, Any],
+    trials: int = 20,
+    sampler: str = "tpe",
+    prune: bool = True,
+    quiet: bool = False,
+    **settings: Any,
+) -> Sweep:
+    """Train many runs with different settings, as `carousel sweep` does; called again, continue where it stopped.
+
+    `vary` has for each key a list of values, a range as text such as "1e-4..1e-2", or a mapping with low, high and
+    possibly log or step; `settings` are those of all trials. The result has `best`, whose `run` is a run directory,
+    and `trials`; `print` shows a table. Every trial is in `out`, with a report.
+    """
+    from .sweeps.sweep import run_sweep
+
+    kind, folder = find(task), Path(out)
+    values = {name: data for name, data in (("train", train), ("dev", dev)) if data is not None}
+    held = {name: values.pop(name) for name, data in list(values.items()) if not _are_files(kind, data)}
+    values |= settings
+    try:
+        if held:
+            values |= _shared_data(kind, held, values, folder / "data")
+        return run_sweep(kind, values, vary, folder, trials=trials, sampler=sampler, prune=prune, quiet=quiet)
+    finally:
+        if held and not (folder / "sweep.json").exists():  # it did not begin
+            shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+def _shared_data(task: type[Task], held: Mapping[str, Any], values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The files in `folder` that data in memory is written to; data that is there already must be the same."""
+    files: dict[str, Any] = {}
+    with TemporaryDirectory() as temporary:
+        for name, data in held.items():
+            written = task.write_data(data, Path(temporary) / name, values)
+            for file in [written] if isinstance(written, Path) else written:
+                before = folder / file.name
+                if before.exists() and before.read_bytes() != file.read_bytes():
+                    raise RunError(f"{before}: the data given for {name} is not that of the sweep; restore it")
+            folder.mkdir(parents=True, exist_ok=True)
+            files[name] = _moved(written, folder)
+    return files
+
+
+def compare(runs: Iterable[str | Path]) -> Comparison:
+    """Several runs of one task side by side, as `carousel compare` shows them: `print` shows a table.
+
+    Runs that differ by their seed only are one row, with mean and standard deviation. The result has `groups`,
+    `as_dict()` and `write_page(file)`.
+    """
+    from .comparison import compare_runs
+
+    if isinstance(runs, str | Path):
+        raise ArgumentError(f"runs: give a list of run directories, got {str(runs)!r}")
+    return compare_runs([Path(run) for run in runs])
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from .errors import BUG, bug, fail, fault, usage
 # Each command, in the order in which a user needs them, and the module that registers it.
 COMMANDS = {
     "train": "train", "eval": "use", "predict": "predict", "translate": "translate", "generate": "use", "score": "use",
-    "embed": "vectors", "similar": "vectors", "check": "predict", "baseline": "baseline", "demo": "demo",
-    "bench": "bench", "lab": "lab", "data": "data",
+    "embed": "vectors", "similar": "vectors", "check": "predict", "baseline": "baseline", "sweep": "sweep",
+    "compare": "compare", "demo": "demo", "bench": "bench", "lab": "lab", "data": "data",
 }  # fmt: skip
 
 

@@ -196,9 +196,12 @@ def register(commands: App, words: Sequence[str]) -> None:
     commands.add_typer(app, name="train")
 
 
-def register_tasks(group: App, words: Sequence[str], make: Callable[[Any, str], Any]) -> None:
+def register_tasks(
+    group: App, words: Sequence[str], make: Callable[[Any, str], Any], single: Any = Command, pair: Any = PairCommand
+) -> None:
     """Add to a group the command that `make` makes of the task that `words` name, or of every task; of none if there
-    are no words, because options come from pydantic models, whose import takes a while."""
+    are no words, because options come from pydantic models, whose import takes a while. `single` and `pair` are the
+    classes of commands on one file and on two."""
     if not words:
         return
     from carousel.tasks import find, names
@@ -209,4 +212,4 @@ def register_tasks(group: App, words: Sequence[str], make: Callable[[Any, str], 
     for name in [asked] if asked in names() or is_place(asked) else names():
         if name not in known or is_place(name):
             task = find(name)
-            group.command(name, cls=PairCommand if task.num_files > 1 else Command)(make(task, name))
+            group.command(name, cls=pair if task.num_files > 1 else single)(make(task, name))

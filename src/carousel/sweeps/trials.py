@@ -1,0 +1,171 @@
+"""The trials of a sweep in Optuna's journal, one file that several processes append to; who works on which; pruning.
+
+Every lock is the kernel's (flock): it ends with its process, however that ends. Nothing waits for a dead process.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from lightning.pytorch import Callback, Trainer
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from ..errors import RunError
+from .space import Choices, Space
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+STARTUP = 5  # trials that are never pruned: the median of fewer says little
+UNFINISHED = (TrialState.RUNNING, TrialState.WAITING)
+
+
+def try_lock(path: Path) -> int | None:
+    """Lock the file `path`, made if it is missing; None if another process has. Returns the open descriptor."""
+    return _flock(path, wait=False)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The lock of the file `path`, once every other process has released it."""
+    descriptor = _flock(path, wait=True)
+    assert descriptor is not None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _flock(path: Path, wait: bool) -> int | None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # writable: a lock over NFS needs that
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return None
+        problem = f"its file system has no locks ({error.strerror})"
+        raise RunError(f"{path}: {problem}, which a sweep needs; choose another --out") from error
+    return descriptor
+
+
+class JournalLock:
+    """The lock of the journal while a process appends to it.
+
+    A process that was killed while it appended may have left half a line, which is removed before the next is written.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self._descriptor = -1
+
+    def acquire(self) -> bool:
+        descriptor = _flock(self.journal.with_name(self.journal.name + ".lock"), wait=True)
+        assert descriptor is not None
+        self._descriptor = descriptor
+        _remove_half_line(self.journal)
+        return True
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def _remove_half_line(path: Path) -> None:
+    with open(path, "rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        if not end or (file.seek(-1, os.SEEK_END), file.read(1))[1] == b"\n":
+            return
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def open_study(journal: Path, sampler: BaseSampler, *, prune: bool, minimize: bool) -> optuna.Study:
+    """The study in the file `journal`, made if it is missing; the caller has the sweep's lock."""
+    storage = JournalStorage(JournalFileBackend(str(journal), lock_obj=JournalLock(journal)))
+    pruner: Any = optuna.pruners.NopPruner()
+    if prune:
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=2)  # not after the first epoch
+    return optuna.create_study(
+        storage=storage, sampler=sampler, pruner=pruner, study_name="carousel", load_if_exists=True,
+        direction="minimize" if minimize else "maximize",
+    )  # fmt: skip
+
+
+class Sampler(BaseSampler):
+    """Draws each value with a seed made of the sweep's seed, the number of the trial and the key.
+
+    So what a trial gets depends on the trials before it alone, not on which process asks or how often it was killed.
+    Trial 0 has the values of `start`, as far as they are in the space.
+    """
+
+    def __init__(self, kind: str, seed: int, start: Mapping[str, Any]) -> None:
+        self.kind, self.seed, self.start = kind, seed, start
+
+    def infer_relative_search_space(self, study: Any, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return {}
+
+    def sample_relative(self, study: Any, trial: FrozenTrial, search_space: Any) -> dict[str, Any]:
+        return {}
+
+    def sample_independent(
+        self, study: Any, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        if trial.number == 0 and param_name in self.start:
+            return self.start[param_name]
+        digest = hashlib.sha256(f"{self.seed} {trial.number} {param_name}".encode()).digest()
+        seed = int.from_bytes(digest[:4], "little")
+        sampler = RandomSampler(seed) if self.kind == "random" else TPESampler(seed=seed, n_startup_trials=10)
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+
+def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
+    """The values of a trial; of one that has some already, those."""
+    values: dict[str, Any] = {}
+    for name, one in space.items():
+        if isinstance(one, Choices):
+            values[name] = trial.suggest_categorical(name, one.values)
+        elif isinstance(one.low, int):
+            values[name] = trial.suggest_int(name, one.low, int(one.high), step=int(one.step or 1), log=one.log)
+        else:
+            values[name] = trial.suggest_float(name, one.low, one.high, step=one.step, log=one.log)
+    return values
+
+
+class Pruning(Callback):
+    """Reports the dev metric after each epoch, and ends the run early if the pruner says so.
+
+    The decision is written to the journal before the run ends, so that it holds for a process that takes the trial up
+    after this one was killed.
+    """
+
+    def __init__(self, trial: optuna.Trial) -> None:
+        self.trial = trial
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        pruned = self.trial.user_attrs.get("pruned")
+        if pruned is not None and trainer.current_epoch >= pruned:
+            trainer.should_stop = True
+
+    def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
+        epoch = trainer.current_epoch + 1
+        reported = self.trial.study.get_trials(deepcopy=False)[self.trial.number].intermediate_values
+        if epoch not in reported:  # else before the process was killed
+            self.trial.report(module.found[module.best], epoch)
+        if self.trial.should_prune() and epoch < (trainer.max_epochs or 0):
+            self.trial.set_user_attr("pruned", epoch)
+            trainer.should_stop = True

@@ -1,0 +1,216 @@
+"""Sweeps: trials are runs, none is lost or trained twice, and a killed sweep ends as one that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("optuna")
+
+import carousel
+from carousel.cli.main import main
+from carousel.errors import ArgumentError, RunError, SettingsError
+from carousel.sweeps import sweep as sweeps
+from carousel.training import Run
+
+TEXT = "the cat sat on the mat\na dog ran to the cat\nthe mat was flat\n" * 4
+VARY = {"lr": "1e-4..1e-1", "hidden": [4, 6]}
+TINY = {"embedding": 4, "epochs": 2, "threads": 1, "batch_size": 4, "tokens": "word", "quiet": True}
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text(TEXT)
+    return str(tmp_path / "text.txt")
+
+
+def run(text, out, trials=3, **options):
+    return carousel.sweep("lm", text, dev=text, out=out, vary=VARY, trials=trials, **{**TINY, **options})
+
+
+def outcome(sweep):
+    return [(trial.number, trial.state, trial.value, trial.values) for trial in sweep.trials]
+
+
+@pytest.mark.learning
+def test_a_sweep_and_its_continuation(text, tmp_path):
+    sweep = run(text, tmp_path / "sweep", trials=2, hidden=6)
+    assert [trial.state for trial in sweep.trials] == ["complete", "complete"]
+    assert sweep.trials[0].values == {"lr": 0.004, "hidden": 6}  # what was given, or is the default, is tried first
+    best = min(sweep.trials, key=lambda trial: trial.value)
+    assert sweep.best == best
+    for trial in sweep.trials:
+        assert Run(trial.run).result["dev_perplexity"] == trial.value
+        assert Run(trial.run).config_values()["hidden"] == trial.values["hidden"]
+    before = {trial.number: (trial.run / "model.safetensors").stat().st_mtime_ns for trial in sweep.trials}
+    more = run(text, tmp_path / "sweep", trials=4, hidden=6)
+    assert outcome(more)[:2] == outcome(sweep)
+    assert len(more.trials) == 4
+    assert len({json.dumps(trial.values) for trial in more.trials}) == 4  # a new process does not draw the same again
+    assert before == {k: (more.trials[k].run / "model.safetensors").stat().st_mtime_ns for k in before}
+    assert (tmp_path / "sweep/best").resolve() == more.best.run.resolve()
+    assert carousel.load(tmp_path / "sweep/best").evaluate(text)["perplexity"] == pytest.approx(more.best.value)
+    page = (tmp_path / "sweep/report.html").read_text("utf-8")
+    assert all(title in page for title in ("Parallel coordinates", "Importance", "History"))
+    assert len(str(more).splitlines()) == 5
+    with pytest.raises(RunError, match="hidden: 6 there, hidden: 4 now"):
+        run(text, tmp_path / "sweep", trials=4, hidden=4)
+
+
+KILLED = """
+import os, signal, sys
+import carousel
+from carousel.sweeps.trials import Pruning
+
+class Killer(Pruning):
+    def on_train_batch_start(self, trainer, module, batch, index):
+        if self.trial.number == 1 and trainer.current_epoch == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+import carousel.sweeps.trials
+carousel.sweeps.trials.Pruning = Killer
+text, out = sys.argv[1:3]
+"""
+
+
+@pytest.mark.learning
+def test_a_sweep_killed_within_a_trial_ends_as_one_that_was_not(text, tmp_path):
+    call = f"carousel.sweep('lm', text, dev=text, out=out, vary={VARY!r}, trials=2, **{TINY!r})"
+    killed = subprocess.run([sys.executable, "-c", KILLED + call, text, str(tmp_path / "killed")], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
+    assert not Run(tmp_path / "killed/trials/1").result_file.exists()
+    with open(tmp_path / "killed/journal.log", "ab") as journal:
+        journal.write(b'{"op_code":4,"wor')  # killed while it wrote a line
+    continued, whole = (run(text, tmp_path / name, trials=2) for name in ("killed", "whole"))
+    assert outcome(continued) == outcome(whole)
+    assert [trial.state for trial in continued.trials] == ["complete"] * 2
+    for number in range(2):
+        one, other = (tmp_path / name / "trials" / str(number) / "model.safetensors" for name in ("killed", "whole"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def worker(text, out, trials):
+    from carousel.tasks import find
+    from carousel.training.progress import Bar
+
+    values = {**{key: value for key, value in TINY.items() if key != "quiet"}, "train": text, "dev": text}
+    task = find("lm")
+    space = sweeps.parse_space(task.Settings, values, VARY)
+    own = sweeps._Worker(task, task.Settings.check(values, {}), values, space, out, trials, "tpe", True, Bar(True), [])
+    own.begin()
+    return own
+
+
+def test_each_trial_is_claimed_once(text, tmp_path):
+    first, second = worker(text, tmp_path / "sweep", 2), worker(text, tmp_path / "sweep", 2)
+    zero, claim = first._claim()
+    one, other = second._claim()
+    assert (zero.number, one.number) == (0, 1)
+    assert first._claim() is None and second._claim() is None  # both are under way, and there are no more
+    values = zero.params
+    os.close(claim)  # as the kernel does when a process ends
+    again, claim = second._claim()
+    assert again.number == 0 and again.params == values
+    second.study.tell(0, 1.0)
+    os.close(claim)
+    assert first._claim() is None  # finished
+    os.close(other)
+
+
+@pytest.mark.learning
+def test_a_pruned_trial_ends_early_and_the_decision_is_kept(text, tmp_path, monkeypatch):
+    import optuna
+
+    class Second(optuna.pruners.BasePruner):
+        def prune(self, study, trial):
+            return trial.number == 1
+
+    monkeypatch.setattr(optuna.pruners, "MedianPruner", lambda **options: Second())
+    sweep = run(text, tmp_path / "sweep", epochs=3)
+    assert [trial.state for trial in sweep.trials] == ["complete", "pruned", "complete"]
+    assert [Run(trial.run).result["epochs"] for trial in sweep.trials] == [3, 1, 3]
+    assert sweep.best.number != 1
+    # Killed after the run had ended, before its state was written: the decision holds, nothing is trained again.
+    own = worker(text, tmp_path / "other", 1)
+    trial, claim = own._claim()
+    trial.set_user_attr("pruned", 1)
+    folder = tmp_path / "other/trials/0"
+    folder.parent.mkdir()
+    os.rename(tmp_path / "sweep/trials/1", folder)
+    trial.report(3.0, 1)
+    own._train(trial)
+    os.close(claim)
+    assert own.study.trials[0].state.name == "PRUNED"
+
+
+@pytest.mark.learning
+def test_a_failure_is_the_trial_s_alone_unless_all_fail(text, tmp_path, monkeypatch):
+    from carousel.training import several
+
+    train, bad = several.train, {1}
+
+    def failing(task, values, run, **options):
+        if int(run.folder.name) in bad:
+            raise RuntimeError("no such luck")
+        return train(task, values, run, **options)
+
+    monkeypatch.setattr(several, "train", failing)
+    sweep = run(text, tmp_path / "sweep")
+    assert [trial.state for trial in sweep.trials] == ["complete", "failed", "complete"]
+    assert sweep.trials[1].error == "RuntimeError: no such luck"
+    bad |= set(range(9))
+    with pytest.raises(RunError, match="all of the first 3 trials failed; the last: RuntimeError: no such luck"):
+        run(text, tmp_path / "failing", trials=9)
+
+
+@pytest.mark.learning
+def test_data_in_memory(tmp_path):
+    reviews = [("a fine film", "good"), ("dull", "bad")] * 4
+    options = {"vary": {"hidden": [2, 3]}, "trials": 1, "epochs": 1, "quiet": True, "threads": 1}
+    sweep = carousel.sweep("classify", reviews, dev=reviews, out=tmp_path / "sweep", **options)
+    assert sweep.best.number == 0
+    with pytest.raises(RunError, match="the data given for train is not that of the sweep"):
+        carousel.sweep("classify", reviews[1:], dev=reviews, out=tmp_path / "sweep", **options)
+    with pytest.raises(SettingsError, match="there is no such key"):
+        carousel.sweep("classify", reviews, dev=reviews, out=tmp_path / "new", **{**options, "vary": {"h": [2, 3]}})
+    assert not list(tmp_path.glob("new/*"))
+
+
+def test_bad_arguments(text, tmp_path, monkeypatch):
+    with pytest.raises(SettingsError, match="dev: a sweep needs a dev set"):
+        carousel.sweep("lm", text, out=tmp_path / "sweep", vary=VARY, **TINY)
+    with pytest.raises(ArgumentError, match="trials must be"):
+        run(text, tmp_path / "sweep", trials=0)
+    with pytest.raises(ArgumentError, match="sampler: there is no 'grid'"):
+        run(text, tmp_path / "sweep", sampler="grid")
+    with pytest.raises(SettingsError, match="nothing to vary"):
+        carousel.sweep("lm", text, dev=text, out=tmp_path / "sweep", vary={}, **TINY)
+    assert not (tmp_path / "sweep").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="holds other files"):
+        run(text, tmp_path / "full")
+    monkeypatch.setattr(sweeps.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ArgumentError, match=r"needs the package optuna: pip install 'carousel-rnn\[sweep\]'"):
+        run(text, tmp_path / "sweep")
+
+
+@pytest.mark.learning
+def test_the_command(text, tmp_path, capsys):
+    words = ["sweep", "lm", text, "--dev", text, "--out", str(tmp_path / "sweep"), "--vary", "lr=1e-3..1e-1",
+             "hidden=4,6", "--trials", "1", "--epochs", "1", "--embedding", "4",
+             "--threads", "1", "--quiet"]  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--json"])
+    assert stop.value.code == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["vary"] == {"lr": {"low": 0.001, "high": 0.1, "log": True, "step": None}, "hidden": [4, 6]}
+    assert result["best"] == 0
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--vary", "hiden=1,2"])
+    assert stop.value.code == 1
+    assert "error: --vary hiden: there is no such key; did you mean hidden?" in capsys.readouterr().err

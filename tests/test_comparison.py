@@ -1,0 +1,72 @@
+"""Runs side by side: what differs, groups of seeds, mean and standard deviation."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+import carousel
+from carousel.cli.main import main
+from carousel.errors import ArgumentError, RunError
+
+
+def make_run(folder, value, seed=0, task="lm", metric="perplexity", curve=(9.0, 7.0), **settings):
+    """The files of a run, as far as a comparison reads them."""
+    folder.mkdir()
+    config = {"task": task, "train": "/t.txt", "epochs": 2, "seed": seed, "hidden": 8, "threads": seed, **settings}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    result = {"task": task, "metric": metric, f"dev_{metric}": value, "epochs": 2, "minutes": 1.5, "parameters": 1000}
+    (folder / "result.json").write_text(json.dumps(result))
+    rows = "".join(f"{k},{k},{v}\n" for k, v in enumerate(curve, 1))
+    (folder / "metrics.csv").write_text(f"step,epoch,dev_{metric}\n{rows}")
+    return folder
+
+
+def test_seeds_are_one_row(tmp_path):
+    values = [7.0, 8.0, 8.5]
+    runs = [make_run(tmp_path / f"a{k}", value, seed=k) for k, value in enumerate(values)]
+    runs.append(make_run(tmp_path / "b", 6.0, hidden=16))
+    comparison = carousel.compare(runs)
+    assert comparison.differing == ["hidden"]
+    assert [[run.folder for run in group.runs] for group in comparison.groups] == [runs[:3], runs[3:]]
+    assert comparison.groups[0].mean == pytest.approx(np.mean(values))
+    assert comparison.groups[0].sd == pytest.approx(np.std(values, ddof=1))
+    assert comparison.groups[1].sd is None
+    columns, rows = comparison.rows()
+    assert columns == ["run", "hidden", "seeds", "dev perplexity", "minutes", "parameters"]
+    assert rows[0][1:] == ["8", "0,1,2", "7.833 ± 0.76", "1.5", "1,000"]
+    assert rows[1] == [str(runs[3]), "16", "0", "6", "1.5", "1,000"]
+    assert comparison.as_dict()["groups"][0]["runs"][1]["curve"] == [(1.0, 9.0), (2.0, 7.0)]
+    comparison.write_page(tmp_path / "page.html")
+    assert "7.833 ± 0.76" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_what_cannot_be_compared(tmp_path):
+    one, other = make_run(tmp_path / "one", 7.0), make_run(tmp_path / "other", 0.9, task="tag", metric="f1")
+    with pytest.raises(ArgumentError, match=r"one is of lm, .*other of tag; compare runs of one task"):
+        carousel.compare([one, other])
+    with pytest.raises(ArgumentError, match="give a list of run directories"):
+        carousel.compare(str(one))
+    with pytest.raises(ArgumentError, match="give run directories"):
+        carousel.compare([])
+    with pytest.raises(RunError, match="no such run"):
+        carousel.compare([tmp_path / "nothing"])
+    (one / "result.json").unlink()
+    with pytest.raises(RunError, match="nothing to compare yet"):
+        carousel.compare([one])
+
+
+@pytest.mark.learning
+def test_runs_of_our_own(tmp_path, capsys):
+    runs = []
+    for seed in (0, 1):
+        runs.append(str(tmp_path / f"run{seed}"))
+        carousel.train("lm", ["abba", "baab"], dev=["abab"], out=runs[-1], hidden=4, epochs=2, seed=seed, quiet=True)
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", *runs, "--json", "--out", str(tmp_path / "page.html")])
+    assert not stop.value.code
+    groups = json.loads(capsys.readouterr().out)["groups"]
+    assert [[run["seed"] for run in group["runs"]] for group in groups] == [[0, 1]]  # though their data is elsewhere
+    assert groups[0]["runs"][0]["curve"][-1][0] == 2
+    assert (tmp_path / "page.html").exists()
