@@ -148,7 +148,8 @@ class _Checker:
                 if one["loc"] and one["loc"][0] == self.name:
                     raise SettingsError(explain(self.kind, one, self.places)) from None
             field = self.kind.model_fields[self.name]
-            return plain(TypeAdapter(Annotated[field.annotation, *field.metadata]).validate_python(given))
+            kind: Any = Annotated[field.annotation, *field.metadata]
+            return plain(TypeAdapter(kind).validate_python(given))
         return plain(getattr(checked, self.name))
 
     def choices(self, given: list[Any]) -> Choices:
