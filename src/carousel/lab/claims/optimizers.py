@@ -14,7 +14,7 @@ import torch
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ...wording import counted
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..claim import Claim, Numbers, Outcome, Verdict, fails, holds, holds_for, undecided
 from ..finding import Exercise, Finding, Table
 from ..learning import MODEL, Curve, corpus
 from ..options import Option, Seed, Seeds
@@ -113,6 +113,8 @@ def _adam(numbers: Numbers, tolerance: float) -> Verdict:
         return all(rms <= adam <= (1 + tolerance) * rms for rms, adam in pairs)
 
     verdict = _compare(numbers, better)
+    if verdict.outcome is Outcome.UNDECIDED:
+        return verdict
     ratios = [fmean(a / r for r, a in _every(v(numbers, "rmsprop"), v(numbers, "adam"))) for v in (_at, _own)]
     ratio = f"Adam's perplexity is {ratios[0]:.2f} times RMSprop's at {PRINTED:g}, {ratios[1]:.2f} times at best rates."
     return Verdict(verdict.outcome, f"{ratio} {verdict.reason}", verdict.cases)
