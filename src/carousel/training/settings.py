@@ -162,6 +162,12 @@ class Settings(BaseModel):
         None, "a run whose weights training begins with; words and labels are matched by name", "training"
     )
     seed: int = key(0, "random seed; the same seed gives the same run", "training", ge=0, le=2**32 - 1)
+    device: Literal["auto", "cpu", "cuda", "mps"] = key(
+        "cpu", "where to train; auto: a GPU if there is one; Carousel's kernels run on cpu", "training"
+    )
+    precision: Literal["32", "bf16", "16"] = key(
+        "32", "on a GPU: 32 bits, or mixed with bf16 or 16", "training", {"device": ("auto", "cuda", "mps")}
+    )
     threads: int | None = key(None, "CPU threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)
     baseline: bool = key(True, "fit simple baselines first, for comparison, if the task has some", "training")

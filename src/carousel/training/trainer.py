@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as lightning
+import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 
@@ -300,7 +301,7 @@ def _fit(
     bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch{among}")
     with _quiet_lightning():
         trainer = lightning.Trainer(
-            **_placement(),
+            **placement(settings),
             max_epochs=settings.epochs,
             accumulate_grad_batches=settings.accumulate,
             callbacks=[bar, *callbacks, saver],
@@ -326,13 +327,30 @@ def _fit(
     return result
 
 
-def _placement() -> dict[str, Any]:
-    """Where Lightning trains: this process alone, or those of torchrun."""
+def placement(settings: Settings) -> dict[str, Any]:
+    """Where Lightning trains: the device, and this process alone or those of torchrun."""
+    device = find_device(settings.device)
+    if device == "cpu" and settings.precision != "32" and settings.device == "cpu":
+        raise SettingsError(f"precision: {settings.precision} is for a GPU; leave it out, or choose another device")
+    precision = "32-true" if device == "cpu" or settings.precision == "32" else f"{settings.precision}-mixed"
+    one: dict[str, Any] = {"accelerator": device, "precision": precision, "devices": 1}
     if distributed.size() == 1:
-        return {"accelerator": "cpu", "devices": 1}
+        return one
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    strategy = DDPStrategy(process_group_backend="gloo", find_unused_parameters=True, broadcast_buffers=False)
-    return {"accelerator": "cpu", "strategy": strategy, "devices": local, "num_nodes": distributed.size() // local}
+    backend = "nccl" if device == "cuda" else "gloo"
+    strategy = DDPStrategy(process_group_backend=backend, find_unused_parameters=True, broadcast_buffers=False)
+    return {**one, "strategy": strategy, "devices": local, "num_nodes": distributed.size() // local}
+
+
+def find_device(name: str) -> str:
+    """The device to train on: `name` if it is there, and for auto the first GPU that is."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return next(device for device in ("cuda", "mps", "cpu") if there[device])
+    if not there[name]:
+        here = ", ".join(device for device, found in there.items() if found)
+        raise SettingsError(f"device: there is no {name} on this machine, only {here}; choose one of these, or auto")
+    return name
 
 
 def _digest(data: Data, network: Network) -> str:
