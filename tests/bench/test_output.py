@@ -16,6 +16,7 @@ TINY = [((6, 3, 5), torch.float32, 0.0), ((4, 2, 7), torch.float64, None), ((5, 
 def result(monkeypatch):
     """All measurements on tiny shapes, for no time."""
     monkeypatch.setattr(output, "SHAPES", TINY)
+    monkeypatch.setattr(output, "SIZES", (200,))
     return output.measure(seconds=0.0, say=lambda line: None)
 
 
@@ -27,6 +28,14 @@ def test_every_shape_is_measured_against_the_best_of_torch(result):
             theirs = [t for name, t in found.items() if name.endswith("cross_entropy")]
             assert found["torch"] == min(theirs) and found["ratio"] == found["torch"] / found["carousel"] > 0
     assert torch.get_num_threads() == 1  # put back
+
+
+def test_the_adaptive_softmax_is_measured_beside_the_full_one(result):
+    [row] = result["adaptive"]
+    rates = row["tokens per second"]
+    assert row["cutoffs"] == [8, 40]
+    assert row["ratio"] == pytest.approx(rates["adaptive"] / rates["full"])
+    assert output.adaptive_rates(result)[1][0][:2] == ["200", "8 40"]
 
 
 def test_everybody_computes_the_same_loss():

@@ -2,6 +2,7 @@
 
 Forward and backward, with the gradients of hidden, weight and bias. Both sides run in one process, taking turns; a time
 is the best of several. Ratios are theirs / ours: above 1 we are faster. *Theirs* is the fastest that torch offers.
+The adaptive softmax is compared with the full one, both ours.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import CarouselError
 from ..files import replace_text_file
+from ..networks.adaptive import AdaptiveSoftmax, default_cutoffs
 from ..ops import backend
 from ..ops.cross_entropy import linear_cross_entropy
 from ..threads import threads
@@ -30,6 +32,8 @@ SHAPES: list[tuple[Shape, torch.dtype, float | None]] = [  # tokens, features, c
     ((6272, 256, 2844), torch.float32, None),
     ((6272, 128, 2844), torch.float64, None),
 ]
+
+SIZES = (50_000, 200_000)  # vocabularies for the adaptive softmax
 
 
 def contenders(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> dict[str, Callable[[], Tensor]]:
@@ -74,6 +78,29 @@ def compare(shape: Shape, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
     return row
 
 
+def compare_adaptive(size: int, seconds: float, tokens: int = 700, features: int = 256) -> dict[str, Any]:
+    """Forward and backward of the adaptive softmax beside the full one, both fused; the targets follow Zipf's law."""
+    torch.manual_seed(0)
+    hidden = torch.randn(tokens, features, requires_grad=True)
+    full, adaptive = nn.Linear(features, size), AdaptiveSoftmax(features, size, default_cutoffs(size))
+    targets = torch.multinomial(1 / torch.arange(1.0, size + 1), tokens, replacement=True)
+
+    def train(call: Callable[[], Tensor], module: nn.Module) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(call(), [hidden, *module.parameters()])
+
+    times = race(
+        {
+            "full": train(lambda: linear_cross_entropy(hidden, full.weight, targets, full.bias), full),
+            "adaptive": train(lambda: adaptive.loss(hidden, targets), adaptive),
+        },
+        seconds,
+    )
+    rates = {name: tokens / time for name, time in times.items()}
+    shares = [float((targets >= low).float().mean()) for low, _ in adaptive.clusters]
+    return {"classes": size, "tokens": tokens, "features": features, "cutoffs": adaptive.cutoffs[:-1],
+            "beyond": shares, "tokens per second": rates, "ratio": times["full"] / times["adaptive"]}  # fmt: skip
+
+
 def measure(quick: bool = False, seconds: float | None = None, say: Callable[[str], None] = print) -> dict[str, Any]:
     """All measurements as one dictionary of plain values."""
     if not backend.available():
@@ -88,6 +115,10 @@ def measure(quick: bool = False, seconds: float | None = None, say: Callable[[st
         for shape, dtype, _ in SHAPES[:2] if quick else SHAPES:
             say(f"measuring: {_words(shape)}, {str(dtype)[6:]}")
             result["output"].append(compare(shape, dtype, seconds))
+        result["adaptive"] = []
+        for size in SIZES[:1] if quick else SIZES:
+            say(f"measuring: adaptive softmax, {size:,} classes")
+            result["adaptive"].append(compare_adaptive(size, seconds))
         result["peak gflops"] = max(result["peak gflops"], native.peak(2))
     result["claims"] = claims(result)
     return result
@@ -122,6 +153,17 @@ def times(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["tokens features classes", "dtype", "torch, ms", "carousel, ms", "ratio (forward)", "GF/s"], rows
 
 
+def adaptive_rates(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: tokens per second of forward+backward, full and adaptive softmax."""
+    rows = []
+    for row in result["adaptive"]:
+        rates = row["tokens per second"]
+        cutoffs = " ".join(f"{cutoff:,}" for cutoff in row["cutoffs"])
+        rows.append([f"{row['classes']:,}", cutoffs, f"{rates['full']:,.0f}", f"{rates['adaptive']:,.0f}",
+                     f"{row['ratio']:.1f}"])  # fmt: skip
+    return ["classes", "cutoffs", "full, tokens/s", "adaptive, tokens/s", "ratio"], rows
+
+
 def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
     """Measure, print the tables, and write `output.json` into `out`."""
     from rich.console import Console
@@ -132,7 +174,7 @@ def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[s
     with replace_text_file(out / "output.json") as numbers:
         result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
         json.dump(result, numbers, indent=1)
-    for columns, rows in (times(result), verdicts(result)):
+    for columns, rows in (times(result), adaptive_rates(result), verdicts(result)):
         table = Table(*columns)
         for row in rows:
             table.add_row(*row, style="red" if row[-1] == "missed" else "")

@@ -68,6 +68,10 @@ class RecurrentStepper:
         """None: the layer's own initial state, whatever the number of rows."""
         return None
 
+    def predictor(self) -> Predictor:
+        """The output layer with the parameters as they are now."""
+        return Predictor(self.weight, self.bias)
+
     def step(self, tokens: Tensor, state: GenerationState | None) -> tuple[Tensor, GenerationState]:
         """tokens (N,) and the state; the log-probabilities of the next, (N, V), and the new state."""
         vectors, state = self._advance(tokens, state)
@@ -88,9 +92,7 @@ class RecurrentStepper:
         if torch.is_grad_enabled():  # no gradient flows, and without one the layer's step is a native call
             with torch.no_grad():
                 return self._advance(tokens, state)
-        layers, predict, rows = state or GenerationState(
-            PackedStepper(self.layer), Predictor(self.weight, self.bias), BeamState()
-        )
+        layers, predict, rows = state or GenerationState(PackedStepper(self.layer), self.predictor(), BeamState())
         y, rows = layers.step(self.embedding, rows, tokens)
         if self.projection is not None:
             y = F.linear(y, self.projection, self.projection_bias)

@@ -10,6 +10,8 @@ from ...data import Source, Vocabulary
 from ...data.text.form import TextForm
 from ...data.text.formed import FormedText
 from ...data.text.usual import Tally
+from ...errors import SettingsError
+from ...networks.adaptive import FEWEST, default_cutoffs, describe
 from ...training import Data
 from ..shared.reading import load_reading, save_reading
 from .check import TextCheck, check_text
@@ -59,6 +61,8 @@ def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) ->
         "training text": f"{s.train}: {len(store):,} lines, {train.tokens:,} tokens to predict",
         "vocabulary": f"{len(vocabulary):,} {s.tokens} tokens; {store.unknown / len(store.tokens):.2%} unknown",
     }
+    if s.output == "adaptive":
+        info["output layer"] = adaptive_parts(s, len(vocabulary))
     if s.vocabulary is None and (sample := s.sample(sources.train)).share < 1:
         info["vocabulary"] += f"; learned from {sample.share:.1%} of the text, evenly spaced"
     dev = None
@@ -68,6 +72,14 @@ def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) ->
         rate = held_out.unknown / len(held_out.tokens)
         info["dev text"] = f"{sources.name}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
     return assets, sources.describe(Data(train, dev, info))
+
+
+def adaptive_parts(settings: LanguageSettings, size: int) -> str:
+    """The parts of the adaptive softmax for a vocabulary of `size` tokens, in words."""
+    if size < FEWEST:
+        remedy = "leave out output"
+        raise SettingsError(f"output: adaptive is for {FEWEST} tokens and more, this vocabulary has {size}; {remedy}")
+    return describe(settings.hidden, size, default_cutoffs(size))
 
 
 def check(settings: LanguageSettings) -> TextCheck:

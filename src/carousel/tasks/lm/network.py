@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ...data import END, PAD, TextBatch
 from ...layers import RecurrentStepper
+from ...networks.adaptive import AdaptiveSoftmax, AdaptiveStepper, default_cutoffs
 from ...networks.embedder import Embedder, input_rows, read_columns
 from ...networks.encoder import SequenceDropout, encoder
 from ...ops.cross_entropy import linear_cross_entropy
@@ -48,9 +49,13 @@ class LanguageNetwork(Network):
         self.drop_input = SequenceDropout(s.dropout if s.input_dropout is None else s.input_dropout, s.variational)
         self.drop_output = SequenceDropout(s.dropout if s.output_dropout is None else s.output_dropout, s.variational)
         self.project = nn.Linear(s.hidden, width, bias=False) if s.tied and s.hidden != width else None
-        self.bias = nn.Parameter(torch.zeros(size))
-        if not s.tied:
-            self.output = nn.Parameter(torch.empty(size, s.hidden).uniform_(-0.1, 0.1))
+        self.adaptive = None
+        if s.output == "adaptive":
+            self.adaptive = AdaptiveSoftmax(s.hidden, size, default_cutoffs(size))
+        else:
+            self.bias = nn.Parameter(torch.zeros(size))
+            if not s.tied:
+                self.output = nn.Parameter(torch.empty(size, s.hidden).uniform_(-0.1, 0.1))
         self._state: Any = None  # carried from one window of running text to the next
 
     @property
@@ -66,15 +71,24 @@ class LanguageNetwork(Network):
             x = self.project(x)
         return self.drop_output(x), state
 
+    def cross_entropy(
+        self, x: Tensor, targets: Tensor, reduction: str = "mean", label_smoothing: float = 0.0
+    ) -> Tensor:
+        """The output layer's loss, as `linear_cross_entropy` has it; x as from `read`, targets (T, B)."""
+        if self.adaptive is not None:
+            return self.adaptive.loss(x, targets, ignore_index=PAD, reduction=reduction)
+        return linear_cross_entropy(
+            x, self.output_weight, targets, self.bias, ignore_index=PAD, reduction=reduction,
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
+
     def log_probs(self, batch: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
         """The log-probability of each target, (T, B), 0 past the end of a sequence; and the state after them."""
         losses = []
         for first in range(0, len(batch.inputs), WINDOW):
             inputs, targets = (part[first : first + WINDOW] for part in (batch.inputs, batch.targets))
             x, state = self.read(inputs, state, (batch.lengths - first).clamp(0, len(inputs)))
-            losses.append(
-                linear_cross_entropy(x, self.output_weight, targets, self.bias, ignore_index=PAD, reduction="none")
-            )
+            losses.append(self.cross_entropy(x, targets, reduction="none"))
         return -torch.cat(losses), state
 
     def row_names(self, assets: LanguageAssets) -> dict[str, tuple[Sequence[str], ...]]:
@@ -88,10 +102,7 @@ class LanguageNetwork(Network):
         x, state = self.read(batch.inputs, state, None if full else batch.lengths)
         if running:
             self._state = _detach(state)
-        smooth = self.settings.label_smoothing
-        mean = linear_cross_entropy(
-            x, self.output_weight, batch.targets, self.bias, ignore_index=PAD, label_smoothing=smooth
-        )
+        mean = self.cross_entropy(x, batch.targets, label_smoothing=self.settings.label_smoothing)
         return Loss(mean, batch.tokens)
 
     def metric(self) -> Perplexity:
@@ -114,6 +125,8 @@ class LanguageNetwork(Network):
 
     def stepper(self) -> RecurrentStepper:
         """This model as a search sees it."""
+        if self.adaptive is not None:
+            return AdaptiveStepper(self.embedder.weight, self.layers, self.adaptive)
         projection = None if self.project is None else self.project.weight
         return RecurrentStepper(self.embedder.weight, self.layers, self.output_weight, self.bias, projection=projection)
 

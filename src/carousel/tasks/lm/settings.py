@@ -30,6 +30,11 @@ class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):
     hidden: int = key(256, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and embedding share one matrix", "model")
+    output: Literal["softmax", "adaptive"] = key(
+        "softmax",
+        "output layer; adaptive: small vectors for rare tokens, exact, for large vocabularies (with no-tied)",
+        "model",
+    )
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
     dropout: float = key(0.3, "dropout before, between and after the layers", "model", ge=0, lt=1)
     input_dropout: float | None = key(None, "dropout before the layers; null: the same as dropout", "model", ge=0, lt=1)
@@ -47,4 +52,18 @@ class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):
     def _embedding_to_share(self) -> Self:
         if self.embedding == "one-hot" and self.tied:
             raise ValueError("tied: one-hot vectors are no matrix that the output could share; set tied to false")
+        return self
+
+    @model_validator(mode="after")
+    def _adaptive_alone(self) -> Self:
+        if self.output != "adaptive":
+            return self
+        if self.tied:
+            raise ValueError("output: adaptive has matrices of its own, which nothing can share; set tied to false")
+        if self.label_smoothing:
+            raise ValueError("output: adaptive has no label smoothing; set label_smoothing to 0")
+        if self.tokens == "bpe":
+            raise ValueError(
+                "output: adaptive needs tokens in order of frequency, which bpe has not; set tokens to word"
+            )
         return self
