@@ -8,8 +8,8 @@ from typing import Any
 from ..errors import RunError, SettingsError, did_you_mean
 from ..training import Run, Settings
 from ..training.manifest import check_manifest
+from ..training.members import load_members
 from ..training.memory import check_memory, outline
-from ..training.several import load_members
 from .base import Model, Task
 from .registry import find, names
 from .shared.cell import is_known

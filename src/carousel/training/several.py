@@ -7,7 +7,6 @@ complete runs. A member that is finished is not trained again when the ensemble 
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from ..threads import threads
 from . import distributed, trainer
 from .baselines import Baselines
 from .isolation import own_random_numbers
+from .members import load_members, mean_and_deviation
 from .network import Data, Network, Trainable
 from .progress import Bar
 from .report import write_report
@@ -151,16 +151,6 @@ def member_settings(settings: Any, number: int) -> Any:
     return settings.model_copy(update={"seed": seed, "learning_curve": False, **ONE})
 
 
-def load_members(run: Run, task: type[Trainable], settings: Any, assets: Any) -> Network:
-    """The networks of an ensemble, with the weights of the best epoch of each, as one."""
-    members = []
-    for number in range(1, settings.seeds + 1):
-        network = task.make_network(settings, assets)
-        run.member(number).load_weights(network)
-        members.append(network.eval())
-    return task.make_ensemble(members).eval()
-
-
 @torch.no_grad()
 def _result(run: Run, task: type[Trainable], ensemble: Network, data: Data, command: Sequence[str]) -> dict[str, Any]:
     """Where an ensemble ended: what it and each of its members reach on the dev set."""
@@ -186,14 +176,6 @@ def _result(run: Run, task: type[Trainable], ensemble: Network, data: Data, comm
         "command": trainer.command_line(run, task.name, command),
     }
     return result if data.held_out is None else {**result, "held_out": data.held_out}
-
-
-def mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
-    """
-    >>> mean_and_deviation([1.0, 2.0, 3.0])
-    {'mean': 2.0, 'sd': 1.0}
-    """
-    return {"mean": statistics.mean(values), "sd": statistics.stdev(values)}
 
 
 def _say(bar: Bar, result: dict[str, Any]) -> None:

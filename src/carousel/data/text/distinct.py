@@ -13,12 +13,12 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from ...masks import row_positions
 from ..sources.lines import chunks
 from .tokenizers import ALIASES, SPECIAL, Kind, encodable, split_words
 
+BULK = 1 << 14  # characters of text below which Arrow is not worth its import
 MEMORY = 1 << 26  # bytes of pieces and ids that are remembered between calls
 # The first bytes of characters that may be space; before them, as before controls and spaces, BPE text is not cut.
 _MAYBE_SPACE = np.zeros(256, bool)
@@ -41,6 +41,8 @@ def cut(texts: Sequence[str], kind: Kind) -> Pieces:
     >>> pieces.distinct, pieces.order.tolist(), pieces.counts.tolist()
     ([b'to', b' be', b' or'], [0, 1, 2, 0, 1], [3, 0, 2])
     """
+    import pyarrow as pa
+
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError:
@@ -86,9 +88,12 @@ def count_pieces(texts: Sequence[str], kind: Kind) -> Counter[bytes]:
 def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
     """The words that occur often enough, the most frequent first, equally frequent ones in their sorting order."""
     pieces: Counter[bytes] = Counter()
-    for chunk in chunks(texts, len):
-        pieces.update(count_pieces(chunk, "word"))
     count: Counter[str] = Counter()
+    for chunk in chunks(texts, len):
+        if sum(map(len, chunk)) < BULK:
+            count.update(word for text in chunk for word in split_words(encodable(text).encode()))
+        else:
+            pieces.update(count_pieces(chunk, "word"))
     for piece, number in pieces.items():
         for word in split_words(piece):
             count[word] += number

@@ -21,6 +21,7 @@ from tokenizers.decoders import DecodeStream
 from ...errors import ArgumentError, DataError, check_count
 from ...files import write_text
 from ..sources.lines import chunks, read_lines
+from .distinct import BULK, BulkEncoder, train_words
 from .tokenizers import (
     ALIASES,
     SPECIAL,
@@ -36,11 +37,9 @@ from .tokenizers import (
 )
 
 if TYPE_CHECKING:
-    from .distinct import BulkEncoder
     from .vectors import WordVectors
 
 BPE_SIZE = 8000  # if no size is asked for
-BULK = 1 << 14  # characters from which each distinct piece of the texts is tokenized once
 
 
 class Vocabulary:
@@ -87,8 +86,6 @@ class Vocabulary:
         if kind == "bpe":
             return cls(train_bpe(texts, size or BPE_SIZE, min_frequency))
         if kind == "word":
-            from .distinct import train_words  # Arrow, which reading a vocabulary does not need
-
             tokens = train_words(texts, min_frequency)
         elif kind == "character":
             count: Counter[str] = Counter()
@@ -247,8 +244,6 @@ class Vocabulary:
 
     @cached_property
     def _bulk(self) -> BulkEncoder:
-        from .distinct import BulkEncoder  # Arrow, which short texts do not need
-
         return BulkEncoder(self.kind, self._encode_words if self.kind == "word" else self._encode_bpe)
 
     def _encode_words(self, pieces: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...training import Network
-from ...training.several import mean_and_deviation
+from ...training.members import mean_and_deviation
 
 F = TypeVar("F", bound=Callable[..., dict[str, Any]])
 
