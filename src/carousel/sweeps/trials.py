@@ -96,7 +96,8 @@ def _remove_half_line(path: Path) -> None:
 
 def open_study(journal: Path, sampler: BaseSampler, *, prune: bool, minimize: bool) -> optuna.Study:
     """The study in the file `journal`, made if it is missing; the caller has the sweep's lock."""
-    storage = JournalStorage(JournalFileBackend(str(journal), lock_obj=JournalLock(journal)))
+    lock: Any = JournalLock(journal)  # it has the methods of optuna's own locks
+    storage = JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
     pruner: Any = optuna.pruners.NopPruner()
     if prune:
         pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=2)  # not after the first epoch
