@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-LONGEST = 600  # characters of a message
+LONGEST = 1000  # characters of a message
 LONGEST_PROBLEM = 300  # of a DataError's, so that its file and its remedy are never cut
 
 

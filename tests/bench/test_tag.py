@@ -12,8 +12,8 @@ from carousel.cli import main as cli
 def copy(plain, ours):
     """Give the plain tagger our weights."""
     pairs = [(plain.words.weight, ours.embedder.embedder.weight), (plain.output, ours.output)]
-    pairs += [(plain.characters.weight, ours.shapes.reader.embedder.weight)]
-    pairs += [(plain.shapes, ours.shapes.reader.layer), (plain.layers, ours.layers)]
+    pairs += [(plain.characters.weight, ours.shapes.readers[0].embedder.weight)]
+    pairs += [(plain.shapes, ours.shapes.readers[0].layer), (plain.layers, ours.layers)]
     if ours.crf is not None:
         pairs += [(getattr(plain, name), value) for name, value in ours.crf.scores()._asdict().items()]
     with torch.no_grad():
@@ -37,7 +37,7 @@ def test_both_sides_are_one_network(setup, distinct):
     own.backward()
     for a, b in (
         (plain.words.weight, ours.embedder.embedder.weight),
-        (plain.shapes.weight_hh_l0_reverse, ours.shapes.reader.layer.weight_hh_l0_reverse),
+        (plain.shapes.weight_hh_l0_reverse, ours.shapes.readers[0].layer.weight_hh_l0_reverse),
         (plain.layers.weight_ih_l0, ours.layers.weight_ih_l0),
         (plain.output.weight, ours.output.weight),
     ):

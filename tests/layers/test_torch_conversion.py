@@ -94,7 +94,8 @@ def test_to_torch_refuses_what_torch_lacks(layer, option):
 
 
 TORCHS = ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
-SAME = {"PeepholeLSTM": "LSTM", "PeepholeLSTMCell": "LSTMCell"} | {name: name for name in TORCHS}
+SAME = {f"{kind}LSTM{cell}": f"LSTM{cell}" for kind in ("Peephole", "FullPeephole") for cell in ("", "Cell")}
+SAME |= {name: name for name in TORCHS}
 
 
 @pytest.mark.parametrize("theirs", TORCHS)

@@ -69,7 +69,8 @@ def make_batch(setup: dict[str, Any], kind: str = LENGTHS[0], seed: int = 0) -> 
 
 
 def make_network(setup: dict[str, Any], vocabulary: TagVocabulary) -> TaggerNetwork:
-    settings = TagSettings(train=Path("text"), output=setup["output"], dropout=0, word_dropout=0, **SIZES)
+    noise: dict[str, Any] = {"dropout": 0, "word_dropout": 0}
+    settings = TagSettings(train=Path("text"), output=setup["output"], word_features=0, **noise, **SIZES)
     return TaggerNetwork(settings, TagAssets(vocabulary))
 
 

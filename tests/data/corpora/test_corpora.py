@@ -14,9 +14,7 @@ from itertools import chain, product
 from pathlib import Path
 
 import pytest
-import typer
 
-import carousel.cli.data
 import carousel.cli.main as command_line
 from carousel.data import corpora
 from carousel.data.corpora import getting, packages
@@ -183,11 +181,8 @@ def registry(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def carousel_data(monkeypatch, capsys):
+def carousel_data(capsys):
     """Runs `carousel data …`: exit code, stdout, stderr."""
-    app = typer.Typer()
-    app.add_typer(carousel.cli.data.app, name="data")
-    monkeypatch.setattr(command_line, "app", app)
 
     def run(*args):
         with pytest.raises(SystemExit) as end:

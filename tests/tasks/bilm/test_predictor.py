@@ -76,7 +76,7 @@ def own_vectors(model, sentence):
             letters = torch.tensor([model.assets.words.characters.id(letter) for letter in word]).unsqueeze(1)
             vector = (
                 vector
-                + model.network.spelled.weight @ model.network.shapes.reader(letters, torch.tensor([len(word)]))[0]
+                + model.network.spelled.weight @ model.network.shapes.readers[0](letters, torch.tensor([len(word)]))[0]
             )
         vectors.append(vector)
     return [*ids, END], torch.stack([*vectors, model.network.embedder.embedder.weight[END]])

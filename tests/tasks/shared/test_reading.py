@@ -40,8 +40,8 @@ def test_a_tagger_splits_punctuation_from_words(make):
     model = make("tag", [[(word, word[0]) for word in words] for words in sentences])
     assert model.predict("I saw Rome.").words == ["I", "saw", "Rome", "."]
     assert model.predict("He didn't see Rome, Berlin.").words == ["He", "did", "n't", "see", "Rome", ",", "Berlin", "."]
-    assert model.predict("I saw Rome.", tokenized=True).words == ["i", "saw", "rome."]
-    assert model.predict([["i", "saw", "rome."]])[0].words == ["I", "saw", "Rome."]
+    assert model.predict("I saw Rome.", tokenized=True).words == ["I", "saw", "Rome."]
+    assert model.predict([["I", "saw", "Rome."]])[0].words == ["I", "saw", "Rome."]
     assert [item["words"] for item in model.predict_lines(["I saw Rome.", ""])] == [["I", "saw", "Rome", "."], []]
 
 
