@@ -14,10 +14,10 @@ export PIP_USER = 0
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-isa lint bench sanitize clean FORCE
+.PHONY: help venv demo test test-slow test-isa lint bench sanitize clean FORCE
 
 help: ## show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP) ## train a translator of dates and try it (two minutes)
 	@echo "==> training a translator of dates"
@@ -25,7 +25,11 @@ demo: $(STAMP) ## train a translator of dates and try it (two minutes)
 
 test: $(STAMP) ## run the tests; ARGS="-k lstm" picks some
 	@echo "==> running the tests"
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+test-slow: $(STAMP) ## run the tests that take ten seconds or more: processes killed, exporters, whole commands
+	@echo "==> running the slow tests"
+	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 # The remaining tests call the kernels only through what these test.
 test-isa: $(STAMP) ## repeat the tests of kernels, layers and learning under this processor's other instruction sets
@@ -33,7 +37,7 @@ test-isa: $(STAMP) ## repeat the tests of kernels, layers and learning under thi
 	@$(if $(others),,echo "==> this processor has no other instruction set")
 	@for s in $(others); do \
 	  echo "==> running the tests of kernels, layers and learning with CAROUSEL_ISA=$$s"; \
-	  CAROUSEL_ISA=$$s $(BIN)/python -m pytest -n 2 -m "native or learning" $(ARGS) || exit 1; \
+	  CAROUSEL_ISA=$$s $(BIN)/python -m pytest -n 2 -m "(native or learning) and not slow" $(ARGS) || exit 1; \
 	done
 
 lint: $(STAMP) ## check style (ruff) and types (mypy)

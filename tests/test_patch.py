@@ -87,6 +87,7 @@ def run(*arguments, cwd):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd)
 
 
+@pytest.mark.slow
 def test_scripts(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "helper.py").write_text("X = 7")
@@ -101,6 +102,7 @@ def test_scripts(tmp_path):
         assert abs(float(words[5]) - float(plain[5])) < 1e-5
 
 
+@pytest.mark.slow
 def test_script_errors(tmp_path):
     (tmp_path / "fails.py").write_text("raise SystemExit(3)")
     assert run("-m", "carousel.patch", "fails.py", cwd=tmp_path).returncode == 3

@@ -44,6 +44,7 @@ def test_both_sides_are_one_network(setup, distinct):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tag, "SIZES", dict.fromkeys(tag.SIZES, 8))
     monkeypatch.setattr(tag, "LONGEST", 12)

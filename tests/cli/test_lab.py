@@ -88,6 +88,7 @@ def test_help_does_not_wait_for_torch():
     )
 
 
+@pytest.mark.slow
 def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):
     code, out, err = carousel("lab", "latch", "--out", tmp_path / "latch", "--seed", 5)
     page = tmp_path / "latch" / "index.html"

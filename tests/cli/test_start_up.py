@@ -64,11 +64,13 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_predict(run):
     modules = imported("predict", "run", "text.txt", at=run)
     assert not modules & {*TABLES, *NEVER}
     assert not any(name.endswith((".report", ".baseline")) for name in modules if name.startswith("carousel.tasks."))
 
 
+@pytest.mark.slow
 def test_check(run):
     assert not imported("check", "data.tsv", at=run) & {"pyarrow", *NEVER}

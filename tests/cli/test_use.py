@@ -293,6 +293,7 @@ def test_help_teaches_by_example(works, command):
 # ---------------------------------------------------------------- a real pipe
 
 
+@pytest.mark.slow
 def test_into_a_pipe_that_closes(run):
     """As `carousel generate run -n 500 | head -1` does: the reader has had enough, and that is no error to report."""
     command = [

@@ -69,6 +69,7 @@ def test_torchs_inputs_give_torchs_outputs(torch_table, name, dtype, training):
         same(flat(ours(*args)), flat(theirs(*args)), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @names
 def test_torchs_inputs_pass_gradcheck_twice(torch_table, name):
     for options, (x, *hx) in table_inputs(torch_table[name], torch.float64):

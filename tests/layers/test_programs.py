@@ -172,6 +172,7 @@ def needs_onnxscript(request):
         pytest.importorskip("onnxscript", reason="the dynamo exporter needs it: pip install onnxscript")
 
 
+@pytest.mark.slow
 @quiet
 @exporters
 @pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}])

@@ -296,6 +296,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_instruction_set_can_be_chosen() -> None:
     code = "from carousel.ops import backend; print(backend.isa())"
     for name in backend.supported():

@@ -77,6 +77,7 @@ text, out = sys.argv[1:3]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_a_sweep_killed_within_a_trial_ends_as_one_that_was_not(text, tmp_path):
     call = f"carousel.sweep('lm', text, dev=text, out=out, vary={VARY!r}, trials=2, **{TINY!r})"

@@ -41,6 +41,7 @@ def whole(place):
     return place / "whole"
 
 
+@pytest.mark.slow
 def test_the_command_line_predicts_and_evaluates(place, whole):
     (place / "some.txt").write_text("0.1 0.2 0.3\n")
     told = command(place, "predict", "whole", "some.txt", "--task", "own_task.py:Sensor")
@@ -50,12 +51,14 @@ def test_the_command_line_predicts_and_evaluates(place, whole):
     assert told.returncode == 0 and told.stdout.startswith("error ")
 
 
+@pytest.mark.slow
 def test_a_run_alone_executes_nothing(place, whole):
     told = command(place, "predict", "whole", "train.txt")
     assert told.returncode == 1 and len(told.stderr.splitlines()) == 1
     assert "a run of the task 'sensor', which is not known here; give --task FILE.py:CLASS" in told.stderr
 
 
+@pytest.mark.slow
 def test_killed_and_resumed(place, whole):
     slow = (
         f"import time, sys; sys.path.insert(0, {str(place)!r})\nimport own_task\nfrom carousel.cli.main import main\n"
@@ -78,6 +81,7 @@ def test_killed_and_resumed(place, whole):
     assert (place / "killed" / "metrics.csv").read_text() == (whole / "metrics.csv").read_text()
 
 
+@pytest.mark.slow
 def test_python(place, whole):
     code = f"""
 import carousel

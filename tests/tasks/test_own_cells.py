@@ -75,6 +75,7 @@ def command(folder, *args):
     return subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
     (tmp_path / "mycell.py").write_text(CELL + "\nopen('executed', 'w')\n")
     (tmp_path / "text.txt").write_text("abba\nbaab\n" * 5)

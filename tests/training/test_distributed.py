@@ -33,6 +33,7 @@ def runs(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_two_processes_give_the_weights_of_one(runs, name):
     one, two = (load_file(runs / count / name / "model.safetensors") for count in ("one", "two"))
@@ -41,6 +42,7 @@ def test_two_processes_give_the_weights_of_one(runs, name):
         torch.testing.assert_close(one[key], two[key], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_process_writes(runs):
     names = {path.name for path in (runs / "two" / "lm").iterdir()}
     assert names == {path.name for path in (runs / "one" / "lm").iterdir()}
@@ -48,6 +50,7 @@ def test_one_process_writes(runs):
     assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 def test_another_number_of_processes_is_refused(runs):
     with pytest.raises(RunError, match="was trained by 2 processes and cannot be resumed by 1 process"):
         import carousel

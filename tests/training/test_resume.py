@@ -284,6 +284,7 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_ctrl_c_then_kill_9(tmp_path):
     """Stopped politely, then not: each time it goes on, and ends like a run in one piece."""
     given = {"epochs": 40, "log_steps": 1, "checkpoint_minutes": 0, "dropout": 0.2}

@@ -272,6 +272,7 @@ fit(language(Path(sys.argv[1])), Path(sys.argv[1], "run"))
 """
 
 
+@pytest.mark.slow
 def test_a_directory_is_used_by_one_process(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     call = [sys.executable, "-c", TRAINING, str(tmp_path)]

@@ -107,6 +107,7 @@ def test_gradients_by_finite_differences(kind):
     assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
 
 
+@pytest.mark.slow
 def test_a_tree_of_twenty_thousand_levels_needs_no_stack():
     deep = [*range(1, 20_000), -1]
     layer = ChildSumTreeLSTM(1, 2)

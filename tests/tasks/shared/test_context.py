@@ -168,6 +168,7 @@ def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     goes_on(Tag, noisy, index=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("tuned", [False, True])
 def test_a_run_is_resumed_without_the_embedders_run(settings, folder, tmp_path, task, tuned, monkeypatch):
