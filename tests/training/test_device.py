@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import carousel
 from carousel.errors import SettingsError
 from carousel.training import trainer
 from carousel.training.settings import Settings
@@ -39,3 +40,11 @@ def test_mixed_precision_is_for_a_gpu(monkeypatch):
     assert trainer.placement(settings(device="cuda", precision="bf16"))["precision"] == "bf16-mixed"
     with pytest.raises(SettingsError, match="precision: bf16 is for a GPU"):
         trainer.placement(settings(precision="bf16"))
+
+
+def test_nothing_is_written_without_the_device(monkeypatch, tmp_path):
+    there(monkeypatch)
+    (tmp_path / "text.txt").write_text("to be or not\n" * 30)
+    with pytest.raises(SettingsError, match="there is no cuda"):
+        carousel.train("lm", tmp_path / "text.txt", out=tmp_path / "run", device="cuda", quiet=True)
+    assert not (tmp_path / "run").exists()

@@ -77,7 +77,7 @@ class Claim:
     key: str  # its name within the lab
     quote: str  # the source's own words; " … " where words were left out
     where: str  # "003 §10, equation 68": number of the source, then the place
-    test: str  # the criterion in words; {tolerance} stands for the tolerance
+    test: str  # the criterion in words; {tolerance} is replaced by the tolerance
     decide: Callable[[Numbers, float], Verdict]
     tolerance: float = 0.0
     seeds: int = 1  # the least number of random seeds that decides it

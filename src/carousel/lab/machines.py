@@ -138,7 +138,7 @@ class Network:
         return after
 
     def read(self, h: Sequence[Any]) -> Configuration | None:
-        """The configuration that a vector stands for; None if it is none."""
+        """The configuration that a vector encodes; None if it is none."""
         machine, values = self.machine, [Fraction(v) for v in h]
         on = [name for name in machine.states if values[self.names.index(f"state {name}")] == 1]
         stacks = [decode(values[self.names.index(f"stack {k}")], machine.base) for k in range(machine.stacks)]

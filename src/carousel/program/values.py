@@ -161,7 +161,7 @@ class Builder:
         return self.make("splat", (value,), width=width)
 
     def sum(self, value: Value, width: int) -> Value:
-        """Σ of a row that stands for `width` numbers."""
+        """Σ of a row that represents `width` numbers."""
         if value.width == 1:
             return self.apply("mul", value, float(width))
         return self.make("sum", (value,))

@@ -155,6 +155,7 @@ def set_up(
     """Read the data, make the network, and write what does not change in training; nothing is written before that."""
     assets, data = task.prepare(settings, None if start is None else task.load_assets(settings, run.folder))
     check_dev(settings, data)
+    placement(settings)  # a device that is missing is reported before anything is written
     if (shapes := outline(task, settings, assets)) is not None:
         check_memory(shapes, training=True)
     network = task.make_network(settings, assets)

@@ -65,7 +65,7 @@ class Rows:
 
     fill: Fill  # of (T, V) float32; no NaN
     there: np.ndarray  # (T, V) bool
-    covariates: np.ndarray  # (T, C) float32; no NaN; goes on in the rows after a series
+    covariates: np.ndarray  # (T, C) float32; no NaN; continues in the rows after a series
     starts: np.ndarray  # (S,) int64: the first row of each series
     ends: np.ndarray  # (S,) int64: the row after its last one
     phases: np.ndarray  # (S,) int64: the first row's place in its season
