@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from .batch import Batch, read, read_state
 from .module import CellModule
 from .paths import ExecutionPath
 from .trace import Clamp, Seen, Trace, Watch, assemble
-from .unroll import Run, Zoneout, unroll
+from .unroll import Run, Unrolled, Zoneout, unroll
 
 MERGES: dict[str, Callable[[list[Tensor]], Tensor]] = {
     "concat": lambda directions: torch.cat(directions, -1),
@@ -241,7 +242,7 @@ class Recurrent(CellModule):
         elif path == "onnx":
             output, final = onnx.run(self, batch, state or self._initial(batch))
         else:
-            output, final, _ = self._run(batch, state, fused=path == "fused")
+            output, final, _ = self._run(batch, state, by=self._runner(path))
         return self._give(batch, output, final)
 
     def step(self, input: Tensor, state: Any = None, **side: Tensor) -> tuple[Tensor, Any]:
@@ -324,9 +325,7 @@ class Recurrent(CellModule):
             return ("reference", f"torch.onnx.export: {reason}") if reason else ("onnx", "torch.onnx.export")
         if self.cell.kernel() is None:
             reason = programs.unsupported_reason(self, batch, state)
-            return (
-                ("reference", reason) if reason else ("fused", f"the cell's program in native kernels ({native.ISA})")
-            )
+            return ("reference", reason) if reason else ("fused", programs.WHY)
         reason = native.unsupported_reason(self, batch, state)
         return ("reference", reason) if reason else ("fused", f"native kernels ({native.ISA})")
 
@@ -337,14 +336,24 @@ class Recurrent(CellModule):
             clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = None if hx is None else read_state(self, hx, batch)
-        # only the reference path can be stopped inside a step, to change a value or to differentiate by it
-        fused = not clamps and loss_fn is None and self._choose(batch, state)[0] == "fused"
+        path = ExecutionPath(*self._choose(batch, state))
+        by = self._runner(path)
+        kept: list[dict[str, Tensor]] | None = None
+        if by != "reference" and (clamps or loss_fn is not None):  # a kernel has no place between its equations
+            reason = programs.unsupported_reason(self, batch, state, clamps)
+            path = ExecutionPath("reference", reason) if reason else ExecutionPath("fused", programs.WHY)
+            by = "reference" if reason else "program"
         with torch.enable_grad() if loss_fn is not None else nullcontext():
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-            output, final, seen = self._run(batch, state, clamps, fused=fused)
+                kept = [{} for _ in self._grid()] if by == "program" else None
+            output, final, seen = self._run(batch, state, clamps, kept, by=by)
             output, final = self._give(batch, output, final)
-            return assemble(self.cell, batch, output, final, seen, loss_fn)
+            return assemble(self.cell, batch, output, final, seen, loss_fn, path, kept)
+
+    def _runner(self, path: str) -> str:
+        """What runs the layers on `path`: the cell's `kernel`, its `program`, or the `reference` path."""
+        return "reference" if path != "fused" else "program" if self.cell.kernel() is None else "kernel"
 
     def _initial(self, batch: Batch) -> list[Tensor]:
         """The state before the first step, (L·D, B, *shape) for each of the cell's states: the cell's initial value, or
@@ -364,15 +373,21 @@ class Recurrent(CellModule):
         return states
 
     def _run(
-        self, batch: Batch, state: list[Tensor] | None, clamps: tuple[Clamp, ...] | None = None, *, fused: bool
+        self,
+        batch: Batch,
+        state: list[Tensor] | None,
+        clamps: tuple[Clamp, ...] | None = None,
+        kept: Sequence[dict[str, Tensor]] | None = None,
+        *,
+        by: str,
     ) -> tuple[Tensor, list[State], list[Seen]]:
         """Layer over layer: output (T, B, ·), each direction's final state, and with `clamps` what was seen in each.
 
-        `state` has (L·D, B, *shape) for each of the cell's states; None is the initial state.
+        `state` has (L·D, B, *shape) for each of the cell's states; None is the initial state. `by`: see `_runner`.
+        `kept` receives, from a program that is differentiated, ∂L/∂(value) of each layer and direction.
         """
         x = batch.x
-        as_program = fused and self.cell.kernel() is None
-        fused = fused and not as_program
+        fused = by == "kernel"
         active = None if fused else batch.active
         if active is not None:
             x = torch.where(active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
@@ -401,31 +416,33 @@ class Recurrent(CellModule):
                 )
             if fused:
                 see = clamps is not None
-                x, states, values = native.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
+                x, states, planes = native.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
                 if self.bidirectional and self.merge != "concat":
                     x = self.join(list(x.chunk(2, -1)))
                 final += states
-                seen += values
+                seen += planes
                 continue
             directions = []
             for direction, (w, run) in enumerate(zip(weights, runs, strict=True)):
-                if as_program:
-                    unrolled, named = programs.run(self, layer, w, x, batch, run, clamps is not None)
-                    seen.append({**named, **unrolled.states})
-                    directions.append(unrolled.output)
-                    final.append(unrolled.state)
-                    continue
-                watch = None
-                if clamps is not None:
-                    watch = Watch(x.shape[0], [c for c in clamps if c.applies(self, layer, direction)])
-                    run.let_at = watch.let_at
-                unrolled = unroll(self.cell, w, x, run)
-                if watch is not None:
-                    seen.append(watch.seen(self.cell, unrolled))
+                own = None if clamps is None else [c for c in clamps if c.applies(self, layer, direction)]
+                if by == "program":
+                    given = None if kept is None else kept[len(final)]
+                    unrolled, values = programs.run(self, layer, w, x, batch, run, own, given)
+                else:
+                    unrolled, values = self._unrolled(w, x, run, own)
+                seen += values
                 directions.append(unrolled.output)
                 final.append(unrolled.state)
             x = directions[0] if len(directions) == 1 else self.join(directions)
         return x, final, seen
+
+    def _unrolled(self, w: Weights, x: Tensor, run: Run, clamps: Sequence[Clamp] | None) -> tuple[Unrolled, list[Seen]]:
+        """One direction of one layer by the reference path, and with `clamps` what was seen of it."""
+        if clamps is None:
+            return unroll(self.cell, w, x, run), []
+        watch = Watch(x.shape[0], clamps)
+        unrolled = unroll(self.cell, w, x, replace(run, let_at=watch.let_at))
+        return unrolled, [watch.seen(self.cell, unrolled)]
 
     def _learned(self, layer: int, batch: Batch) -> list[State] | None:
         """The vectors (S) that `layer`'s directions restart from, if they are learned and there are restarts."""

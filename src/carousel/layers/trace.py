@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..cells.spec import Cell, Let
 from .batch import Batch
+from .paths import ExecutionPath
 from .unroll import Steps, Unrolled
 
 Seen = Mapping[str, Steps]  # what was seen in one direction of one layer, by name
@@ -26,7 +27,7 @@ class Trace:
     names in the cell's equations, one (layers·directions, T, B, H) tensor each (a matrix state has its own shape after
     B), time first whatever `batch_first` says, zero past a sequence's end; index 2·k is layer k's forward direction and
     2·k + 1 its reverse in a bidirectional layer. A state is also an attribute: `trace.c`. `gradients`, if they were
-    asked for, has ∂L/∂(value) under the same names.
+    asked for, has ∂L/∂(value) under the same names. `path` says which code ran, as `layer.path` does.
     """
 
     output: Any
@@ -36,6 +37,7 @@ class Trace:
     gradients: Mapping[str, Tensor] = field(default_factory=lambda: NoGradients())
     loss: Tensor | None = None
     cell: Cell | None = None
+    path: ExecutionPath | None = None
     tokens: tuple[tuple[str, ...], ...] = ()  # the steps of each sequence, in a trace of a text model
 
     def __getattr__(self, name: str) -> Tensor:
@@ -128,6 +130,31 @@ class Clamp:
         held = torch.as_tensor(self.value, dtype=value.dtype, device=value.device)
         held = held.expand(len(span), len(rows), *value.shape[1:-1], len(units))[span.index(t)]
         return value.index_copy(0, rows, value.index_select(0, rows).index_copy(-1, units, held))
+
+
+def clamp_planes(clamps: Sequence[Clamp], shape: tuple[int, int, int], like: Tensor) -> tuple[Tensor, Tensor]:
+    """Where values (T, B, S) are held by `clamps`, as 1 and 0, and at what: (T, B, S) each, of the type of `like`."""
+    mask, held = like.new_zeros(shape), like.new_zeros(shape)
+    for clamp in clamps:
+        chosen = (
+            _indices(what, choice, available)
+            for what, choice, available in zip(
+                ("steps", "sequences", "units"), (clamp.steps, clamp.sequences, clamp.units), shape, strict=True
+            )
+        )
+        at = _block(tuple(chosen))
+        mask[at] = 1.0
+        held[at] = torch.as_tensor(clamp.value, dtype=like.dtype, device=like.device)
+    return mask, held
+
+
+def _block(chosen: tuple[Sequence[int], ...]) -> tuple[Any, ...]:
+    """Indices of each dimension as one index into a tensor: slices where that is possible."""
+    if all(isinstance(span, range) and span.step > 0 for span in chosen):
+        return tuple(slice(span.start, span.stop, span.step) for span in chosen if isinstance(span, range))
+    return tuple(
+        torch.tensor(span).reshape(*[1] * k, -1, *[1] * (len(chosen) - 1 - k)) for k, span in enumerate(chosen)
+    )
 
 
 def _indices(what: str, chosen: Choice, available: int) -> Sequence[int]:
@@ -249,30 +276,49 @@ def assemble(
     state: Any,
     seen: list[Seen],
     loss_fn: Callable[..., Tensor] | None,
+    path: ExecutionPath,
+    kept: Sequence[Mapping[str, Tensor]] | None = None,
 ) -> Trace:
     """Put what was seen in each layer and direction into one Trace, differentiating `loss_fn` if there is one.
 
-    `seen` has, for each layer and direction, the steps of each value by name; to differentiate, one tensor a step.
+    `seen` has, for each layer and direction, the steps of each value by name; to differentiate, one tensor a step, or
+    else `kept` has what receives ∂L/∂(value) by name when the input is differentiated by.
     """
-    names = list(seen[0])
-    gates = [name for name in names if name not in cell.states]
-    trace = Trace(output, state, Planes(batch, gates, seen), Planes(batch, tuple(cell.states), seen), cell=cell)
+    gates = [name for name in seen[0] if name not in cell.states]
+    states = Planes(batch, tuple(cell.states), seen)
+    trace = Trace(output, state, Planes(batch, gates, seen), states, cell=cell, path=path)
     if loss_fn is not None:
         loss = _loss(loss_fn, output, state)
-        flat = [step for own in seen for name in names for step in own[name] if step.requires_grad]
-        found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
-        gradients: list[Seen] = [  # what depends on nothing that is differentiated has none
-            {name: [next(found) if s.requires_grad else torch.zeros_like(s) for s in own[name]] for name in names}
-            for own in seen
-        ]
+        gradients = _by_steps(loss, seen) if kept is None else _by_nodes(loss, batch, seen, kept)
         trace = replace(
             trace,
             output=_detach(output),
             state=_detach(state),
-            gradients=Planes(batch, names, gradients),
+            gradients=Planes(batch, tuple(seen[0]), gradients),
             loss=loss.detach(),
         )
     return trace
+
+
+def _by_steps(loss: Tensor, seen: Sequence[Seen], also: Sequence[Tensor] = ()) -> list[Seen]:
+    """∂L/∂(value) of values that are tensors of a graph, one a step; the graph is followed down to `also` too."""
+    flat = [step for own in seen for steps in own.values() for step in steps if step.requires_grad]
+    found = iter(torch.autograd.grad(loss, [*flat, *also], allow_unused=True, materialize_grads=True))
+    return [  # what depends on nothing that is differentiated has none
+        {name: [next(found) if s.requires_grad else torch.zeros_like(s) for s in steps] for name, steps in own.items()}
+        for own in seen
+    ]
+
+
+def _by_nodes(loss: Tensor, batch: Batch, seen: Sequence[Seen], kept: Sequence[Mapping[str, Tensor]]) -> list[Seen]:
+    """The same of values inside the nodes of a graph, which hand them out into `kept` as they are differentiated.
+
+    What is given step by step (past inputs) is outside of the nodes.
+    """
+    outside: list[Seen] = [{name: steps for name, steps in own.items() if isinstance(steps, list)} for own in seen]
+    beside = _by_steps(loss, outside, [batch.x])
+    zeros = [{name: torch.zeros_like(v) for name, v in own.items() if isinstance(v, Tensor)} for own in seen]
+    return [{**none, **held, **more} for none, held, more in zip(zeros, kept, beside, strict=True)]
 
 
 def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:

@@ -56,6 +56,14 @@ class Compiled:
         named = {name: self._view(slot, output, saved) for name, slot in self.plan.names.items()}
         return named, {name: self._view(slot, output, saved) for name, slot in states.items()}
 
+    def gradients(self, kept: Tensor, d_own: Sequence[Any]) -> dict[str, Tensor]:
+        """∂L/∂(what `let` named) and of the states, those that the derivative keeps: (T, B, S) views."""
+        found = {}
+        for name, slot in self.plan.gradients.items():
+            whole, at = (kept, self.kept[slot.plane]) if slot.space == "kept" else (d_own[slot.plane], 0)
+            found[name] = whole[..., at + slot.offset : at + slot.offset + slot.width]
+        return found
+
     def _view(self, slot: Slot, output: Tensor, saved: Tensor) -> Tensor:
         at = self.saved[slot.plane] if slot.space == "saved" else self.states[slot.plane]
         return output if at < 0 else saved[..., at : at + slot.width]
@@ -71,6 +79,7 @@ class ProgramCall:
     reset: Tensor | None  # (T, B) bool
     traced: bool  # what is saved is wanted
     projects: bool = False  # the first tensor is x (T, B, I), and weight_ih and bias_ih come after all others
+    gradients: dict[str, Tensor] | None = None  # receives ∂L/∂(named value), (T, B, S), when the call is differentiated
 
     @property
     def states(self) -> int:
@@ -188,7 +197,7 @@ def _backward(
     read = (projected if call.projects else own[0], *own[1:])
     sizes = steps, batch, _, _ = _sizes(call, state[0], own)
     d_output, *d_final = (None if g is None else g.contiguous() for g in grads)
-    steps_of = [t.kind == "step" and t.what[0] != "zone" for t in plan.tensors]
+    steps_of = [t.kind == "step" and t.what[0] not in ("zone", "clamp") for t in plan.tensors]
     shapes = [(*t.shape[:2], spec.row) for t, spec in zip(own, plan.tensors, strict=True)]
     d_own: list[Tensor | None] = [
         empty_from_pool(output, *shape) if of_a_step else None
@@ -203,6 +212,8 @@ def _backward(
         addresses((d_output, kept, sums)), addresses(d_final), addresses(d_own), addresses(d_state),
         addresses(d_initial),
     )  # fmt: skip
+    if call.gradients is not None:
+        call.gradients |= compiled.gradients(kept, d_own)
     totals = _unit_gradients(compiled, own, d_own, kept, sums, wanted)
     d_projection: Sequence[Tensor | None] = ()
     if call.projects:
@@ -350,7 +361,7 @@ def _leaves(program: Program, plan: Plan, own: Sequence[Tensor], old: list[Tenso
         if what == "projected":
             parts = tensor[t].split(list(program.gates.values()), -1)
             leaves |= {("input", gate): part for gate, part in zip(program.gates, parts, strict=True)}
-        elif what in ("side", "zone"):
+        elif what in ("side", "zone", "clamp", "held"):
             leaves[what, name] = tensor[t]
         elif what == "mask":
             leaves["mask", None] = tensor

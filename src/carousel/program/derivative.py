@@ -20,9 +20,10 @@ class Derivative:
     """Gradients by what they are of; a leaf that nothing depends on has none."""
 
     states: dict[str, Value]
-    leaves: dict[Value, Value]  # of input, side, unit
+    leaves: dict[Value, Value]  # of input, side, held, unit
     products: list[tuple[Value, Value]]  # each product of the program and its δ
     named: dict[str, Value] = field(default_factory=dict)  # of what `let` named
+    results: dict[str, Value] = field(default_factory=dict)  # of the new states
 
 
 def derive(builder: Builder, results: dict[str, Value], named: dict[str, Value]) -> Derivative:
@@ -36,13 +37,15 @@ def derive(builder: Builder, results: dict[str, Value], named: dict[str, Value])
         d = _total(builder, value, parts.pop(value.serial, []), through.pop(value.serial, []))
         if d is None:
             continue
+        if value.op != "constant":
+            out.results |= {name: d for name, result in results.items() if result is value}
         if value.op == "let":
-            if named.get(value.attribute) is value:
+            if named.get(value.attribute) is value and value.args[0].op != "constant":
                 out.named[value.attribute] = d
             parts.setdefault(value.args[0].serial, []).append(d)
         elif value.op == "state":
             out.states[value.attribute] = d
-        elif value.op in ("input", "side", "unit"):
+        elif value.op in ("input", "side", "held", "unit"):
             out.leaves[value] = d
         elif value.op == "product":
             out.products.append((value, d))

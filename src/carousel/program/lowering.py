@@ -314,7 +314,9 @@ class Lowering:
 class Tensor(NamedTuple):
     """A tensor that a call is given: what it is, how it is laid out, and the numbers of one row of it."""
 
-    what: tuple[str, Any]  # ("projected", None), ("side", name), ("mask", None), ("zone", state), ("hoisted", position)
+    # ("projected", None), ("side", name), ("mask", None), ("zone", state), ("clamp", name), ("held", name),
+    # ("hoisted", position)
+    what: tuple[str, Any]
     kind: str  # "unit": one for all; "sequence": (B, row); "step": (T, B, row)
     row: int
 
@@ -350,7 +352,7 @@ class Planner:
         self.saved: dict[int, int] = {}  # serial → plane
         self.widths: list[int] = []
         self.keep: list[Value] = []
-        names = {name: self._name(value) for name, value in program.named.items()} if named else {}
+        self.names = {name: self._name(value) for name, value in program.named.items()} if named else {}
         backward = self._backward() if train else None
         results = [(v, Slot("new", k, 0, program.states[name])) for k, (name, v) in enumerate(program.results.items())]
         outputs = [
@@ -358,7 +360,7 @@ class Planner:
             *((v, Slot("saved", self.saved[v.serial], 0, self.widths[self.saved[v.serial]])) for v in self.keep),
         ]
         forward = Lowering(outputs, self._input, self._matrix).run()
-        self.plan = Plan(program, self.listed, list(program.states.values()), self.widths, names, forward)
+        self.plan = Plan(program, self.listed, list(program.states.values()), self.widths, self.names, forward)
         if backward is not None:
             self.plan.backward = backward.run()
             self.plan.kept, self.plan.sums, self.plan.products = self.kept, self.sums, self.products
@@ -378,7 +380,7 @@ class Planner:
         if v.op == "input":
             row, at = sum(p.gates.values()), list(p.gates).index(name)
             return Slot("input", self._tensor(("projected", None), "step", row), at * v.width, v.width)
-        if v.op in ("side", "zone"):
+        if v.op in ("side", "zone", "clamp", "held"):
             return Slot("input", self._tensor((v.op, name), "step", v.width), 0, v.width)
         if v.op == "mask":
             return Slot("input", self._tensor(("mask", None), "sequence", v.width), 0, v.width)
@@ -452,20 +454,24 @@ class Planner:
         for gate, width in program.gates.items():
             send(by_leaf.get(("input", gate), zero), Slot("d_input", projected, at, width))
             at += width
-        for name, width in program.sides.items():
-            tensor = self._tensor(("side", name), "step", width)
-            send(by_leaf.get(("side", name), zero), Slot("d_input", tensor, 0, width))
-        for value, delta in d.products:
-            self._keep_product(value, delta, homes, send)
-        for leaf, value in d.leaves.items():
-            if leaf.op == "unit":
-                place = self._input(leaf)
-                assert place is not None
-                self.sums.append((place.plane, place.offset, leaf.width))
-                outputs.append((value, Slot("sum", len(self.sums) - 1, 0, leaf.width)))
-        if self.gradients:
-            for name, value in d.named.items():
-                self.d_names[name] = self._keep(value, program.named[name].width, homes, send)
+        held = {v.attribute: v.width for v in program.values() if v.op == "held"}
+        for what, widths in (("side", program.sides), ("held", held)):
+            for name, width in widths.items():
+                tensor = self._tensor((what, name), "step", width)
+                send(by_leaf.get((what, name), zero), Slot("d_input", tensor, 0, width))
+        if not self.gradients:
+            for value, delta in d.products:
+                self._keep_product(value, delta, homes, send)
+            for leaf, value in d.leaves.items():
+                if leaf.op == "unit":
+                    place = self._input(leaf)
+                    assert place is not None
+                    self.sums.append((place.plane, place.offset, leaf.width))
+                    outputs.append((value, Slot("sum", len(self.sums) - 1, 0, leaf.width)))
+        else:
+            widths = {name: slot.width for name, slot in self.names.items()} | program.states
+            for name, value in (d.named | d.results).items():  # of a name that is a state's, the state's
+                self.d_names[name] = self._keep(value, widths[name], homes, send)
         for k, (name, width) in enumerate(program.states.items()):
             outputs.append((d.states.get(name, zero), Slot("d_old", k, 0, width)))
         return Lowering(outputs, self._known_backward, self._matrix)
@@ -487,5 +493,5 @@ class Planner:
 
 def plan(program: Program, train: bool, named: bool, gradients: bool = False) -> Plan:
     """The code of `program`: for a run that is differentiated (`train`), whose named values are seen (`named`), and
-    whose derivative keeps ∂L/∂(each of them) (`gradients`)."""
+    whose derivative keeps ∂L/∂(each of them), in the place of those of matrices and vectors (`gradients`)."""
     return Planner(program, train, named, gradients).plan

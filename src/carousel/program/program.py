@@ -6,7 +6,7 @@ for the kernels (`lowering.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,15 +58,47 @@ class Program:
         """The program whose states keep their previous value: where a mask says so (`drawn`), or in expectation."""
         if not rates:
             return self
-        b, results, named = self.builder, dict(self.results), dict(self.named)
-        for name, rate in rates.items():
-            new, width = results[name], self.states[name]
+        own = self._rewritten(lambda v, args: args[0] if v.op == "let" and v.attribute in rates else None)
+        b, results, named = self.builder, own.results, own.named  # a state gets its name when it is mixed
+        for name, width in self.states.items():
+            if name not in rates:
+                continue
+            new, rate = results[name], rates[name]
+            named.pop(name, None)
             old = b.make("state", attribute=name, width=width)
             if drawn:
                 mixed = b.apply("where", b.make("zone", attribute=name, width=width), old, new)
             else:
                 mixed = b.apply("add", b.apply("mul", old, rate), b.apply("mul", new, 1 - rate))
             results[name] = named[name] = b.make("let", (mixed,), name, width)
+        return own
+
+    def with_clamps(self, names: Collection[str]) -> Program:
+        """The program in which what `let` names so is another value wherever a mask says so."""
+        b = self.builder
+
+        def clamped(v: Value, args: tuple[Value, ...]) -> Value | None:
+            if v.op != "let" or v.attribute not in names:
+                return None
+            mask, held = (b.make(op, attribute=v.attribute, width=v.width) for op in ("clamp", "held"))
+            return b.make("let", (b.apply("where", mask, held, args[0]),), v.attribute, v.width)
+
+        return self._rewritten(clamped)
+
+    def widths_of(self, name: str) -> set[int]:
+        """How many numbers the values have that `let` names so; 0 stands for a constant, which has any number."""
+        lets = (v for v in self.values() if v.op == "let" and v.attribute == name)
+        return {0 if v.args[0].op == "constant" else v.width for v in lets}
+
+    def _rewritten(self, change: Callable[[Value, tuple[Value, ...]], Value | None]) -> Program:
+        """The program with each value replaced by what `change` makes of it and its new arguments; None: as it was."""
+        known: dict[int, Value] = {}
+        for v in self.values():
+            args = tuple(known[a.serial] for a in v.args)
+            known[v.serial] = change(v, args) or self.builder.make(v.op, args, v.attribute, v.width)
+        results, named = (
+            {name: known[v.serial] for name, v in values.items()} for values in (self.results, self.named)
+        )
         return replace(self, results=results, named=named)
 
     def hoist(self, parameters: Mapping[str, Tensor]) -> list[Tensor]:

@@ -366,7 +366,7 @@ def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str,
 
 def unroll(layer: Recurrent, x: Tensor) -> Tensor:
     """The cell's equations, one step after the other, without kernels: x (T, B, I) → (T, B, H)."""
-    return layer._run(read(layer, x, None, None), None, fused=False)[0]
+    return layer._run(read(layer, x, None, None), None, by="reference")[0]
 
 
 def by_autograd(

@@ -1,0 +1,145 @@
+"""Interventions and gradients of named values in programs: the numbers of the reference path."""
+
+import pytest
+import torch
+from helpers.own_cells import OWN
+from helpers.references import close, draw, randomise
+
+import carousel
+from carousel import Clamp, Recurrent
+from carousel.cells import registry
+from carousel.layers import programs
+from carousel.ops import backend
+
+pytestmark = pytest.mark.skipif(not backend.available(), reason="no kernels")
+T, B, I, H = 5, 4, 3, 6
+LENGTHS = torch.tensor([5, 0, 2, 3])
+RESET = torch.rand(T, B, generator=torch.Generator().manual_seed(0)) < 0.3
+
+
+class MGU(carousel.Cell):
+    gates, states = ("f", "n"), ("h",)
+
+    def step(self, x, state, w, let):
+        (h,) = state
+        f = let("f", torch.sigmoid(x.f + w.U(h, "f")))
+        n = let("n", torch.tanh(x.n + w.U(f * h, "n")))
+        return (let("h", (1 - f) * h + f * n),)
+
+
+class Leaky(carousel.Cell):
+    """Parameters that something is computed from, a matrix of its own, and a name that is given twice in a step."""
+
+    gates, states = ("a", "b"), ("h", "c")
+
+    def parameters(self, sizes):
+        return super().parameters(sizes) | {"leak": (sizes.hidden,), "mix": (sizes.hidden, sizes.hidden)}
+
+    def step(self, x, state, w, let):
+        h, c = state
+        a = let("a", torch.sigmoid(x.a + w.U(h, "a")))
+        a = let("a", a * torch.tanh(a @ w.mix))
+        b = let("b", torch.tanh(x.b + w.U(h, "b")))
+        c = let("c", torch.exp(-torch.nn.functional.softplus(w.leak)) * c + a * b)
+        return let("h", torch.tanh(c) * a), c
+
+
+CELLS = {
+    "mgu": MGU,
+    "leaky": Leaky,
+    "exponential": OWN["own-exponential"][0],
+    "convolved": OWN["own-convolved"][0],
+    "lstm": registry()["lstm"],
+    "layernorm": registry()["layernorm"],
+}
+CASES = [
+    ("mgu", {"bidirectional": True, "num_layers": 2}, {"lengths": LENGTHS, "reset": RESET}),
+    ("mgu", {"zoneout": 0.3}, {"lengths": LENGTHS}),
+    ("leaky", {"recurrent_dropout": 0.4, "zoneout": {"c": 0.2}, "learn_initial_state": True}, {"reset": RESET}),
+    ("exponential", {"bidirectional": True}, {"reset": RESET}),
+    ("convolved", {"bidirectional": True}, {"lengths": LENGTHS}),
+    ("lstm", {"num_layers": 2, "proj_size": 4, "dropout": 0.3}, {"lengths": LENGTHS}),
+    ("layernorm", {"bidirectional": True, "merge": "sum"}, {"reset": RESET}),
+]
+
+
+def clamps_of(layer):
+    """All ways to choose, on the first gate, the last state and the output."""
+    gate = next(g for g in layer.cell.gates if g not in layer.cell.states)
+    last = [s for s in layer.cell.states if s != "past_inputs"][-1]
+    value = draw(2, 1, 3).requires_grad_()
+    return value, [
+        Clamp(gate, 0.25),
+        Clamp(gate, value, steps=[3, 1], units=[2, 0, 1]),
+        Clamp(last, 0.5, steps=slice(4, 0, -2), sequences=[3, 0], layer=0),
+        Clamp(layer.cell.output, -0.5, steps=2, units=(1, 3), sequences=torch.tensor([True, False, True, True]),
+              direction=layer.num_directions - 1),
+    ]  # fmt: skip
+
+
+def loss_of(output, state):
+    parts = (output, *(state if isinstance(state, tuple) else (state,)))
+    return sum((p * torch.linspace(-1, 1.5, p.numel(), dtype=p.dtype).reshape(p.shape)).sum() for p in parts)
+
+
+def both_ways(monkeypatch, run):
+    ours = run()
+    with monkeypatch.context() as patched:
+        patched.setattr(programs, "unsupported_reason", lambda *given: "a test asks for the reference path")
+        return ours, run()
+
+
+@pytest.mark.parametrize("name, options, call", CASES)
+def test_interventions_and_gradients(monkeypatch, name, options, call):
+    """Values, outputs, gradients of named values, and gradients of what was given, as by the reference path."""
+    layer = randomise(Recurrent(CELLS[name](), I, H, dtype=torch.float64, **options)).train()
+    x, (value, clamps) = draw(T, B, I).requires_grad_(), clamps_of(layer)
+    side = {n: torch.rand(T, B, *layer.side_shape(n), dtype=x.dtype) for n in layer.cell.side_inputs}
+    given = [x, value, *layer.parameters()]
+
+    def run():
+        traces = []
+        for chosen, loss in ((clamps, loss_of), ((), loss_of), (clamps, None)):
+            torch.manual_seed(3)
+            traces.append(layer.intervene(x, *chosen, gradients_of=loss, **call, **side))
+        held = traces[-1]
+        found = torch.autograd.grad(loss_of(held.output, held.state), given, allow_unused=True, materialize_grads=True)
+        return traces, found
+
+    (ours, found), (theirs, wanted) = both_ways(monkeypatch, run)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.path == "fused" and "program" in one.path.why and other.path == "reference"
+        close((one.output, one.state), (other.output, other.state))
+        for kind in ("gates", "states", "gradients"):
+            assert list(getattr(one, kind)) == list(getattr(other, kind))
+            for what, values in getattr(one, kind).items():
+                torch.testing.assert_close(
+                    values, getattr(other, kind)[what], rtol=1e-8, atol=1e-9, msg=f"{kind} {what}"
+                )
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
+def test_a_trace_says_which_code_ran():
+    class Scalar(carousel.Cell):
+        gates, states = ("a",), ("h",)
+
+        def step(self, x, state, w, let):
+            a = let("a", torch.sigmoid(x.a).mean(-1, keepdim=True))
+            return (let("h", torch.tanh(x.a + a * state[0])),)
+
+    layer, x = Recurrent(Scalar(), I, H), torch.randn(T, B, I)
+    assert "program" in layer.trace(x).path.why
+    path = layer.intervene(x, Clamp("h", 0.0, steps=1)).path
+    assert path == "fused" and "program" in path.why
+    with pytest.raises(ValueError, match=r"among 0\.\.0"):  # what is named has one unit: the reference path runs
+        layer.intervene(x, Clamp("a", 0.0, units=[3]))
+    assert carousel.LSTM(I, H).trace(x).path.why == f"native kernels ({backend.isa()})"
+    with pytest.raises(ValueError, match="never names 'b' with let"):
+        Recurrent(type("Unnamed", (Leaky,), {"gates": ("a", "b"), "step": unnamed_step})(), I, H).intervene(
+            x, Clamp("b", 0.0)
+        )
+
+
+def unnamed_step(self, x, state, w, let):
+    return let("h", torch.tanh(x.a + x.b)), state[1]
