@@ -6,11 +6,12 @@ to N.
 
 from __future__ import annotations
 
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:  # data is read without torch
+    from torch import Tensor
 
 
 @overload
@@ -20,6 +21,7 @@ def length_mask(lengths: np.ndarray, steps: int, *, batch_first: bool = False) -
 def length_mask(lengths: Tensor | np.ndarray, steps: int, *, batch_first: bool = False) -> Tensor | np.ndarray:
     """Which of T = `steps` steps are real: lengths (B,) → (T, B) bool, (B, T) if `batch_first`.
 
+    >>> import torch
     >>> length_mask(torch.tensor([2, 0, 1]), 2)
     tensor([[ True, False,  True],
             [ True, False, False]])
@@ -27,6 +29,8 @@ def length_mask(lengths: Tensor | np.ndarray, steps: int, *, batch_first: bool =
     if isinstance(lengths, np.ndarray):
         step = np.arange(steps)
         return step < lengths[:, None] if batch_first else step[:, None] < lengths
+    import torch
+
     place = torch.arange(steps, device=lengths.device)
     return place < lengths.unsqueeze(1) if batch_first else place.unsqueeze(1) < lengths
 
@@ -34,6 +38,7 @@ def length_mask(lengths: Tensor | np.ndarray, steps: int, *, batch_first: bool =
 def flat_positions(lengths: Tensor, steps: int) -> Tensor:
     """Where the N real steps are in a padded batch (T, B) that is flattened, sequence by sequence: (N,) int64.
 
+    >>> import torch
     >>> flat_positions(torch.tensor([2, 1]), 3)
     tensor([0, 2, 1])
     """

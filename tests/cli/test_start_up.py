@@ -71,6 +71,25 @@ def test_predict(run):
     assert not any(name.endswith((".report", ".baseline")) for name in modules if name.startswith("carousel.tasks."))
 
 
-@pytest.mark.slow
-def test_check(run):
-    assert not imported("check", "data.tsv", at=run) & {"pyarrow", *NEVER}
+DATA = {
+    "lm": "to be\n" * 8,
+    "bilm": "to be or not\n" * 8,
+    "classify": "a fine film\tgood\na dull film\tbad\n" * 4,
+    "tag": "Rome B-LOC\nfell O\n\n" * 4,
+    "encode": "a film\ta play\t1.5\na day\ta film\t4.5\n" * 4,
+    "tree": "(3 (2 a) (4 film))\n" * 8,
+    "forecast": "Month,Passengers\n" + "".join(f"{1949 + k // 12}-{k % 12 + 1:02d},{k % 12}\n" for k in range(60)),
+    "translate": "a film\tein Film\na day\tein Tag\n" * 4,
+}  # fmt: skip
+
+
+def test_check(tmp_path):
+    """Data of every task is checked without torch, and small data without Arrow."""
+    for name, text in DATA.items():
+        (tmp_path / f"{name}.tsv").write_text(text)
+    files = ", ".join(f"({name!r}, '{name}.tsv')" for name in DATA)
+    modules = imported(
+        source=f"import carousel\nfor task, file in [{files}]: carousel.check(file, task=task)", at=tmp_path
+    )
+    assert not modules & {"torch", "pyarrow", *NEVER}
+    assert "torch" not in imported("check", "classify.tsv", at=tmp_path)

@@ -7,13 +7,17 @@ batches/   batches of lines, streams, examples and windows, in an order that a s
 corpora/   corpora that package registries carry, and generated ones
 """
 
-from .batches.base import Batches, TextBatch
-from .batches.lines import LineBatches
-from .batches.streams import StreamBatches
-from .sources.lines import Lines, Piece, RunningText, Source, check_file, read_lines
-from .stores.tokens import TokenStore, tokenize
-from .text.tokenizers import END, PAD, SPECIAL, START, UNK, Kind
-from .text.vocabulary import Vocabulary
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .batches.base import Batches, TextBatch
+    from .batches.lines import LineBatches
+    from .batches.streams import StreamBatches
+    from .sources.lines import Lines, Piece, RunningText, Source, check_file, read_lines
+    from .stores.tokens import TokenStore, tokenize
+    from .text.tokenizers import END, PAD, SPECIAL, START, UNK, Kind
+    from .text.vocabulary import Vocabulary
 
 __all__ = [
     "END",
@@ -36,3 +40,20 @@ __all__ = [
     "read_lines",
     "tokenize",
 ]
+_MODULES = {
+    "batches.base": ("Batches", "TextBatch"),
+    "batches.lines": ("LineBatches",),
+    "batches.streams": ("StreamBatches",),
+    "sources.lines": ("Lines", "Piece", "RunningText", "Source", "check_file", "read_lines"),
+    "stores.tokens": ("TokenStore", "tokenize"),
+    "text.tokenizers": ("END", "PAD", "SPECIAL", "START", "UNK", "Kind"),
+    "text.vocabulary": ("Vocabulary",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first asked for: reading data needs no torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

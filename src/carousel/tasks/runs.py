@@ -8,8 +8,6 @@ from typing import Any
 from ..errors import RunError, SettingsError, did_you_mean
 from ..training import Run, Settings
 from ..training.manifest import check_manifest
-from ..training.members import load_members
-from ..training.memory import check_memory, outline
 from .base import Model, Task
 from .registry import find, names
 from .shared.cell import is_known
@@ -58,6 +56,9 @@ def runs_of(run: Run, settings: Any) -> list[Run]:
 
 def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> Model[Any, Any]:
     """The model of a run whose settings and assets are read already."""
+    from ..training.members import load_members  # late: with torch, which finding a run does not need
+    from ..training.memory import check_memory, outline
+
     if (shapes := outline(task, settings, assets)) is not None:  # before memory is asked for
         for one in runs_of(run, settings):
             one.check_shapes(shapes)

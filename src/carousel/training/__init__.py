@@ -4,12 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .network import Data, Loss, Metric, Network
+    from .data import Data
+    from .network import Loss, Metric, Network
     from .run import Run
     from .settings import ColumnName, Settings, key
 
 __all__ = ["ColumnName", "Data", "Loss", "Metric", "Network", "Run", "Settings", "key"]
-_HOMES = {"Run": "run", "ColumnName": "settings", "Settings": "settings", "key": "settings"}
+_HOMES = {"Data": "data", "Run": "run", "ColumnName": "settings", "Settings": "settings", "key": "settings"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, SettingsError
 from ..threads import threads
+from .data import Data
 from .isolation import own_random_numbers
-from .network import Data, Metric, Trainable
+from .network import Metric, Trainable
 
 LIBRARIES = {"sklearn": "scikit-learn", "pycrfsuite": "python-crfsuite"}  # modules and their packages
 EXTRA = "pip install 'carousel-rnn[baselines]'"

@@ -24,7 +24,8 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from ..errors import ArgumentError, RunError
-from .network import Batches, Metric, Network
+from .data import Batches
+from .network import Metric, Network
 
 TIMEOUT = timedelta(seconds=50)  # without an answer in a step: longer than a connection may fail and recover
 PATIENCE = timedelta(hours=2)  # for processes that are still preparing data

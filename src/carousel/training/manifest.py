@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from ..errors import RunError
 from ..files import write_json
 from ..parsing import parse_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NAME = "manifest.json"
 
@@ -43,6 +44,8 @@ def check_manifest(folder: Path) -> None:
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:
     """A hash of the names and bits of some tensors."""
+    import torch
+
     total = hashlib.blake2b(digest_size=16)
     for name in sorted(weights):
         tensor = weights[name]

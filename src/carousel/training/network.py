@@ -1,14 +1,15 @@
-"""What the trainer trains: a network with a loss, batches to read, and a metric for the dev set."""
+"""What the trainer trains: a network with a loss, and a metric for the dev set."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
+
+from .data import Data
 
 LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "r2", "rmse")}
 LABELS |= {"end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
@@ -19,20 +20,6 @@ class Loss(NamedTuple):
 
     mean: Tensor  # ()
     weight: int
-
-
-class Batches(Protocol):
-    """Batches in an order that (seed, epoch) fixes; reading can stop and resume anywhere."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def __len__(self) -> int: ...
-
-    def set_epoch(self, epoch: int) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class Metric(ABC):
@@ -54,20 +41,6 @@ class Metric(ABC):
     def label(self, name: str) -> str:
         """What a reader calls the result `name`."""
         return " ".join(LABELS.get(word, word) for word in name.split("_"))
-
-
-@dataclass
-class Data:
-    """What a run reads. `info` goes into the report (sizes, vocabulary, unknown tokens), `notes` are printed first.
-
-    `held_out` says which part of the training data `dev` is, for result.json; None: `dev` is other data.
-    """
-
-    train: Batches
-    dev: Batches | None
-    info: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    held_out: dict[str, Any] | None = None
 
 
 class Trainable(Protocol):

@@ -21,19 +21,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from torch import Tensor
 
 from ..errors import RunError, SettingsError, did_you_mean, shorten
 from ..files import PART, write_bytes
 from ..parsing import parse_json
 from .manifest import weights_digest
-from .network import Network
 from .settings import load_yaml
+
+if TYPE_CHECKING:  # a run is found and its files are read without torch
+    from torch import Tensor
+
+    from .network import Network
 
 try:
     import fcntl
@@ -201,6 +203,8 @@ class Run:
 
     def read_weights(self) -> dict[str, Tensor]:
         """The weights of the best epoch."""
+        from safetensors.torch import load_file
+
         if not self.weights.exists():
             raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
         with self._reading_weights():

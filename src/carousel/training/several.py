@@ -19,9 +19,10 @@ from ..files import write_json
 from ..threads import threads
 from . import distributed, trainer
 from .baselines import Baselines
+from .data import Data
 from .isolation import own_random_numbers
 from .members import load_members, mean_and_deviation
-from .network import Data, Network, Trainable
+from .network import Network, Trainable
 from .progress import Bar
 from .report import write_report
 from .run import Run, read_json

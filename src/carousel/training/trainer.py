@@ -28,11 +28,12 @@ from .baselines import Baseline, Baselines, fit_baselines, suggestions
 from .checkpoint_callback import CheckpointCallback
 from .checkpoints import Checkpoints, step_of
 from .csv_logger import CSVLogger
+from .data import Data
 from .isolation import own_random_numbers
 from .manifest import check_manifest, write_manifest
 from .memory import check_memory, outline
 from .module import Diverged, Module
-from .network import Data, Network, Trainable
+from .network import Network, Trainable
 from .progress import Bar
 from .report import write_report
 from .run import Run, read_json

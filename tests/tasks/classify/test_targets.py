@@ -13,8 +13,9 @@ import carousel
 from carousel.data.sources.tables import Table
 from carousel.errors import CarouselError, DataError
 from carousel.metrics import expected_calibration_error
+from carousel.tasks.classify.metrics import LabelScores, NumberErrors
 from carousel.tasks.classify.settings import ClassifySettings
-from carousel.tasks.classify.targets import LabelScores, NumberErrors, Target
+from carousel.tasks.classify.targets import Target
 
 SMALL = {"embedding": 16, "hidden": 16, "threads": 1, "quiet": True, "batch_size": 8, "lr": 0.02}
 WORDS = {"warm": "kind", "funny": "comic", "dark": "grim"}

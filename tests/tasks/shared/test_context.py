@@ -19,7 +19,8 @@ from carousel.tasks.bilm.settings import BilmSettings
 from carousel.tasks.bilm.task import Bilm
 from carousel.tasks.classify.task import Classify
 from carousel.tasks.encode.task import Encode
-from carousel.tasks.shared.context import ContextAssets, ScalarMix
+from carousel.tasks.shared.context import ContextAssets
+from carousel.tasks.shared.context_network import ScalarMix
 from carousel.tasks.tag.task import Tag
 from carousel.training import trainer
 from carousel.training.module import Module

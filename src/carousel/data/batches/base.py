@@ -6,19 +6,22 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ...errors import DataError, check_count
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class TextBatch:
     """What a language model reads and what it should say next, time first; `[PAD]` (0) past each sequence's end.
 
+    >>> import torch
     >>> from carousel.data import TextBatch
     >>> one = torch.ones(3, 2, dtype=torch.int64)
     >>> TextBatch(one, one, torch.tensor([3, 3]), torch.tensor([0, 1]), 6)
@@ -47,6 +50,13 @@ class TextBatch:
     def __repr__(self) -> str:
         steps, sequences = self.inputs.shape
         return f"TextBatch({steps} steps, {sequences} sequences, {self.tokens} tokens)"
+
+
+def int_tensor(array: np.ndarray) -> Tensor:
+    """An array of integers as int64, sharing memory where it can."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(array, np.int64))
 
 
 class Store(Protocol):

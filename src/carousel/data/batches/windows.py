@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..sources.filling import Fill
 from .bucketed import Bucketed
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class WindowBatch:
     @staticmethod
     def join(batches: Sequence[WindowBatch]) -> WindowBatch:
         """The windows of several batches, whose windows are of the same length, in one."""
+        import torch
+
         each = zip(*(vars(batch).values() for batch in batches), strict=True)
         return WindowBatch(*(torch.cat(parts, 0 if parts[0].dim() == 1 else 1) for parts in each))
 
@@ -97,6 +101,8 @@ class Rows:
         """The windows whose first future rows are `origins`, (B,). Rows before the start or past the end of a series
         are not there.
         """
+        import torch
+
         series = self.series_of(origins)
         start, end = self.starts[series], self.ends[series]
         steps = origins + np.arange(-past, ahead)[:, None]  # (past + ahead, B)

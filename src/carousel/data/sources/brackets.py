@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import DataError
 from ...wording import counted
 from .lines import check_file, read_lines
@@ -248,3 +250,31 @@ def _dependency_tree(rows: list[tuple[int, str, int, str | None]], label: str | 
     labels[-1] = labels[-1] if label is None else label
     parents = [place.get(rows[node - 1][2], -1) for node in order]
     return Tree(labels, [rows[node - 1][1] for node in order], parents, rows[0][0])
+
+
+def heights_of(parents: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The height of every node, (n,): 0 for a leaf. Children must come before their parents.
+
+    >>> heights_of(np.array([2, 2, 4, 4, -1]), np.array([5])).tolist()
+    [0, 0, 1, 0, 2]
+    """
+    heights = [0] * len(parents)
+    for node, parent in _edges(parents, lengths):
+        if heights[parent] <= heights[node]:
+            heights[parent] = heights[node] + 1
+    return np.array(heights, np.int64)
+
+
+def _edges(parents: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
+    given = parents.tolist()
+    first = 0
+    for tree, length in enumerate(lengths.tolist()):
+        for k in range(length):
+            parent = given[first + k]
+            if parent >= 0:
+                if not k < parent < length:
+                    raise ValueError(
+                        f"tree {tree}: node {k} has the parent {parent}; a parent comes after its children"
+                    )
+                yield first + k, first + parent
+        first += length

@@ -20,19 +20,22 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ...errors import DataError
 from ...masks import length_mask, pad_rows, row_positions
+from ..batches.base import int_tensor
 from ..batches.bucketed import Bucketed
 from ..text.tokenizers import PAD, UNK
 from . import fingerprint
 from .cache import cached
 from .ragged import Ragged, RaggedWriter, read
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
 
 FORMAT = 2  # of the cache; another number invalidates every cache
 CONTEXT = "context_"  # before the names of columns that an embedder reads
@@ -226,31 +229,31 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
     >>> batch.tokens.T.tolist(), batch.labels.tolist()
     ([[7, 8, 9], [5, 0, 0]], [1, 0])
     """
-
-    def tensor(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, np.int64))
+    import torch
 
     values, lengths = columns["tokens"]
     labels = columns.get("labels")
     found = None
     if labels is not None:
-        found = tensor(pad_rows(labels.values, lengths, NO_LABEL) if per_token else labels.values)
+        found = int_tensor(pad_rows(labels.values, lengths, NO_LABEL) if per_token else labels.values)
     rows = np.arange(len(lengths)) if rows is None else rows
     characters = spelling = None
     if "characters" in columns:
         real = length_mask(lengths, int(lengths.max(initial=0)))
         by_step = pad_rows(np.arange(len(values)), lengths, 0)[real]  # words, counted by example, in the order of steps
         counts = columns["spelling"].values.astype(np.int64)
-        characters = tensor(pad_rows(columns["characters"].values, counts, PAD)[:, by_step])
-        spelling = tensor(counts[by_step])
+        characters = int_tensor(pad_rows(columns["characters"].values, counts, PAD)[:, by_step])
+        spelling = int_tensor(counts[by_step])
     others = {name.removeprefix(CONTEXT): column for name, column in columns.items() if name.startswith(CONTEXT)}
     context = collate(others, rows) if others else None
     linear, targets = (
         torch.from_numpy(columns[name].values.astype(np.float32).reshape(len(lengths), -1)) if name in columns else None
         for name in ("linear", "targets")
     )
-    padded = tensor(pad_rows(values, lengths, PAD))
-    return ExampleBatch(padded, tensor(lengths), found, tensor(rows), characters, spelling, context, linear, targets)
+    padded = int_tensor(pad_rows(values, lengths, PAD))
+    return ExampleBatch(
+        padded, int_tensor(lengths), found, int_tensor(rows), characters, spelling, context, linear, targets
+    )
 
 
 def rows_of(column: Ragged, chosen: np.ndarray) -> Column:

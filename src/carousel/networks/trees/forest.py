@@ -6,7 +6,7 @@ steps as the highest tree has levels, and no recursion, so a tree may be as deep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...data.sources.brackets import heights_of
 from ...masks import row_positions
 
 
@@ -92,31 +93,3 @@ class Forest:
 
     def __repr__(self) -> str:
         return f"Forest({len(self.roots)} trees, {self.nodes} nodes, {len(self.levels)} levels)"
-
-
-def heights_of(parents: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The height of every node, (n,): 0 for a leaf. Children must come before their parents.
-
-    >>> heights_of(np.array([2, 2, 4, 4, -1]), np.array([5])).tolist()
-    [0, 0, 1, 0, 2]
-    """
-    heights = [0] * len(parents)
-    for node, parent in _edges(parents, lengths):
-        if heights[parent] <= heights[node]:
-            heights[parent] = heights[node] + 1
-    return np.array(heights, np.int64)
-
-
-def _edges(parents: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-    given = parents.tolist()
-    first = 0
-    for tree, length in enumerate(lengths.tolist()):
-        for k in range(length):
-            parent = given[first + k]
-            if parent >= 0:
-                if not k < parent < length:
-                    raise ValueError(
-                        f"tree {tree}: node {k} has the parent {parent}; a parent comes after its children"
-                    )
-                yield first + k, first + parent
-        first += length

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Self
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Self
 
 from ...data import Vocabulary
 from ...data.sources.tables import Table
@@ -20,7 +17,6 @@ from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
-from ...networks.ngrams import NGramClassifier
 from ...parsing import parse_number
 from ...training import Data
 from ...training.run import read_json
@@ -34,6 +30,11 @@ from .encoder import ClassifyEncoder
 from .examples import LabelledTexts
 from .settings import ClassifySettings
 from .targets import Target
+
+if TYPE_CHECKING:  # data is read without torch
+    from torch import Tensor
+
+    from ...networks.ngrams import NGramClassifier
 
 LINEAR = "ngrams.safetensors"  # in the run directory
 SCALE = "scale.json"  # the mean and the standard deviation of numbers
@@ -67,6 +68,8 @@ class ClassifyAssets:
 
     @classmethod
     def load(cls, settings: ClassifySettings, folder: Path) -> Self:
+        from ...networks.ngrams import NGramClassifier
+
         target = Target(settings.target, read_json(folder / "labels.json", list[str]), settings.label_separator)
         if target.kind == "number":
             target.mean, target.deviation = read_json(folder / SCALE, list[float])
@@ -126,6 +129,10 @@ def learn_vocabulary(settings: ClassifySettings, tables: Sequence[Table]) -> tup
 
 def fit_linear(settings: ClassifySettings, assets: ClassifyAssets, tables: Sequence[Table]) -> NGramClassifier:
     """The linear model of the texts to train on; of more than `MOST_TEXTS`, of as many at equal distances."""
+    import torch
+
+    from ...networks.ngrams import NGramClassifier
+
     total = sum(1 for table in tables for _ in table)
     step = max(1, -(-total // MOST_TEXTS))
     rows = [(row.text, row.label) for row in islice(chain.from_iterable(tables), 0, None, step)]
@@ -178,6 +185,8 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
 def class_weights(given: str, count: Counter[str], texts: int | None = None) -> Tensor | None:
     """What an example of each class counts, (classes,); None if all count the same. Of labels of which a text may have
     several, what a text that has the label counts beside one that has it not; then there are so many `texts`."""
+    import torch
+
     labels = sorted(count)
     if given == "none":
         return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...data.stores.examples import Column
 from ...data.text.encoder import TextEncoder
-from ...networks.ngrams import NGramClassifier
+
+if TYPE_CHECKING:
+    from ...networks.ngrams import NGramClassifier
 
 
 class ClassifyEncoder(TextEncoder):

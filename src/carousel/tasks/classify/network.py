@@ -15,10 +15,10 @@ from ...metrics import Confusion, expected_calibration_error
 from ...networks.encoder import SequenceDropout
 from ...networks.pooling import pooling
 from ...training import Loss, Metric, Network
-from ..shared.context import context_embedder, read_words
+from ..shared.context_network import context_embedder, read_words
 from .data import ClassifyAssets
+from .metrics import LabelScores, NumberErrors
 from .settings import ClassifySettings
-from .targets import LabelScores, NumberErrors
 
 
 class ClassifierNetwork(Network):

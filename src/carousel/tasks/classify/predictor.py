@@ -19,8 +19,8 @@ from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from ..shared.ensemble import with_members
 from .data import ClassifyAssets, open_table, store_examples
+from .metrics import LabelScores, NumberErrors
 from .network import ClassifierNetwork
-from .targets import LabelScores, NumberErrors
 
 
 class Classifier(Model[ClassifierNetwork, ClassifyAssets]):

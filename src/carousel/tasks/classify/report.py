@@ -17,8 +17,8 @@ from ..shared.analysis import (
     show_misclassified,
 )
 from .data import open_data
+from .metrics import LabelScores, NumberErrors
 from .predictor import Classifier, NumberPrediction
-from .targets import LabelScores, NumberErrors
 
 
 def report(model: Classifier, page: Page) -> None:
@@ -90,7 +90,8 @@ def show_linear(model: Classifier, page: Page) -> None:
     share, temperature = mixture.tolist()
     page.heading("Linear model").text(
         f"A linear model of {len(linear.names):,} n-grams has a share of *{share:.0%}* in the probabilities, and the "
-        f"recurrent network, at a temperature of {temperature:.2g}, the rest. The n-grams that speak most for a class:"
+        f"recurrent network, at a temperature of {temperature:.2g}, the rest. The n-grams with the "
+        "largest weights for each class:"
     )
     pairs = list(zip(model.labels, linear.strongest(12), strict=True))[:20]
     rows = [[verbatim(label), verbatim(", ".join(name for name, _ in some))] for label, some in pairs]

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ...data.batches.base import int_tensor
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import chunks
 from ...data.sources.tables import Layout, PairTable, Row
@@ -20,6 +19,10 @@ from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate,
 from ...data.text.encoder import TextEncoder
 from ...errors import DataError
 from ...parsing import parse_number
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
 
 SECOND = "second_"  # before the names of columns of a pair's second text
 T = TypeVar("T")
@@ -165,11 +168,12 @@ class PairBatches(Bucketed):
         super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
 
     def _of(self, chosen: np.ndarray) -> PairBatch:
+        import torch
+
         columns = {name: rows_of(column, chosen) for name, column in self.store.columns.items()}
         labels = torch.from_numpy(columns.pop("labels").values.copy())
         second = {name.removeprefix(SECOND): column for name, column in columns.items() if name.startswith(SECOND)}
-        rows = torch.from_numpy(chosen.astype(np.int64))
-        return PairBatch(collate(columns, chosen), collate(second, chosen), labels, rows)
+        return PairBatch(collate(columns, chosen), collate(second, chosen), labels, int_tensor(chosen))
 
 
 def _second(parts: Mapping[str, T]) -> dict[str, T]:

@@ -13,7 +13,7 @@ from ...data.stores.examples import ExampleBatch
 from ...metrics import Confusion, pearson, spearman
 from ...networks.pooling import pooling
 from ...training import Loss, Metric, Network
-from ..shared.context import context_embedder, read_words
+from ..shared.context_network import context_embedder, read_words
 from .data import EncodeAssets
 from .examples import PairBatch
 from .settings import EncodeSettings

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from torch import Tensor
 
 from ...data.batches.windows import Rows, WindowBatches
 from ...data.sources.series import Grid, Panel, read_panel
@@ -19,8 +18,10 @@ from ...training.run import read_json
 from ...wording import counted
 from .check import SeriesCheck, check_series
 from .frame import Frame
-from .linear import choose_windows, fit_linear
 from .settings import ForecastSettings
+
+if TYPE_CHECKING:  # data is read without torch
+    from torch import Tensor
 
 
 @dataclass
@@ -87,6 +88,8 @@ def linear_origins(rows: Rows, trained: np.ndarray, lags: int, horizon: int) -> 
 
 def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) -> tuple[ForecastAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
+    from .linear import choose_windows, fit_linear
+
     s = settings
     panel, counts = read_all(s)
     frame, notes = Frame.of(s, panel, counts) if assets is None else (assets.frame, [])

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ...data.batches.windows import Rows
 from ...data.sources.calendar import calendar, cycles_of
@@ -18,6 +16,9 @@ from ...data.sources.series import Panel, Series
 from ...errors import DataError, shorten
 from ...wording import counted
 from .settings import ForecastSettings
+
+if TYPE_CHECKING:  # data is read without torch
+    from torch import Tensor
 
 SEASONS = {("month", 1): 12, ("month", 3): 4, ("second", 604800): 52, ("second", 86400): 7, ("second", 3600): 24}
 
@@ -117,11 +118,15 @@ class Frame:
     @cached_property
     def units(self) -> Tensor:
         """The unit of MASE of each series and variable, (S, V)."""
+        import torch
+
         return torch.tensor([scale.naive for scale in self.scales.values()], dtype=torch.float64)
 
     @cached_property
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Mean and scale, each (S, V)."""
+        import torch
+
         table = [[scale.mean, scale.scale] for scale in self.scales.values()]
         mean, scale = torch.tensor(table, dtype=torch.float64).unbind(1)
         return mean, scale

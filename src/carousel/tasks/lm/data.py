@@ -11,7 +11,6 @@ from ...data.text.form import TextForm
 from ...data.text.formed import FormedText
 from ...data.text.usual import Tally
 from ...errors import SettingsError
-from ...networks.adaptive import FEWEST, default_cutoffs, describe
 from ...training import Data
 from ..shared.reading import load_reading, save_reading
 from .check import TextCheck, check_text
@@ -76,6 +75,8 @@ def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) ->
 
 def adaptive_parts(settings: LanguageSettings, size: int) -> str:
     """The parts of the adaptive softmax for a vocabulary of `size` tokens, in words."""
+    from ...networks.adaptive import FEWEST, default_cutoffs, describe
+
     if size < FEWEST:
         remedy = "leave out output"
         raise SettingsError(f"output: adaptive is for {FEWEST} tokens and more, this vocabulary has {size}; {remedy}")

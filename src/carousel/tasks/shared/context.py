@@ -1,58 +1,30 @@
-"""A two-way language model as an embedder: vectors of words in their context, for the words of another task."""
+"""A two-way language model as an embedder: what a run that reads with one keeps of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from ...data import UNK
-from ...data.stores.examples import CONTEXT, ExampleBatch, ExampleStore
+from ...data.stores.examples import CONTEXT, ExampleStore
+from ...data.text.tokenizers import UNK
 from ...data.text.words import WordVocabulary
 from ...errors import RunError
 from ...files import write_text
-from ...networks.embedder import WordEmbedder
-from ...networks.encoder import SequenceDropout
 from ...training import Run
 from ...training.manifest import check_manifest
 from ...wording import an
 from ..bilm.data import BilmAssets
-from ..bilm.network import BilmNetwork
 from ..bilm.settings import BilmSettings
 from ..runs import settings_of
 from .settings import WordSettings
 
+if TYPE_CHECKING:  # data is read without torch
+    from torch import Tensor
+
 FOLDER = "embedder"  # in the run directory of the task that uses it
-
-
-class ScalarMix(nn.Module):
-    """γ Σ softmax(s)ⱼ hⱼ: one vector of several, by learnt shares.
-
-    >>> ScalarMix(2)([torch.tensor([1.0, 3.0]), torch.tensor([3.0, 5.0])]).tolist()
-    [2.0, 4.0]
-    """
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.scores = nn.Parameter(torch.zeros(layers))
-        self.gamma = nn.Parameter(torch.ones(()))
-
-    @property
-    def shares(self) -> Tensor:
-        """(layers,), which add up to 1."""
-        return self.scores.softmax(0)
-
-    def forward(self, layers: Sequence[Tensor]) -> Tensor:
-        """layers of one shape → one of that shape."""
-        return self.gamma * sum(share * layer for share, layer in zip(self.shares, layers, strict=True))
-
-    def extra_repr(self) -> str:
-        return f"{len(self.scores)} layers"
 
 
 @dataclass
@@ -100,71 +72,3 @@ class ContextAssets:
         """How much of the examples to train on it knows."""
         words = store[CONTEXT + "tokens"].values
         return f"{self.name}: a bilm; {np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
-
-
-def context_embedder(settings: WordSettings, assets: ContextAssets | None) -> ContextEmbedder | None:
-    """The embedder of a network, with the weights of its run if the network is a new one."""
-    return None if assets is None else ContextEmbedder(settings, assets)
-
-
-class ContextEmbedder(nn.Module):
-    """The layers of a `bilm`, mixed. Unless `tuned`, the bilm stays as it is: no gradients, no dropout inside it."""
-
-    def __init__(self, settings: WordSettings, assets: ContextAssets) -> None:
-        super().__init__()
-        s = settings
-        self.assets = assets
-        self.tuned = s.embedder_tuned
-        bilm = BilmNetwork(assets.settings, assets.bilm)
-        if assets.weights is not None:
-            bilm.load_state_dict(assets.weights)
-        self.bilm = bilm.requires_grad_(self.tuned)
-        self.mix = ScalarMix(bilm.settings.layers + 1)
-        self.drop = SequenceDropout(s.dropout if s.embedder_dropout is None else s.embedder_dropout, s.variational)
-        self.size = 2 * bilm.settings.embedding
-        self.train(self.training)
-
-    def train(self, mode: bool = True) -> Self:
-        super().train(mode)
-        self.bilm.train(mode and self.tuned)
-        return self
-
-    def forward(self, batch: ExampleBatch | None) -> Tensor:
-        """The words (T, B) of a batch in the bilm's numbers → (T, B, size); of blank texts alone, a step of zeros."""
-        assert batch is not None
-        with torch.set_grad_enabled(self.tuned and torch.is_grad_enabled()):
-            layers = self.bilm.contexts(batch)
-        if not len(batch.tokens):  # as WordEmbedder does
-            return layers[0].new_zeros(1, len(batch.lengths), self.size)
-        return self.drop(self.mix(layers))
-
-    # ---------------------------------------------------------------- what is in it
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """How much of each layer is in the mix."""
-        names = ["words", *(f"layer {k}" for k in range(1, len(self.mix.scores)))]
-        return dict(zip(names, self.mix.shares.tolist(), strict=True))
-
-    def __str__(self) -> str:
-        shares = ", ".join(f"{name} {share:.3f}" for name, share in self.shares.items())
-        kind = "tuned" if self.tuned else "frozen"
-        return f"{shares}; γ {self.mix.gamma.item():.3f}; {kind}, {self.assets.name}"
-
-    def show(self, page: Any) -> None:
-        """Add to a report what was learnt of the mix."""
-        s = self.bilm.settings
-        kind = "trained with the task" if self.tuned else "left as they are"
-        page.heading("Embedder").text(
-            f"The bilm `{self.assets.name}` ({s.layers} {s.cell} layers in each direction, "
-            f"{len(self.assets.words.words):,} words), its weights {kind}. Its layers are mixed in these shares, "
-            f"and the mix is multiplied by γ = "
-            f"*{self.mix.gamma.item():.3f}*."
-        )
-        page.table(["layer", "share"], [[name, f"{share:.3f}"] for name, share in self.shares.items()])
-
-
-def read_words(embedder: WordEmbedder, context: ContextEmbedder | None, batch: ExampleBatch) -> Tensor:
-    """The vectors of a batch's words, (T, B, …): the task's own and, beside them, those of `context`."""
-    own = embedder(batch.tokens)
-    return own if context is None else torch.cat((own, context(batch.context)), 2)

@@ -17,7 +17,7 @@ from ...networks.crf import CRF
 from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
 from ...training import Loss, Metric, Network
-from ..shared.context import context_embedder
+from ..shared.context_network import context_embedder
 from .data import TagAssets
 from .settings import TagSettings
 

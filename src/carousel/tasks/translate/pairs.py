@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ...data.batches.base import int_tensor
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import check_file, chunks, read_lines
 from ...data.sources.split import Splittable
@@ -25,6 +24,10 @@ from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
 from ...masks import pad_rows
 from ...wording import counted
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
 
 TABLES = (".tsv", ".tab")  # endings of files that hold both sides
 
@@ -285,16 +288,12 @@ def collate_pairs(source: Column, target: Column, rows: np.ndarray | None = None
     targets = pad_rows(np.insert(target.values.astype(np.int64), ends, END), longer, PAD)
     inputs = pad_rows(np.insert(target.values.astype(np.int64), ends - target.lengths, START), longer, PAD)
     rows = np.arange(count) if rows is None else rows
-
-    def tensor(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, np.int64))
-
     return PairBatch(
-        source=tensor(pad_rows(source.values, source.lengths, PAD)),
-        source_lengths=tensor(source.lengths),
-        inputs=tensor(inputs),
-        targets=tensor(targets),
-        lengths=tensor(longer),
-        rows=tensor(rows),
+        source=int_tensor(pad_rows(source.values, source.lengths, PAD)),
+        source_lengths=int_tensor(source.lengths),
+        inputs=int_tensor(inputs),
+        targets=int_tensor(targets),
+        lengths=int_tensor(longer),
+        rows=int_tensor(rows),
         tokens=int(longer.sum()),
     )

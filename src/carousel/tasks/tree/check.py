@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...data.sources.brackets import Trees
-from ...networks.trees.forest import heights_of
+from ...data.sources.brackets import Trees, heights_of
 from ...wording import counted
 from ..shared.checks import DataCheck, table_of_files
 from .examples import Classes

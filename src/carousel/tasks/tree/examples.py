@@ -6,21 +6,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ...data.batches.base import int_tensor
 from ...data.batches.bucketed import Bucketed
-from ...data.sources.brackets import Tree, Trees
+from ...data.sources.brackets import Tree, Trees, heights_of
 from ...data.sources.lines import chunks
 from ...data.stores.examples import NO_LABEL, Column, ExampleStore, rows_of
 from ...data.text.tokenizers import PAD
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
-from ...networks.trees import Forest
-from ...networks.trees.forest import heights_of
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
+
+    from ...networks.trees import Forest
 
 
 class Classes:
@@ -195,13 +198,11 @@ class TreeBatches(Bucketed):
 
 def collate_trees(columns: Mapping[str, Column], rows: np.ndarray | None = None) -> TreeBatch:
     """The batch of these rows."""
-
-    def tensor(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, np.int64))
+    from ...networks.trees import Forest
 
     values, lengths = columns["tokens"]
     lengths = np.asarray(lengths, np.int64)
     forest = Forest.build(columns["parents"].values.astype(np.int64), columns["heights"].values, lengths)
-    labels = tensor(columns["labels"].values) if "labels" in columns else None
+    labels = int_tensor(columns["labels"].values) if "labels" in columns else None
     rows = np.arange(len(lengths)) if rows is None else rows
-    return TreeBatch(tensor(values), forest, tensor(lengths), labels, tensor(rows))
+    return TreeBatch(int_tensor(values), forest, int_tensor(lengths), labels, int_tensor(rows))
