@@ -14,6 +14,8 @@ EVERY = [
     *([name] for name in COMMANDS),
     *(["train", name] for name in names()),
     *(["baseline", name] for name in names()),
+    ["data", "get"],
+    ["bench", "layers"],
 ]
 
 
@@ -35,7 +37,7 @@ def page(capsys, monkeypatch):
 def test_help_fits_eighty_columns(page, args):
     text = page(*args)
     assert max(map(len, text.splitlines())) <= 80
-    assert not re.search(r"<(bool|int|float|str|path|list)\b", text)
+    assert not re.search(r"<(bool|int|float|str|path|list)\b|\bx[<>]=|\[default: \(", text)
     assert text.startswith(f"Usage: {' '.join(['carousel', *args])}")
 
 

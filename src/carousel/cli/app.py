@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator
@@ -20,6 +21,9 @@ from carousel.errors import shorten
 
 METAVARS = {int: "N", float: "X", Path: "FILE"}  # what help shows for a value of each type
 WIDEST = 100  # columns; longer lines are hard to read
+_RANGE = re.compile(
+    r"(?:; | *\[)(?:[\d.]+<=?)?x[<>]=?[\d.]+(?:<=?[\d.]+)?\]"
+)  # that click adds to the text of an option
 NAMES = 22  # columns for names; a longer name has its text on the next line
 
 
@@ -122,7 +126,7 @@ def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         if param.param_type_name == "argument":
             title, row = "Arguments", (_plain(param.metavar), param.help or "")
         else:
-            title, row = "Options", param.get_help_record(ctx)
+            title, row = "Options", (param.get_help_record(ctx)[0], _described(param.get_help_record(ctx)[1]))
         panels.setdefault(getattr(param, "rich_help_panel", None) or title, []).append(row)
     if isinstance(command, TyperGroup):
         commands = {name: command.get_command(ctx, name) for name in command.list_commands(ctx)}
@@ -132,6 +136,16 @@ def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
             if one is not None and not one.hidden
         ]
     return panels
+
+
+def _described(text: str) -> str:
+    """The text of an option without the range of its values, and without brackets around a default in words.
+
+    >>> _described("Each. [default: 5.0; x>=0.01]"), _described("Threads. [x>=1]"), _described("To. [default: (here)]")
+    ('Each. [default: 5.0]', 'Threads.', 'To. [default: here]')
+    """
+    text = _RANGE.sub(lambda found: "]" if found[0].startswith(";") else "", text)
+    return re.sub(r"\[default: \((.*?)\)", r"[default: \1", text)
 
 
 def _row(name: str, text: str, column: int, width: int) -> Iterator[str]:

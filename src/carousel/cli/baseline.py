@@ -28,10 +28,10 @@ def command(task: Any, name: str) -> Any:
         if group_of(field) == "data" and key not in ("task", "train", "dev", *BATCHES)
     }
     parameters = [
-        *data_parameters(task, "Validation data, on which they are measured."),
+        *data_parameters(task, "Validation data, on which the baselines are measured."),
         option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
-        option("json", bool, "JSON instead of a table.", None, flag=True),
+        option("json", bool, "Print JSON instead of a table.", None, flag=True),
         *(setting(key, field, "Settings: data") for key, field in fields.items()),
     ]
 
@@ -42,7 +42,7 @@ def command(task: Any, name: str) -> Any:
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__ = f"Simple methods to compare a {task.name} model with: fitted to TRAIN, measured on --dev."
+    run.__doc__ = f"Baselines for {task.name}: simple methods, fitted to TRAIN and measured on --dev."
     return run
 
 

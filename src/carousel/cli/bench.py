@@ -50,7 +50,7 @@ def cells(
         float | None, typer.Option(metavar="S", min=0.01, help="Seconds per pair; longer gives steadier results.")
     ] = None,
     processor_time: Annotated[
-        bool, typer.Option("--processor-time", help="Processor time of one thread: on a machine that others use.")
+        bool, typer.Option("--processor-time", help="Measure the CPU time of one thread, for a machine that is busy.")
     ] = False,
 ) -> None:
     """Cells that run as programs: beside kernels of their own, plain loops, a scan and jax.

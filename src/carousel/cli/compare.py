@@ -16,7 +16,7 @@ from .runs import JsonOption
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories that carousel train made.")],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Also a page with the table and dev curves.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Also write a page with the table and dev curves.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -25,7 +25,7 @@ def demo(
     """Train a translator of written dates in two minutes, and try it.
 
     "the third of March, 1998", "3.3.98", "le trois mars 1998", 一九九八年三月三日
-    become 1998-03-03. The data is made here. Dates to test on are held out: the
+    become 1998-03-03. The data is generated locally. Test dates are held out: the
     network has not seen them in any form.
 
     \b

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,11 +62,13 @@ def predict(
     own = bool(forced) or (data is not None and data.suffix.lower() in model.task.predict_extensions)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
+    found = _located(items, data)
+    first = list(islice(found, 1))  # before the header: input that cannot be read prints nothing
     with replace_text_file(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         cut = []
-        for number, item in enumerate(_located(items, data), 1):
+        for number, item in enumerate(chain(first, found), 1):
             if item.get("cut"):
                 cut.append(number)
             typer.echo(json.dumps(item, ensure_ascii=False) if as_json else model.format(item, **options), file)

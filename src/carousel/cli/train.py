@@ -40,7 +40,7 @@ def command(task: Any, name: str) -> Any:
         option("resume", bool, "Continue the run in --out from its last checkpoint.", None, flag=True),
         option("force", bool, "Overwrite the run in --out.", None, flag=True),
         option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
-        option("processes", int, "Train with so many processes of this host, which share each batch.", None),
+        option("processes", int, "Number of processes on this host, which share each batch. [default: 1]", None),
         *(setting(key, field, f"Settings: {group_of(field)}") for key, field in fields.items()),
     ]
 
@@ -98,7 +98,9 @@ def setting(key: str, field: Any, panel: str) -> inspect.Parameter:
     shown = ("" if field.default else "no-") + key.replace("_", "-") if field.annotation is bool else field.default
     default = "" if field.default is None else f" [default: {shown}]"
     known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
-    metavar = None if known is None else "|".join([*known.names(), known.other])
+    metavar = (field.json_schema_extra or {}).get("metavar")
+    if known is not None:
+        metavar = "|".join([*known.names(), known.other])
     text, nullable = f"{field.description}{default}", field.default is None
     return option(key, field.annotation, text, panel, metavar=metavar, nullable=nullable)
 

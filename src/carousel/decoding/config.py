@@ -140,7 +140,7 @@ class GenerationConfig:
         "0.6 for gnmt.", BEAM, at_least=0,
     )  # fmt: skip
     early_stopping: bool | int = option(
-        True, int, "Stop when {num_beams} hypotheses are complete (true), when N are, or not before no unfinished one "
+        True, int, "Stop when {num_beams} hypotheses are complete (true), when N are, or only when no unfinished one "
         "can score higher (false).", BEAM, metavar="true|false|N",
     )  # fmt: skip
     num_return_sequences: int = option(1, int, "Texts for each input.", RESULT, at_least=1, metavar="N")

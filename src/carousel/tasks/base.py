@@ -296,7 +296,8 @@ class Model(ABC, Generic[N, A]):
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """A prediction for each line of raw text, in JSON's terms; blank lines have their place too."""
-        raise ArgumentError(f"{an(self.name)} model does not predict; it has other commands (see carousel --help)")
+        own = "".join(f", carousel {name} RUN" for name in self.task.commands)
+        raise ArgumentError(f"{an(self.name)} model does not predict; its commands are carousel eval RUN{own}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         """The same for a file of the task's own kind."""

@@ -78,6 +78,8 @@ def find_for(files: Sequence[str | Path]) -> tuple[type[Any], str]:
     tasks = [find(name) for name in names()]
     if len(files) > 1:
         fitting, why = [task for task in tasks if task.num_files == len(files)], f"{len(files)} files"
+        if not fitting:
+            raise ArgumentError(f"{len(files)} files: a task reads one file, or two of a text and its translation")
     elif (content := recognise(check_file(files[0]))) is not None:
         fitting, why = [task for task in tasks if content in task.contents], f"its rows look like {content}"
     else:

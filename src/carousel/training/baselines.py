@@ -12,7 +12,7 @@ from ..errors import ArgumentError, SettingsError
 from ..threads import threads
 from .data import Data
 from .isolation import own_random_numbers
-from .network import Metric, Trainable
+from .network import Metric, Trainable, label_of
 
 LIBRARIES = {"sklearn": "scikit-learn", "pycrfsuite": "python-crfsuite"}  # modules and their packages
 EXTRA = "pip install 'carousel-rnn[baselines]'"
@@ -55,7 +55,7 @@ class Baselines:
         if beaten is None or best is None:
             return ""
         relation = "better than" if beaten else "no better than" if value == best.value else "worse than"
-        return f"dev {self.metric} {value:.4g} is {relation} the baseline {best.name}, {best.value:.4g}"
+        return f"dev {label_of(self.metric)} {value:.4g} is {relation} the baseline {best.name}, {best.value:.4g}"
 
     def as_dict(self) -> dict[str, Any]:
         """In JSON's terms, as in result.json."""
@@ -71,7 +71,7 @@ class Baselines:
         return [[one.name, f"{one.value:.4g}", f"{one.seconds:.1f}"] for one in self.results]
 
     def __str__(self) -> str:
-        cells = [["baseline", f"dev {self.metric}", "seconds"], *self.rows()]
+        cells = [["baseline", f"dev {label_of(self.metric)}", "seconds"], *self.rows()]
         name, value, seconds = (max(map(len, column)) for column in zip(*cells, strict=True))
         return "\n".join([*(f"{a:{name}}  {b:>{value}}  {c:>{seconds}}" for a, b, c in cells), *self.notes])
 

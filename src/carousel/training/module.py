@@ -16,7 +16,8 @@ from torch import Tensor
 from ..errors import CarouselError, RunError
 from ..wording import counted
 from . import distributed
-from .network import Batches, Network
+from .data import Batches
+from .network import Network
 from .optimizers import clip_norm, make_optimizer, make_schedule
 
 
@@ -148,7 +149,7 @@ class Module(LightningModule):
         if self.settings.schedule == "plateau":
             self.schedule.step(self.found[self.best])  # type: ignore[arg-type]
 
-    # ---------------------------------------------------------------- going on
+    # ---------------------------------------------------------------- resuming
 
     def on_train_epoch_start(self) -> None:
         self.batches.set_epoch(self.current_epoch)
@@ -179,7 +180,9 @@ class Module(LightningModule):
                 counted(len(each), "process", "processes"),
                 counted(distributed.size(), "process", "processes"),
             )
-            raise RunError(f"the run was trained by {before} and cannot be resumed by {now}; start as many as before")
+            raise RunError(
+                f"the run was trained by {before} and cannot be resumed by {now}; start the same number as before"
+            )
         self._random = each[distributed.rank()]["random"]
         self.network.carried = each[distributed.rank()]["carried"]
         self.sums, self.gradient = list(own["sums"]), own["gradient"]

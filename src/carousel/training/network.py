@@ -11,8 +11,17 @@ from torch import Tensor, nn
 
 from .data import Data
 
-LABELS = {name: name.upper() for name in ("bleu", "f1", "mae", "mase", "mse", "r2", "rmse")}
-LABELS |= {"end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
+LABELS = {name: name.upper() for name in ("bleu", "crps", "f1", "mae", "mase", "mse", "r2", "rmse")}
+LABELS |= {"chrf": "chrF", "end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
+
+
+def label_of(name: str) -> str:
+    """What a reader calls the result `name` of a metric.
+
+    >>> label_of("scaled_crps"), label_of("micro_f1")
+    ('scaled CRPS', 'micro F1')
+    """
+    return " ".join(LABELS.get(word, word) for word in name.split("_"))
 
 
 class Loss(NamedTuple):
@@ -40,7 +49,7 @@ class Metric(ABC):
 
     def label(self, name: str) -> str:
         """What a reader calls the result `name`."""
-        return " ".join(LABELS.get(word, word) for word in name.split("_"))
+        return label_of(name)
 
 
 class Trainable(Protocol):

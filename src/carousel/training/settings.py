@@ -57,17 +57,25 @@ class Preset(NamedTuple):
 DEFAULT = Preset({}, "the defaults")
 
 
-def key(default: Any, help: str, group: str, needs: dict[str, Any] | None = None, **bounds: Any) -> Any:
+def key(
+    default: Any, help: str, group: str, needs: dict[str, Any] | None = None, *, metavar: str | None = None,
+    **bounds: Any,
+) -> Any:  # fmt: skip
     """A field of a settings class: its default (`...`: it must be given), a line of help and a group to list it in.
 
     `needs` names other keys without which this one does nothing: each with the values that it may have, or `...` for
-    any that is not null, none, 0 or false.
+    any that is not null, none, 0 or false. `metavar` is what help shows for a value.
     """
-    return Field(default, description=help, json_schema_extra={"group": group, "needs": needs or {}}, **bounds)
+    return Field(
+        default,
+        description=help,
+        json_schema_extra={"group": group, "needs": needs or {}, "metavar": metavar},
+        **bounds,
+    )
 
 
 class Settings(BaseModel):
-    """What every task can be told about training. A task adds keys of its own.
+    """Settings of training that every task has. A task adds keys of its own.
 
     >>> TrainingOf = type("TrainingOf", (Settings,), {"__annotations__": {}})
     >>> TrainingOf.read({"lr": 0.01}).optimizer
@@ -159,18 +167,21 @@ class Settings(BaseModel):
     )
     patience: int | None = key(None, "stop after this many epochs without improvement", "training", ge=1)
     start_from: Path | None = key(
-        None, "a run whose weights training begins with; words and labels are matched by name", "training"
+        None,
+        "a run whose weights training starts from; words and labels are matched by name",
+        "training",
+        metavar="RUN",
     )
     seed: int = key(0, "random seed; the same seed gives the same run", "training", ge=0, le=2**32 - 1)
     device: Literal["auto", "cpu", "cuda", "mps"] = key(
         "cpu", "where to train; auto: a GPU if there is one; Carousel's kernels run on cpu", "training"
     )
     precision: Literal["32", "bf16", "16"] = key(
-        "32", "on a GPU: 32 bits, or mixed with bf16 or 16", "training", {"device": ("auto", "cuda", "mps")}
+        "32", "on a GPU: 32 bits, or mixed precision with bf16 or 16", "training", {"device": ("auto", "cuda", "mps")}
     )
     threads: int | None = key(None, "CPU threads; null: all", "training", ge=1, le=4096)
     checkpoint_minutes: float = key(5.0, "minutes between checkpoints within an epoch", "training", ge=0)
-    baseline: bool = key(True, "fit simple baselines first, for comparison, if the task has some", "training")
+    baseline: bool = key(True, "fit simple baselines first, for comparison, if the task has any", "training")
     log_steps: int = key(50, "steps between rows of metrics.csv", "training", ge=1)
 
     @model_validator(mode="before")
@@ -257,7 +268,7 @@ class EnsembleSettings(Settings):
 
     seeds: int = key(
         1,
-        "models to train, with the seeds from `seed` on; of more than one the predictions are averaged (an ensemble)",
+        "number of models to train, with seeds from `seed` on; predictions of several are averaged (an ensemble)",
         "training",
         ge=1,
         le=1000,

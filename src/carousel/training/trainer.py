@@ -182,7 +182,7 @@ def find_baselines(
         return read_json(run.baselines, Baselines)
 
     def say(result: Baseline) -> None:
-        bar.say(f"baseline {result.name}: dev {metric.best} {result.value:.4g}  ({result.seconds:.1f} s)")
+        bar.say(f"baseline {result.name}: dev {metric.label(metric.best)} {result.value:.4g}  ({result.seconds:.1f} s)")
 
     metric = network.metric()
     found = fit_baselines(task, network.settings, assets, data, metric, say)

@@ -375,7 +375,7 @@ def test_from_a_file_of_columns_on_the_command_line(tmp_path, command, monkeypat
     code, _, err = command("similar", run, plain, "--to", "Do")
     assert code == 1 and "this command is for runs of encode; this is one of bilm" in err
     code, _, err = command("predict", run, plain)
-    assert code == 1 and "does not predict" in err
+    assert code == 1 and "does not predict; its commands are carousel eval RUN, carousel embed RUN" in err
 
 
 WRONG = {

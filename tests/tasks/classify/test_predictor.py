@@ -232,6 +232,8 @@ def test_predict_says_what_it_cuts_off(command, trained, tmp_path):
     assert (code, [one["cut"] for one in said]) == (0, [False, False, False, True, True, True])
     assert said[1]["probabilities"] == said[3]["probabilities"] == said[4]["probabilities"]
     assert err == f"{raw}:4: cut off after 1,000 tokens (max_length of the run); 3 lines in all\n"
+    code, out, err = command("predict", trained, tmp_path / "no.txt")
+    assert (code, out) == (1, "") and "no such file" in err  # not even the names of the columns
     code, _, err = command("predict", trained, given=f"{long}warm\n".encode())
     assert (code, err) == (0, "standard input:1: cut off after 1,000 tokens (max_length of the run)\n")
     assert command("predict", trained, given=long.encode())[2] == ""
@@ -299,7 +301,7 @@ def test_check(command, reviews, tmp_path):
     assert (code, found["extra"]["texts"], found["shared"], found["dev"]["unknown"]) == (0, 3, 2, 0)
     told = "\n".join(found["warnings"])
     assert f"more.tsv: labels that {tmp_path / 'train.tsv'} does not have: quaint" in told
-    assert "more.tsv: 1 text stands there before with another label" in told
+    assert "more.tsv: 1 text repeats an earlier one with another label" in told
     assert f"dev.tsv: 2 of 2 texts are in {tmp_path / 'train.tsv'} or {tmp_path / 'more.tsv'} too" in told
     code, out, _ = command("check", tmp_path / "train.tsv", *more)
     assert (code, "label quaint" in out) == (0, True)

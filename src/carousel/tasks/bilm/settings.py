@@ -40,7 +40,9 @@ class BilmSettings(CharacterSettings, defaults=DEFAULTS, presets=PRESETS):
     @model_validator(mode="after")
     def _widths(self) -> Self:
         if self.hidden < self.embedding:
-            raise ValueError(f"hidden: {self.hidden} units are fewer than embedding ({self.embedding}); give as many")
+            raise ValueError(
+                f"hidden: {self.hidden} units are fewer than embedding ({self.embedding}); give at least as many"
+            )
         if self.hidden > self.embedding and not _projects(self.cell):
             raise ValueError(f"hidden: the cell {self.cell} does not project; set it to embedding ({self.embedding})")
         return self

@@ -99,8 +99,8 @@ class TableCheck(DataCheck):
                 said = f"{info.unknown_rate:.1%} of the tokens are unknown"
                 found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
             if info.contradictory:
-                many = counted(info.contradictory, "text stands", "texts stand")
-                found.append(f"{name}: {many} there before with another label")
+                many = counted(info.contradictory, "text repeats", "texts repeat")
+                found.append(f"{name}: {many} an earlier one with another label")
             elif info.repeated > 0.01 * info.texts:
                 found.append(f"{name}: {info.repeated:,} of {info.texts:,} texts repeat an earlier one")
             if info.cut:

@@ -22,15 +22,19 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the classifier."""
 
     task: Literal["classify"] = key("classify", "the task", "data")
-    text_column: ColumnName | None = key(None, "column of texts, by name or by number from 1; null: detected", "data")
-    label_column: ColumnName | None = key(None, "column of labels, by name or by number from 1; null: detected", "data")
+    text_column: ColumnName | None = key(
+        None, "column of texts, by name or by number from 1; null: detected", "data", metavar="COLUMN"
+    )
+    label_column: ColumnName | None = key(
+        None, "column of labels, by name or by number from 1; null: detected", "data", metavar="COLUMN"
+    )
     extra: Path | None = key(None, "additional labelled training examples, such as phrases", "data")
     tokens: Literal["word", "character", "bpe"] = key("word", "tokenization", "data")
     target: Literal["class", "labels", "number"] = key(
-        "class", "what a text is given: one class, any number of labels (multi-label), or a number (regression)", "data"
+        "class", "target: one class, any number of labels (multi-label), or a number (regression)", "data"
     )
     label_separator: str = key(
-        ",", "what stands between the labels of a text; a text without any has the word none", "data",
+        ",", "separator of the labels of a text; the word none means no labels", "data",
         {"target": ("labels",)}, min_length=1,
     )  # fmt: skip
     linear: bool = key(
@@ -39,8 +43,8 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
     )  # fmt: skip
     pooling: PoolingName = key("max", "pooling of the token vectors", "model")
     class_weights: str = key(
-        "none", "weights of classes (or labels) in the loss: none, balanced, or LABEL=WEIGHT,…", "model",
-        {"target": ("class", "labels")},
+        "none", "weights of classes (or labels) in the loss", "model", {"target": ("class", "labels")},
+        metavar="none|balanced|LABEL=WEIGHT,…",
     )  # fmt: skip
 
     @property

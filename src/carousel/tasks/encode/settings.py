@@ -22,12 +22,15 @@ class EncodeSettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
 
     task: Literal["encode"] = key("encode", "the task", "data")
     first_column: ColumnName | None = key(
-        None, "column of first texts, by name or by number from 1; null: detected", "data"
+        None, "column of first texts, by name or by number from 1; null: detected", "data", metavar="COLUMN"
     )
-    second_column: ColumnName | None = key(None, "column of second texts; null: detected", "data")
-    label_column: ColumnName | None = key(None, "column of labels or scores; null: detected", "data")
+    second_column: ColumnName | None = key(None, "column of second texts; null: detected", "data", metavar="COLUMN")
+    label_column: ColumnName | None = key(None, "column of labels or scores; null: detected", "data", metavar="COLUMN")
     target: Literal["class", "score"] | None = key(
-        None, "target of a pair: a class (entailment) or a score (relatedness); null: detected", "data"
+        None,
+        "target of a pair: a class (entailment) or a score (relatedness); null: detected",
+        "data",
+        metavar="COLUMN",
     )
     tokens: Literal["word", "character", "bpe"] = key("word", "tokenization", "data")
     pooling: PoolingName = key("max", "pooling of the token vectors; attention: self-attentive", "model")

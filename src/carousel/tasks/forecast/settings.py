@@ -53,26 +53,30 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):
         0.2, "held-out part of train if there is no dev: a fraction, or a number of rows", "data", ge=0
     )
     time_column: ColumnName | None = key(
-        None, "the column of times, by name or by number from 1; null: the first of ISO times, or of years", "data"
+        None,
+        "the column of times, by name or by number from 1; null: the first of ISO times, or of years",
+        "data",
+        metavar="COLUMN",
     )
-    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: every other column", "data")
+    columns: ColumnName | None = key(None, "the variables, as a,b,c; null: every other column", "data", metavar="A,B,…")
     series_id: ColumnName | None = key(
         None,
         "the column of ids, if the file has several series, one row for each id and time; null: one series",
         "data",
+        metavar="COLUMN",
     )
     future: ColumnName | None = key(
         None, "columns known ahead of time, such as planned promotions, as a,b,c: read for the steps to forecast too",
-        "data",
+        "data", metavar="A,B,…",
     )  # fmt: skip
     calendar: bool = key(
-        True, "use the place of each step in the day, the week and the year, where the training rows cover three",
+        True, "use the position of each step in the day, week and year, those that train covers three times",
         "data",
     )  # fmt: skip
     gaps: Literal["fill", "error"] = key("fill", "missing rows: filled with missing values, or an error", "data")
     missing: Literal["interpolate", "forward", "error"] = key(
         "interpolate",
-        "missing values: interpolated (the last value until the next is known), last, or an error",
+        "missing values: interpolated (the last value until the next is known), the last value, or an error",
         "data",
     )
     horizon: int = key(12, "steps to forecast", "data", ge=1)
@@ -86,22 +90,23 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):
     )
     around: Literal["season", "last", "none"] = key(
         "season",
-        "what the network's input, and without linear its forecast, is a change from: the value one season before, the "
-        "last value, or the mean",
+        "reference of which the network's input (without linear also its forecast) is the difference: the value one "
+        "season before, the last value, or the mean",
         "model",
     )
     logarithm: bool = key(False, "model the logarithm, for series whose variation grows with their level", "model")
     quantiles: Levels = key(
         "0.1,0.25,0.5,0.75,0.9",
-        "levels of the quantiles to forecast, rising, 0.5 among them, each p with 1 - p",
+        "quantile levels to forecast, in rising order, symmetric around 0.5",
         "model",
+        metavar="P,Q,…",
     )
     calibrate: bool = key(
         True, "widen or narrow the bounds so that they cover as much of the dev set as their levels say", "model"
     )
     linear: bool = key(
         True,
-        "forecast a change from a linear autoregression that is fitted first; shares of both chosen on the dev set",
+        "add the network's forecast to a linear autoregression fitted first, with weights chosen on the dev set",
         "model",
         {"decoding": ("direct",)},
     )

@@ -25,7 +25,7 @@ class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):
     cell: CellName = key("lstm", "recurrent cell", "model")
     nonlinearity: Nonlinearity = nonlinearity_key()
     embedding: Annotated[int, Field(ge=1)] | Literal["one-hot"] = key(
-        256, "embedding size; one-hot: the layers read one-hot vectors (with no-tied)", "model"
+        256, "embedding size; one-hot: the layers read one-hot vectors (with no-tied)", "model", metavar="N|one-hot"
     )
     hidden: int = key(256, "hidden units per layer", "model", ge=1)
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)

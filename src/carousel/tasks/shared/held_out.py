@@ -26,10 +26,10 @@ class HeldOutSettings(Settings):
     """Keys of the tasks that hold out a part of the training data."""
 
     dev_split: Annotated[Share, Choices(lambda: (), "X|none")] = key(
-        0.05, "fraction of train that is held out for validation if there is no dev; none: nothing", "data"
+        0.05, "fraction of train to hold out for validation if there is no dev; none: hold out nothing", "data"
     )
     share: float = key(
-        1.0, "fraction of the training examples that is used, chosen by a hash of their texts", "data", gt=0, le=1
+        1.0, "fraction of the training examples to use, chosen by a hash of their texts", "data", gt=0, le=1
     )
     learning_curve: bool = key(
         False, "also train on 12.5, 25 and 50 % of the training examples, to see what more data is worth", "training"

@@ -53,14 +53,14 @@ class VectorSettings(HeldOutSettings, EnsembleSettings):
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     vectors: VectorsName | None = key(
         None, "pre-trained word vectors: a name (glove: see carousel data list) or a file: word2vec text or .bin, "
-        "GloVe, fastText .vec, safetensors", "data",
+        "GloVe, fastText .vec, safetensors", "data", metavar="NAME|FILE",
     )  # fmt: skip
     embed_vectors: Literal["none", "used", "all"] = key(
         "none", "word vectors kept in the run: none (the run needs the file), those of the vocabulary alone (used; "
         "other words are unknown), or all", "data", {"vectors": ...},
     )  # fmt: skip
     batch_size: int = key(32, "examples in a batch", "data", ge=1)
-    cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
+    cache: Path | None = key(None, "token cache; null: in the user's cache directory", "data", metavar="DIR")
 
     embedding: int = key(128, "embedding size; with vectors, their size", "model", ge=1)
     freeze_vectors: bool = key(False, "do not train the given word vectors", "model", {"vectors": ...})
@@ -197,7 +197,10 @@ class WordSettings(LayerSettings):
 
     bidirectional: bool = key(True, "read in both directions", "model")
     embedder: Path | None = key(
-        None, "a bilm run, whose contextual word vectors are concatenated to the task's own", "model"
+        None,
+        "a bilm run, whose contextual word vectors are concatenated to the task's own",
+        "model",
+        metavar="RUN",
     )
     embedder_tuned: bool = key(False, "fine-tune the embedder's weights", "model")
     embedder_dropout: float | None = key(

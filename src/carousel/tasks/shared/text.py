@@ -57,7 +57,7 @@ class TextSettings(HeldOutSettings):
     vary_bptt: bool = key(
         False, "vary the length of each batch randomly around bptt", "data", {"layout": ("running", "sentences")}
     )
-    cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
+    cache: Path | None = key(None, "token cache; null: in the user's cache directory", "data", metavar="DIR")
 
     def source(self, path: str | Path | Lines | RunningText) -> Lines | RunningText:
         """The file `path` in this layout."""

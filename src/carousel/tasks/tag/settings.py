@@ -33,7 +33,7 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PR
     task: Literal["tag"] = key("tag", "the task", "data")
     column: ColumnName | None = key(
         None, "column of tags: upos or xpos of CoNLL-U, or a number; null: upos (.conllu), else the last",
-        "data",
+        "data", metavar="COLUMN",
     )  # fmt: skip
     word_column: int = key(1, "number of the column of words", "data", ge=1)
     scheme: SchemeName = key("auto", "tagging scheme of the file; none: tags are not parts of spans", "data")

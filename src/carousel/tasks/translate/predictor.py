@@ -138,7 +138,14 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
         by_word = bleu(texts, references, tokenize=s.bleu_tokenize, lowercase=s.lower)
         by_character = chrf(texts, references, lowercase=s.lower)
         scores: list[dict[str, Any]] = [
-            {"line": pair.line, "bleu": b, "chrf": c, "source": pair.source, "reference": pair.target, "said": text}
+            {
+                "line": pair.line,
+                "bleu": b,
+                "chrf": c,
+                "source": pair.source,
+                "reference": pair.target,
+                "translation": text,
+            }
             for pair, text, b, c in zip(pairs, texts, by_word.sentences, by_character.sentences, strict=True)
         ]
         return {

@@ -61,7 +61,7 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
     )
     batch_size: int = key(64, "pairs in a batch", "data", ge=1)
     batch_tokens: int | None = key(None, "maximum number of tokens of one language in a batch", "data", ge=1)
-    cache: Path | None = key(None, "directory of the token cache; null: in the user's cache directory", "data")
+    cache: Path | None = key(None, "token cache; null: in the user's cache directory", "data", metavar="DIR")
     bleu_tokenize: Literal["13a", "none", "char", "intl", "zh"] = key(
         "13a", "sacrebleu's tokenizer; none: split at spaces, for tokenized text", "data"
     )
@@ -77,7 +77,7 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
         None, "hidden units per layer of the decoder; null: the encoder's output size", "model", ge=1
     )
     decoder_layers: int | None = key(
-        None, "layers of the decoder; null: as many as the encoder", "model", ge=1, le=MOST_LAYERS
+        None, "layers of the decoder; null: the same as the encoder", "model", ge=1, le=MOST_LAYERS
     )
     init: Literal["bridge", "last", "zeros"] = key(
         "bridge", "the decoder's initial state: a map of the encoder's final state, that state, or zeros", "model"
@@ -86,7 +86,7 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
         "additive", "how the decoder attends to the source", "model"
     )
     attention_size: int | None = key(
-        None, "units of additive attention; null: as the decoder", "model", {"attention": ("additive",)}, ge=1
+        None, "units of additive attention; null: the decoder's size", "model", {"attention": ("additive",)}, ge=1
     )
     attention_bias: bool = key(
         True, "bias of additive attention, v · tanh(W q + U m + b)", "model", {"attention": ("additive",)}

@@ -23,7 +23,10 @@ class TreeSettings(VectorSettings, defaults=DEFAULTS, presets=PRESETS):
 
     task: Literal["tree"] = key("tree", "the task", "data")
     classes: str | None = key(
-        None, "merge labels, as negative=0,1;positive=3,4; nodes with other labels are ignored", "data"
+        None,
+        "merge labels, as negative=0,1;positive=3,4; nodes with other labels are ignored",
+        "data",
+        metavar="NAME=A,B;…",
     )
     composition: Literal["n-ary", "child-sum", "recursive"] = key(
         "n-ary", "composition function: n-ary or child-sum Tree-LSTM, or a recursive network", "model"
