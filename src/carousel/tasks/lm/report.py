@@ -33,7 +33,7 @@ def show_lines(page: Page, scored: Sequence[Scored]) -> None:
     if len(order) < 2:
         return
     page.heading("Lines by perplexity").text(
-        f"The hardest and the easiest to predict of the first {len(scored):,} lines of the dev set, each by itself, "
+        f"The hardest and the easiest to predict of the first {len(scored):,} lines of the dev set, each on its own, "
         "with the tokens that were least expected."
     )
     half = len(order) // 2
