@@ -74,8 +74,8 @@ class Forward {
     const int gates = cell.gates, first_gates = cell.first_gates();
     const long panels = size.panels(gates, size.blocks);
     chunk = std::min(layer.steps, std::max(1L, 512 / layer.batch));
-    if (packs()) {
-      packed.ih.reserve(panels * layer.input * panel<T>);
+    if (packs()) packed.ih.reserve(panels * layer.input * panel<T>);
+    if (packs_step()) {
       packed.hh.reserve(size.panels(first_gates, size.blocks) * layer.projected * panel<T>);
       if (cell.staged) packed.n.reserve(size.panels(1, size.blocks) * layer.projected * panel<T>);
       if (projects()) packed.hr.reserve(ceil_div(layer.projected, panel<T>) * layer.hidden * panel<T>);
@@ -121,12 +121,12 @@ class Forward {
     long from, to, p_from, p_to;  // blocks, and panels of the projection
     size.share(team, from, to);
     team.share(ceil_div(P, panel<T>), p_from, p_to);
-    if (packs()) {
-      pack_gates(size, weight(slot::weight_ih), layer.input, 0, gates, from, to, T_of(packed.ih));
+    if (packs()) pack_gates(size, weight(slot::weight_ih), layer.input, 0, gates, from, to, T_of(packed.ih));
+    if (packs_step()) {
       pack_gates(size, weight(slot::weight_hh), P, 0, first_gates, from, to, T_of(packed.hh));
       if (cell.staged) pack_gates(size, weight(slot::weight_hh), P, gates - 1, 1, from, to, T_of(packed.n));
     }
-    if (projects() && packs())  // column n of W_hrᵀ is a row of W_hr
+    if (projects() && packs_step())  // column n of W_hrᵀ is a row of W_hr
       for (long p = p_from; p < p_to; p++) {
         const long n = std::min<long>(panel<T>, P - p * panel<T>);
         T* t = packed.hr + p * size.hidden * panel<T>;
@@ -182,11 +182,12 @@ class Forward {
   // Whether a step leaves something in the rows of values; if not, rows may share them.
   bool writes_values() const { return d.values || cell.staged || cell.whole_rows; }
   // Whether products read the weights as they are: so few rows that packing would cost more than it saves. In a batch of
-  // one every product of the recurrence has one row, which gains little from packed weights.
-  bool few() const {
-    return few_rows(layer.steps * layer.batch) || (whole_dots<T> && layer.batch == 1 && layer.steps <= 16);
-  }
+  // one every product of the recurrence has one row, which gains nothing from packed weights.
+  bool one_row() const { return whole_dots<T> && layer.batch == 1; }
+  bool few() const { return few_rows(layer.steps * layer.batch) || (one_row() && layer.steps <= 16); }
+  bool few_in_step() const { return few() || one_row(); }
   bool packs() const { return !few() && !packed.made; }
+  bool packs_step() const { return !few_in_step() && !packed.made; }
 
   void list(ForwardRows<T>& my) const {
     const long n = long(my.rows.size()), width = cell.gates * panel<T>;
@@ -301,7 +302,7 @@ class Forward {
     }
     if (cell.whole_rows) {
       const Packed<T> w{packed.hh, P, u_columns.data(), 0, nullptr};
-      if (few()) {
+      if (few_in_step()) {
         for (long j = 0; j < n; j++)
           for (long q = 0; q < cell.gates; q++)
             for (long v = 2 * from; v < std::min(2 * to, size.vectors); v++)
@@ -322,7 +323,7 @@ class Forward {
     }
     if (projects()) {
       const Packed<T> w{packed.hr, size.hidden, nullptr, P, nullptr};
-      if (few()) {
+      if (few_in_step()) {
         for (long j = 0; j < n; j++)
           for (long p = p_from * panel<T>; p < std::min(P, p_to * panel<T>); p += lanes<T>) {
             const int count = int(std::min<long>(lanes<T>, P - p));
@@ -341,7 +342,7 @@ class Forward {
     const long P = layer.projected;
     for (long j0 = 0; j0 < n; j0 += group) {
       const long rows = std::min(group, n - j0);
-      const bool shares = layer.parents && !few() && stage != Stage::candidate;
+      const bool shares = layer.parents && !few_in_step() && stage != Stage::candidate;
       if (shares) {
         my.parents.find(arg + j0, rows);
         my.shared.resize(rows);
@@ -353,7 +354,7 @@ class Forward {
       for (long block = from; block < to; block++) {
         const long p = size.panels(products, block), panels = size.panels(products, block + 1) - p;
         const Packed<T> w{weights + p * P * panel<T>, P, nullptr, panels * panel<T>, nullptr};
-        if (few()) {
+        if (few_in_step()) {
           const long wide = size.wide(block), first = stage == Stage::candidate ? cell.gates - 1 : 0;
           for (long j = 0; j < rows; j++)
             for (long v = 0; v < products * wide; v++)
