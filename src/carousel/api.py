@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .errors import ArgumentError, RunError
 from .tasks import find, find_for
+from .tasks.base import are_files
 from .wording import an
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def train(
 
     kind, run = find(task), Run(out)
     given = {"train": train, "dev": dev}
-    held = {name: data for name, data in given.items() if data is not None and not _are_files(kind, data)}
+    held = {name: data for name, data in given.items() if data is not None and not are_files(kind, data)}
     files = {name: data for name, data in given.items() if data is not None and name not in held}
     values = {**preset_settings(kind, preset, resume=resume), **files, **settings}
     options: dict[str, Any] = {"callbacks": callbacks, "quiet": quiet, "report": report}
@@ -168,14 +169,7 @@ def evaluate(model: str | Path | Model[Any, Any], *data: Any, **options: Any) ->
         raise ArgumentError(f"{unknown[0]}: {an(task.name)} model has no such option of evaluation; it has: {known}")
     if not data:
         raise ArgumentError("data: missing; give a file, or data in memory")
-    given = data[0] if len(data) == 1 else data
-    with TemporaryDirectory() as folder:
-        if not _are_files(task, given):
-            given = task.write_data(given, Path(folder) / "data", model.settings.model_dump())
-        files = [given] if isinstance(given, str | Path) else list(given)
-        if len(files) > task.num_files:
-            raise ArgumentError(f"data: a {task.name} model reads {task.num_files} files; got {len(files)}")
-        return model.evaluate(*files, **options)
+    return model.evaluate(*data, **options)
 
 
 def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, **settings: Any) -> Any:
@@ -231,7 +225,7 @@ def sweep(
 
     kind, folder = find(task), Path(out)
     values = {name: data for name, data in (("train", train), ("dev", dev)) if data is not None}
-    held = {name: values.pop(name) for name, data in list(values.items()) if not _are_files(kind, data)}
+    held = {name: values.pop(name) for name, data in list(values.items()) if not are_files(kind, data)}
     values |= settings
     try:
         if held:
@@ -276,19 +270,11 @@ def _settings(task: type[Task], train: Any, dev: Any, given: Mapping[str, Any]) 
     with TemporaryDirectory() as folder:
         values = dict(given)
         for name, data in (("train", train), ("dev", dev)):
-            if data is not None and not _are_files(task, data):
+            if data is not None and not are_files(task, data):
                 data = task.write_data(data, Path(folder) / name, values)
             if data is not None:
                 values[name] = data
         yield task.Settings.check(values, {})
-
-
-def _are_files(task: type[Any], data: Any) -> bool:
-    """Whether `data` names files: a path, or for a task on several files a list of as many paths."""
-    if isinstance(data, str | Path):
-        return True
-    several = isinstance(data, tuple | list) and 0 < len(data) <= task.num_files and task.num_files > 1
-    return several and all(isinstance(file, str | Path) for file in data)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 from .errors import ArgumentError, RunError, shorten
 from .report import Page, figure, verbatim
 from .training.csv_logger import read_metrics
-from .training.network import LABELS
+from .training.network import label_of
 from .training.run import Run
 from .training.settings import shown
 from .wording import text_table
@@ -98,7 +98,7 @@ class Comparison:
                 ]
             )  # fmt: skip
         seeds = ["seeds"] if several else []
-        return ["run", *self.differing, *seeds, f"dev {label(self.metric)}", "minutes", "parameters"], rows
+        return ["run", *self.differing, *seeds, f"dev {label_of(self.metric)}", "minutes", "parameters"], rows
 
     def as_dict(self) -> dict[str, Any]:
         """In JSON's terms."""
@@ -123,12 +123,12 @@ class Comparison:
         """A page with the table and the dev curves of all runs."""
         runs = [run for group in self.groups for run in group.runs]
         columns, rows = self.rows()
-        page = Page(f"{len(runs)} runs: {self.task}", f"Dev {label(self.metric)} of runs of {self.task}.")
+        page = Page(f"{len(runs)} runs: {self.task}", f"Dev {label_of(self.metric)} of runs of {self.task}.")
         how = "Settings that are the same in all runs are left out. Runs that differ by their seed only are one row: "
         page.heading("Runs").text(how + "mean ± standard deviation over seeds, mean minutes.")
         page.table(columns, [[verbatim(cell) for cell in row] for row in rows])
         if any(run.curve for run in runs):
-            page.figure(self._curves(), f"Dev {label(self.metric)}", "After each epoch; one colour for each row.")
+            page.figure(self._curves(), f"Dev {label_of(self.metric)}", "After each epoch; one colour for each row.")
         page.footer(command=shlex.join(["carousel", "compare", *(str(run.folder) for run in runs), "--out", str(path)]))
         page.write(Path(path))
 
@@ -147,11 +147,7 @@ class Comparison:
                         line={"color": colours[number % len(colours)]},
                     )  # fmt: skip
         drawn.update_xaxes(title_text="epoch")
-        return drawn.update_yaxes(title_text=f"dev {label(self.metric)}")
-
-
-def label(metric: str) -> str:
-    return " ".join(LABELS.get(word, word) for word in metric.split("_"))
+        return drawn.update_yaxes(title_text=f"dev {label_of(self.metric)}")
 
 
 def compare_runs(folders: Sequence[Path]) -> Comparison:

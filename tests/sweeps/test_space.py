@@ -52,7 +52,7 @@ def test_a_file_and_python_say_the_same(tmp_path):
         ("dropout=0..0.5:log", "--vary dropout: a log scale begins above 0, not at 0"),
         ("dropout=0..0.5:x", "--vary dropout: the step is a number above 0 (or log, linear), not x"),
         ("hidden=8", "--vary hidden: one value is not a choice; give several, or set it with --hidden"),
-        ("hidden=8,8", "--vary hidden: 8 stands there twice; keep one"),
+        ("hidden=8,8", "--vary hidden: 8 is given twice; keep one"),
         ("train=a,b", "--vary train: cannot be varied"),
         ("hidden", "--vary hidden: write it as key=value,value or key=low..high"),
     ],

@@ -184,7 +184,7 @@ def test_a_misspelt_key_is_said_before_the_missing_one(config):
 @pytest.mark.parametrize("text", ["hidden: 1\nepochs: 2\nhidden: 3\n", '"hidden": 1\n\nhidden: 3\n'])
 def test_a_key_twice(config, text):
     file = config(text)
-    assert complaint(file=file) == f"{file}:3: hidden stands here twice; keep one"
+    assert complaint(file=file) == f"{file}:3: hidden is given twice; keep one"
 
 
 @pytest.mark.parametrize("text, line", [("epochs: 2\nlr: [1\n", 3), ("a: b: c\n", 1), ("epochs: 1\n\tlr: 2\n", 2)])

@@ -122,8 +122,8 @@ def against_jax(seconds: float) -> list[dict[str, Any]]:
     """MGU against a jitted `lax.scan` of the same equations; nothing where jax is not installed."""
     if importlib.util.find_spec("jax") is None:
         return []
-    import jax  # type: ignore[import-not-found]
-    import jax.numpy as jnp  # type: ignore[import-not-found]
+    import jax  # type: ignore[import-not-found, unused-ignore]
+    import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
 
     def run(p: Any, x: Any) -> Any:
         wx = x @ p["W"].T + p["b"]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..report import Page, emphasis, figure
-from ..training.network import LABELS
+from ..training.network import label_of
 from ..training.settings import shown
 from ..wording import counted
 from .results import Sweep, Trial
@@ -23,7 +23,7 @@ def write_sweep_report(sweep: Sweep, study: optuna.Study, command: str) -> None:
     states = [trial.state for trial in sweep.trials]
     each = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     lead = f"Sweep of {sweep.task} over {', '.join(sweep.space)}: {counted(len(states), 'trial')} ({each})."
-    best, name = sweep.best, LABELS.get(sweep.metric, sweep.metric)
+    best, name = sweep.best, label_of(sweep.metric)
     if best is not None:
         lead += f" Best dev {name}: *{best.value:.4g}*, trial {best.number}."
     page = Page(f"{sweep.folder.resolve().name}: sweep", lead)

@@ -158,7 +158,7 @@ class _Checker:
             if not (value is None or isinstance(value, bool | int | float | str)):
                 raise SettingsError(f"{self.place}: {shown(value)} is not a single value, which a sweep needs")
             if value in Choices(values[:k]):
-                raise SettingsError(f"{self.place}: {shorten(shown(value))} stands there twice; keep one")
+                raise SettingsError(f"{self.place}: {shorten(shown(value))} is given twice; keep one")
         if len(values) < 2:
             option = self.name.replace("_", "-")
             raise SettingsError(f"{self.place}: one value is not a choice; give several, or set it with --{option}")

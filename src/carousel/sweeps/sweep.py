@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, DataError, RunError, SettingsError, check_count, shorten
 from ..files import PART, write_json
+from ..training.network import label_of
 from ..training.run import Run, read_json
 from ..training.settings import plain, shown
 from ..wording import counted
@@ -210,8 +211,8 @@ class _Worker:
             self.study.tell(trial.number, value)
             best = self.study.best_trial
             self.bar.say(
-                f"trial {trial.number}: dev {self.about['metric']} {value:.4g}; best so far: trial {best.number}, "
-                f"{best.value:.4g}"
+                f"trial {trial.number}: dev {label_of(self.about['metric'])} {value:.4g}; "
+                f"best so far: trial {best.number}, {best.value:.4g}"
             )
 
     def _stop_if_all_fail(self) -> None:

@@ -6,12 +6,15 @@ the other parts when they are needed, so that the help of a command does not wai
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ..errors import ArgumentError
@@ -208,6 +211,40 @@ class PackagedTask(Task):
         return cls.part("data", "check")(settings)
 
 
+def are_files(task: type[Task], data: Any) -> bool:
+    """Whether `data` names files: a path, or for a task on several files a list of as many paths."""
+    if isinstance(data, str | Path):
+        return True
+    several = isinstance(data, tuple | list) and 0 < len(data) <= task.num_files and task.num_files > 1
+    return several and all(isinstance(file, str | Path) for file in data)
+
+
+@contextmanager
+def files_of(task: type[Task], data: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """A data set as files: those it names, or ones that data in memory is written to for a while."""
+    given = data[0] if len(data) == 1 else data
+    with TemporaryDirectory() as folder:
+        if not are_files(task, given):
+            given = task.write_data(given, Path(folder) / "data", settings)
+        files = [given] if isinstance(given, str | Path) else list(given)
+        if len(files) > task.num_files:
+            raise ArgumentError(f"data: {an(task.name)} model reads {task.num_files} files; got {len(files)}")
+        yield files
+
+
+def _of_any_data(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """`Model.evaluate` that takes data in memory too; a source of examples that is open already is left as it is."""
+
+    @functools.wraps(evaluate)
+    def run(model: Model[Any, Any], *data: Any, **options: Any) -> Any:
+        if not data or hasattr(data[0], "part_mark"):
+            return evaluate(model, *data, **options)
+        with files_of(model.task, data, model.settings.model_dump()) as files:
+            return evaluate(model, *files, **options)
+
+    return run
+
+
 NOTHING = "there is nothing to read: the item has no tokens; give a text"
 
 
@@ -219,6 +256,11 @@ class Model(ABC, Generic[N, A]):
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
     origin: str = ""  # where it was loaded from, and what it reached there
     declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "evaluate" in cls.__dict__:
+            cls.evaluate = _of_any_data(cls.__dict__["evaluate"])  # type: ignore[method-assign]
 
     def __init__(self, network: N, assets: A) -> None:
         from ..data.text.usual import Tally
@@ -291,7 +333,8 @@ class Model(ABC, Generic[N, A]):
         return trace
 
     def evaluate(self, *files: Any, **options: Any) -> dict[str, Any]:
-        """The results of the model on a data set, in JSON's terms: numbers, and tables by row and column."""
+        """The results of the model on a data set, files or data in memory, in JSON's terms: numbers, and tables by row
+        and column."""
         raise ArgumentError(f"{an(self.name)} model has no evaluation")
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -58,6 +58,7 @@ def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> M
     """The model of a run whose settings and assets are read already."""
     from ..training.members import load_members  # late: with torch, which finding a run does not need
     from ..training.memory import check_memory, outline
+    from ..training.network import label_of
 
     if (shapes := outline(task, settings, assets)) is not None:  # before memory is asked for
         for one in runs_of(run, settings):
@@ -68,7 +69,7 @@ def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> M
     else:
         network = task.make_network(settings, assets)
         run.load_weights(network)
-        parts = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.weights_info().items()]
+        parts = [f"{label_of(name)} {value:.4g}" for name, value in run.weights_info().items()]
     model = task.make_model(network.eval(), assets)
     model.declared = task
     model.origin = ", ".join([str(run.folder), *parts])

@@ -117,7 +117,7 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
     tips = []
     best = max(one["best_epoch"] for one in result.get("members", [result]))
     if best >= result["epochs"]:
-        tips.append(f"more epochs ({result['epochs']} were trained, and the last was the best)")
+        tips.append(f"more epochs (of {result['epochs']} the last was the best)")
     elif 2 * best <= result["epochs"]:
         tips.append(f"more dropout or a smaller model (epoch {best} of {result['epochs']} was the best)")
     if settings.schedule == "constant":

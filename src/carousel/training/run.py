@@ -180,7 +180,7 @@ class Run:
             return None
         found = read_json(self.result_file, dict[str, Any])
         if not isinstance(found.get("epochs"), int):
-            raise RunError(f"{self.result_file}: damaged (it does not say how many epochs there were); {COPY}")
+            raise RunError(f"{self.result_file}: damaged (the number of epochs is missing); {COPY}")
         return found
 
     def config_values(self) -> dict[str, Any]:

@@ -379,6 +379,6 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     lines: dict[str, int] = {}
     for name, line in keys:
         if name in lines:
-            raise SettingsError(f"{path}:{line}: {shorten(name)} stands here twice; keep one")
+            raise SettingsError(f"{path}:{line}: {shorten(name)} is given twice; keep one")
         lines[name] = line
     return found, lines

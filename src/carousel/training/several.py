@@ -22,7 +22,7 @@ from .baselines import Baselines
 from .data import Data
 from .isolation import own_random_numbers
 from .members import load_members, mean_and_deviation
-from .network import Network, Trainable
+from .network import Network, Trainable, label_of
 from .progress import Bar
 from .report import write_report
 from .run import Run, read_json
@@ -91,7 +91,7 @@ def _train_parts(task: type[Trainable], settings: Any, run: Run, write: bool, **
     whole = result["members"][0] if "members" in result else result
     points.append({"share": 1.0, name: whole[name]})
     bar.say(
-        f"learning curve, dev {result['metric']}: "
+        f"learning curve, dev {label_of(result['metric'])}: "
         + ", ".join(f"{100 * point['share']:g} % {point[name]:.4g}" for point in points)
     )
     result["learning_curve"] = points
@@ -184,6 +184,6 @@ def _say(bar: Bar, result: dict[str, Any]) -> None:
     if result[name] is not None:
         each = result[f"members_{name}"]
         bar.say(
-            f"ensemble of {result['seeds']}: dev {result['metric']} {result[name]:.4g}; "
+            f"ensemble of {result['seeds']}: dev {label_of(result['metric'])} {result[name]:.4g}; "
             f"its members {each['mean']:.4g} ± {each['sd']:.2g}"
         )

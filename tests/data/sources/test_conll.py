@@ -95,8 +95,8 @@ def test_blank_lines_and_white_space_part_sentences(tmp_path):
         ("a X\n", {"column": "4"}, "data.conll:1: 2 columns, so tags are not in column 4; give a column from 1 to 2"),
         ("a X\n", {"column": "1"}, "data.conll:1: words and tags cannot both be in column 1; choose another"),
         ("a X\n", {"word_column": 3}, "data.conll:1: 2 columns, so words are not in column 3; set word_column"),
-        ("\n \n", {}, "data.conll: there is no sentence in it; give a file with one word a line"),
-        ("# text\n\n", {"column": "upos"}, "data.conll: there is no sentence in it; give a file with one word a line"),
+        ("\n \n", {}, "data.conll: there is no sentence in it; give a file with one word per line"),
+        ("#\n\n", {"column": "upos"}, "data.conll: there is no sentence in it; give a file with one word per line"),
         (b"a\tX\nb\xff\tY\n", {}, "data.conll:2: byte 0xff at column 2 is not UTF-8; convert the file with iconv -f "
          "ENCODING -t utf-8"),
         ("a X\n", {"column": "upos"}, "data.conll:1: 1 column with tabs between, where CoNLL-U has 10; fix the line, "

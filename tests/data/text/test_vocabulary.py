@@ -249,7 +249,7 @@ def test_only_our_tokenizers_are_loaded(tmp_path):
         Vocabulary.load(file)
     foreign = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     foreign.save(str(file))
-    with pytest.raises(DataError, match=r"is no vocabulary for Carousel: \[PAD\] must have id 0, not None"):
+    with pytest.raises(DataError, match=r"is not a vocabulary for Carousel: \[PAD\] must have id 0, not None"):
         Vocabulary.load(file)
     foreign = Tokenizer(models.WordLevel({token: i for i, token in enumerate(SPECIAL)}, unk_token="[UNK]"))
     foreign.save(str(file))
@@ -272,7 +272,7 @@ def test_a_given_file(tmp_path):
     [
         ("a\nb\na\n", "character", ":3: 'a' is already on line 1; remove one of them"),
         ("a\nbc\n", "character", ":2: 'bc' is not one character; put one per line, or use words"),
-        ("the\nof 17\n", "word", ":2: 'of 17' has space in it"),
+        ("the\nof 17\n", "word", ":2: 'of 17' has a space in it"),
         ("[PAD]\n<unk>\n", "word", ": there is no word in it, so the vocabulary is empty; put one per line"),
         ("th\n", "bpe", ": a list of tokens does not say how BPE merges; give a tokenizer.json"),
         ("", "word", ": the file is empty"),

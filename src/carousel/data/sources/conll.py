@@ -1,4 +1,4 @@
-"""Tagged sentences in columns, one word a line, a blank line after each sentence: CoNLL-U, and CoNLL columns.
+"""Tagged sentences in columns, one word per line, a blank line after each sentence: CoNLL-U, and CoNLL columns.
 
 In CoNLL-U, which has ten columns with tabs between, comments, multiword tokens (`3-4`) and empty nodes (`8.1`) are left
 out; the words are the syntactic ones. In other files columns are counted from 1 and separated by tabs or else by
@@ -82,7 +82,7 @@ class Conll(Splittable):
         if sentence.words:
             yield sentence
         elif empty:
-            raise DataError(self.path, None, "there is no sentence in it", "give a file with one word a line")
+            raise DataError(self.path, None, "there is no sentence in it", "give a file with one word per line")
 
     @property
     def reading(self) -> str:

@@ -347,7 +347,7 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
     first, (unit, step) = 0, grid
     if unit != "row":
         if start is None:
-            raise ArgumentError(f"numbers have no times; give start, the time of the first one: {accepted}")
+            raise ArgumentError("numbers have no times; give start, the time of the first one, or a CSV file")
         start_unit, ticks = read_ticks(Path("start"), [(1, str(start))], unit)
         if start_unit != unit:
             raise ArgumentError(f"start: {start} does not fit a series in steps of {time_words(step, unit)}")

@@ -1,7 +1,7 @@
-"""Tables with texts and a label in each row: TSV, CSV or JSONL, told by the file's name.
+"""Tables with texts and a label in each row: TSV, CSV or JSONL, recognised by the file's name.
 
-A TSV file has one row a line, tabs between, and no quotes. A CSV file has commas (or semicolons) between, and quotes as
-RFC 4180 has them, so a row may go over several lines. A JSONL file has one object a line.
+A TSV file has one row per line, tabs between, and no quotes. A CSV file has commas (or semicolons) between, and quotes
+as RFC 4180 has them, so a row may go over several lines. A JSONL file has one object per line.
 
 Columns are named by the first row, if it is a header, or by position, counted from 1. A first row is a header if a
 column is asked for by a name, or if it says usual names for all that is looked for (`TEXTS`, `LABELS` …). Usual names,
@@ -219,8 +219,8 @@ class Columns(Splittable):
             between = "tab" if self.kind == "tsv" else "comma"
             parts = " and ".join(self.wanted)
             raise DataError(self.path, line, "there is one column only", f"put a {between} between {parts}")
-        problem = f"{len(first)} columns, and nothing says which is the {role}"
-        remedy = f"say it with {option}, by number from 1, or by name if the first row names them"
+        problem = f"{len(first)} columns, and it is not clear which is the {role}"
+        remedy = f"choose it with {option}, by number from 1, or by name if the first row names them"
         raise DataError(self.path, line, problem, remedy)
 
     def _objects(self) -> Iterator[tuple[int, list[str]]]:

@@ -148,7 +148,9 @@ class Vocabulary:
             if kind == "character" and len(token) > 1:
                 raise DataError(path, number, f"{token!r} is not one character", "put one per line, or use words")
             if kind == "word" and token.split() != [token]:
-                raise DataError(path, number, f"{token!r} has space in it, so no word is it", "put one word a line")
+                raise DataError(
+                    path, number, f"{token!r} has a space in it, so it is not a word", "put one word on each line"
+                )
             lines[token] = number
         if not lines:
             raise DataError(path, None, f"there is no {kind} in it, so the vocabulary is empty", "put one per line")
@@ -176,7 +178,7 @@ class Vocabulary:
         try:
             return cls(tokenizer)
         except ValueError as error:
-            raise DataError(path, None, f"is no vocabulary for Carousel: {error}", remedy) from None
+            raise DataError(path, None, f"is not a vocabulary for Carousel: {error}", remedy) from None
 
     def save(self, path: str | Path) -> None:
         """Write the vocabulary as `tokenizer.json`; the file appears whole or not at all.

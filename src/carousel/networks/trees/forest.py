@@ -1,7 +1,7 @@
 """Several trees as levels: all nodes whose children are done, whatever tree they belong to, are computed together.
 
 A node's level is its height: leaves have 0, another node one more than the highest of its children. There are as many
-steps as the highest tree has levels, and no recursion, so a tree may be as deep as it likes.
+steps as the highest tree has levels, and no recursion, so trees may have any depth.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from ...data.stores.examples import Column
 from ...data.text.form import TextForm
 from ...data.text.words import WordVocabulary
 
-COLUMNS = (".conll", ".conllu", ".bio", ".iob")  # endings of the names of files with a word a line
+COLUMNS = (".conll", ".conllu", ".bio", ".iob")  # endings of the names of files with one word per line
 
 
 class Sentences:
     """The sentences of a file, checked as they stream past, with the words that are between spaces.
 
-    A file whose name ends in .conllu, .conll, .bio or .iob has a word a line; words are in column `word_column` (in
+    A file whose name ends in .conllu, .conll, .bio or .iob has one word per line; words are in column `word_column` (in
     CoNLL-U in its second). As a source of text, which vocabularies are made from, it is in lower case if `lower`.
 
     >>> import pathlib, tempfile

@@ -19,7 +19,7 @@ PRESETS = {
 
 
 class BilmSettings(CharacterSettings, defaults=DEFAULTS, presets=PRESETS):
-    """Keys of the two-way language model."""
+    """Keys of the bidirectional language model."""
 
     task: Literal["bilm"] = key("bilm", "the task", "data")
     train: Path = key(..., "training text: one sentence per line, or one word per line (.conllu, .conll)", "data")

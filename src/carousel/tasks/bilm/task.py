@@ -12,7 +12,7 @@ from .settings import BilmSettings
 
 class Bilm(PackagedTask):
     name = "bilm"
-    help = """Train a two-way language model on text, for contextual word vectors.
+    help = """Train a bidirectional language model on text, for contextual word vectors.
 
     \b
     # one sentence per line, words separated by spaces

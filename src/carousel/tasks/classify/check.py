@@ -15,7 +15,7 @@ from ...data.sources.tables import Layout, Row
 from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
 from ...wording import counted
-from ..shared.checks import DataCheck, table_of_files
+from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, table_of_files
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -33,30 +33,18 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class TableFacts:
-    """One file, as a vocabulary sees it. Lengths are in tokens."""
+class TableFacts(TextFacts):
+    """One file of labelled texts."""
 
-    file: str
     texts: int
-    tokens: int
-    shortest: int
-    median: float
-    most: float  # 95 % of the texts are no longer than this
-    longest: int
-    longest_line: int
     cut: int  # texts longer than max_length
-    unknown: int  # tokens that are [UNK]
     repeated: int  # texts that stood in the file before
     contradictory: int  # those of them that had another label before
     labels: dict[str, int]
 
-    @property
-    def unknown_rate(self) -> float:
-        return self.unknown / self.tokens
-
 
 @dataclass(frozen=True)
-class TableCheck(DataCheck):
+class TableCheck(FilesCheck):
     """What `check_tables` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
@@ -95,9 +83,7 @@ class TableCheck(DataCheck):
                 found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
         for info in self.files:
             name = info.file
-            if info.unknown_rate > 0.1:
-                said = f"{info.unknown_rate:.1%} of the tokens are unknown"
-                found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
+            found += info.unknown_warning()
             if info.contradictory:
                 many = counted(info.contradictory, "text repeats", "texts repeat")
                 found.append(f"{name}: {many} an earlier one with another label")
@@ -118,12 +104,7 @@ class TableCheck(DataCheck):
         files = self.files
         rows = {
             "texts": lambda f: f"{f.texts:,}",
-            "tokens": lambda f: f"{f.tokens:,}",
-            "shortest text": lambda f: f"{f.shortest:,}",
-            "median": lambda f: f"{f.median:g}",
-            "95 %": lambda f: f"{f.most:g}",
-            "longest text": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
-            "unknown": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+            **length_rows("text"),
             "repeated texts": lambda f: f"{f.repeated:,}",
         }
         table = table_of_files(f"vocabulary of {self.vocabulary_size:,} tokens", files, rows, self.shared)
@@ -219,12 +200,7 @@ def _read(
     info = TableFacts(
         file=str(table.path),
         texts=len(length),
-        tokens=int(length.sum()),
-        shortest=int(length.min()),
-        median=float(np.median(length)),
-        most=float(np.quantile(length, 0.95, method="higher")),
-        longest=int(length.max()),
-        longest_line=int(line[length.argmax()]),
+        **length_facts(length, line),
         cut=int((length > max_length).sum()),
         unknown=unknown,
         repeated=texts.total() - len(texts),

@@ -12,6 +12,7 @@ from ..shared.analysis import (
     Classified,
     first_examples,
     lengths_and_unknown,
+    measure_dev,
     shorten,
     show_breakdown,
     show_misclassified,
@@ -23,12 +24,10 @@ from .predictor import Classifier, NumberPrediction
 
 def report(model: Classifier, page: Page) -> None:
     """The confusion matrix and the errors on the dev set; the mix of an embedder's layers."""
-    if model.network.context is not None:
-        model.network.context.show(page)
     sources = open_data(model.settings)
-    if sources.dev is None:
+    metric = measure_dev(model, page, sources)
+    if metric is None or sources.dev is None:
         return
-    metric, _ = model.measure(sources.dev)
     if isinstance(metric, LabelScores):
         show_labels(page, metric, sources.name)
         return

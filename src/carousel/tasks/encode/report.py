@@ -15,6 +15,7 @@ from ..shared.analysis import (
     describe_part,
     first_examples,
     lengths_and_unknown,
+    measure_dev,
     shorten,
     show_breakdown,
     show_misclassified,
@@ -27,12 +28,10 @@ QUERIES, NEAREST = 6, 3
 
 def report(model: SentenceEncoder, page: Page) -> None:
     """Predicted and true scores of the dev set, or its confusion matrix; errors; nearest sentences."""
-    if model.network.context is not None:
-        model.network.context.show(page)
     sources = open_data(model.settings)
-    if sources.dev is None:
+    metric = measure_dev(model, page, sources)
+    if metric is None or sources.dev is None:
         return
-    metric, _ = model.measure(sources.dev)
     label = metric.label
     results = ", ".join(f"{label(name)} *{value:.4f}*" for name, value in metric.result().items())
     lead = f"`{sources.name}`: {results}."

@@ -11,35 +11,23 @@ import numpy as np
 from ...data.sources.lines import Source, chunks
 from ...data.text.tokenizers import UNK, Kind
 from ...data.text.vocabulary import Vocabulary
-from ..shared.checks import DataCheck, table_of_files
+from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, table_of_files
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 @dataclass(frozen=True)
-class TextInfo:
-    """One file, as a vocabulary sees it. Lengths are tokens a line, without the `[START]` and `[END]` of batches."""
+class TextInfo(TextFacts):
+    """One file of lines."""
 
-    file: str
     lines: int  # blank ones not counted, unless they are part of running text
     blank: int  # lines that were skipped
-    tokens: int
-    shortest: int
-    median: float
-    most: float  # 95 % of the lines are no longer than this
-    longest: int
-    longest_line: int  # its number, counted from 1
-    unknown: int  # tokens that are [UNK]
     repeated: int | None  # lines that stood in the file before; None for running text
-
-    @property
-    def unknown_rate(self) -> float:
-        return self.unknown / self.tokens
 
 
 @dataclass(frozen=True)
-class TextCheck(DataCheck):
+class TextCheck(FilesCheck):
     """What `check_text` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     kind: Kind
@@ -57,11 +45,9 @@ class TextCheck(DataCheck):
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         found = []
-        for info in filter(None, (self.train, self.dev)):
+        for info in self.files:
             name = info.file
-            if info.unknown_rate > 0.1:
-                said = f"{info.unknown_rate:.1%} of the tokens are unknown"
-                found.append(f"{name}: {said}; enlarge the vocabulary, or read bpe or characters")
+            found += info.unknown_warning()
             if self.kind == "word" and info.median == 1 and info.repeated is not None:
                 found.append(f"{name}: most lines are one word: the text has no spaces; use characters")
             if info.repeated and info.repeated > 0.01 * info.lines:
@@ -69,25 +55,17 @@ class TextCheck(DataCheck):
             if info.repeated is not None and info.longest > max(1000, 10 * info.most):
                 place = f"{name}:{info.longest_line}"
                 found.append(f"{place}: {info.longest:,} tokens in one line; cut it or set max_length")
-        if self.shared and self.dev:
-            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.lines:,} lines are in {self.train.file} too")
-        return found
+        return found + self.shared_warning("lines")
 
     def __rich__(self) -> Table:
-        files = [info for info in (self.train, self.dev) if info is not None]
         rows = {
             "lines": lambda f: f"{f.lines:,}",
             "blank lines": lambda f: f"{f.blank:,}",
-            "tokens": lambda f: f"{f.tokens:,}",
-            "shortest line": lambda f: f"{f.shortest:,}",
-            "median": lambda f: f"{f.median:g}",
-            "95 %": lambda f: f"{f.most:g}",
-            "longest line": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
-            "unknown": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+            **length_rows("line"),
             "repeated lines": lambda f: "" if f.repeated is None else f"{f.repeated:,}",
         }
-        table = table_of_files(f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens", files, rows, self.shared)
-        return table
+        title = f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens"
+        return table_of_files(title, self.files, rows, self.shared)
 
 
 def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> TextCheck:
@@ -130,12 +108,7 @@ def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextInfo, np.ndarray 
         file=str(source.path),
         lines=len(number),
         blank=getattr(source, "blank", 0),
-        tokens=int(length.sum()),
-        shortest=int(length.min()),
-        median=float(np.median(length)),
-        most=float(np.quantile(length, 0.95, method="higher")),
-        longest=int(length.max()),
-        longest_line=int(number[length.argmax()]),
+        **length_facts(length, number),
         unknown=unknown,
         repeated=None if lines is None else len(lines) - len(np.unique(lines)),
     )

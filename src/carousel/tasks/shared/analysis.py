@@ -12,6 +12,7 @@ import numpy as np
 from ...data import UNK
 from ...data.stores.examples import Column
 from ...report import Page, verbatim
+from .held_out import Sources
 
 T = TypeVar("T")
 
@@ -27,6 +28,13 @@ class Classified(NamedTuple):
     gold: str
     predicted: str
     confidence: float  # in the predicted class
+
+
+def measure_dev(model: Any, page: Page, sources: Sources[Any]) -> Any:
+    """The metric of a model on its dev set, None if there is none; before it, the page gets an embedder's mix."""
+    if model.network.context is not None:
+        model.network.context.show(page)
+    return None if sources.dev is None else model.measure(sources.dev)[0]
 
 
 def first_examples(source: Iterable[T]) -> list[T]:

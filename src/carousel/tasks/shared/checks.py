@@ -1,15 +1,67 @@
-"""What the checks of data have in common: a table with a column for each file, and the same in JSON's terms."""
+"""What the checks of data have in common: lengths, warnings, a table with a column for each file, JSON's terms."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """One file of texts, as a vocabulary sees it. Lengths are in tokens, without `[START]` and `[END]`."""
+
+    file: str
+    tokens: int
+    shortest: int
+    median: float
+    most: float  # 95 % of the texts are no longer than this
+    longest: int
+    longest_line: int  # its number, counted from 1
+    unknown: int  # tokens that are [UNK]
+
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / self.tokens
+
+    def unknown_warning(self) -> list[str]:
+        """A line if many tokens are unknown."""
+        if self.unknown_rate <= 0.1:
+            return []
+        many = f"{self.unknown_rate:.1%} of the tokens are unknown"
+        return [f"{self.file}: {many}; enlarge the vocabulary, or read bpe or characters"]
+
+
+def length_facts(lengths: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
+    """The fields of `TextFacts` that lengths (texts,) give; `lines` are the numbers of the texts' lines.
+
+    >>> length_facts(np.array([2, 4, 3]), np.array([1, 5, 7]))
+    {'tokens': 9, 'shortest': 2, 'median': 3.0, 'most': 4.0, 'longest': 4, 'longest_line': 5}
+    """
+    return {
+        "tokens": int(lengths.sum()), "shortest": int(lengths.min()), "median": float(np.median(lengths)),
+        "most": float(np.quantile(lengths, 0.95, method="higher")), "longest": int(lengths.max()),
+        "longest_line": int(lines[lengths.argmax()]),
+    }  # fmt: skip
+
+
+def length_rows(unit: str) -> dict[str, Callable[[Any], str]]:
+    """Rows of a table: the lengths of a file's texts, each called a `unit`, and the unknown tokens."""
+    return {
+        "tokens": lambda f: f"{f.tokens:,}",
+        f"shortest {unit}": lambda f: f"{f.shortest:,}",
+        "median": lambda f: f"{f.median:g}",
+        "95 %": lambda f: f"{f.most:g}",
+        f"longest {unit}": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
+        "unknown": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+    }
 
 
 class DataCheck(ABC):
@@ -28,6 +80,25 @@ class DataCheck(ABC):
     def as_dict(self) -> dict[str, Any]:
         """All of it in JSON's terms."""
         return {"reading": self.reading, **asdict(self), "warnings": self.warnings}  # type: ignore[call-overload]
+
+
+class FilesCheck(DataCheck):
+    """The same of files of examples: `train`, `dev` if there is one, and how many examples of `dev` both have."""
+
+    train: Any
+    dev: Any
+    shared: int | None
+
+    @property
+    def files(self) -> list[Any]:
+        """What was found in each file."""
+        return [info for info in (self.train, self.dev) if info is not None]
+
+    def shared_warning(self, unit: str, share: float = 0.0) -> list[str]:
+        """A line if more than `share` of the dev set's `unit` are in the training data too."""
+        if not self.dev or not self.shared or self.shared <= share * (total := getattr(self.dev, unit)):
+            return []
+        return [f"{self.dev.file}: {self.shared:,} of {total:,} {unit} are in {self.train.file} too"]
 
 
 def short_names(paths: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A two-way language model as an embedder: what a run that reads with one keeps of it."""
+"""A bidirectional language model as an embedder: what a run that reads with one keeps of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A two-way language model as an embedder: vectors of words in their context, for the words of another task."""
+"""A bidirectional language model as an embedder: vectors of words in their context, for the words of another task."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ...data.sources.conll import Conll
 from ...data.text.tags import Scheme, illegal, part, spans
 from ...data.text.tokenizers import UNK
 from ...wording import counted
-from ..shared.checks import DataCheck, table_of_files
+from ..shared.checks import FilesCheck, table_of_files
 from .examples import TagCounts, TagVocabulary
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TagFacts:
 
 
 @dataclass(frozen=True)
-class TagCheck(DataCheck):
+class TagCheck(FilesCheck):
     """What `check_tags` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
@@ -61,7 +61,7 @@ class TagCheck(DataCheck):
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         found = []
-        for info in filter(None, (self.train, self.dev)):
+        for info in self.files:
             for tag, line in info.strange.items():
                 found.append(f"{info.file}:{line}: the tag {tag!r} is not in {self.train.file}")
             if info.illegal:
@@ -73,14 +73,10 @@ class TagCheck(DataCheck):
                 found.append(f"{place}: {info.longest:,} words in one sentence; is a blank line missing?")
             if info.repeated > 0.05 * info.sentences:
                 found.append(f"{info.file}: {info.repeated:,} of {info.sentences:,} sentences repeat an earlier one")
-        if self.shared and self.dev and self.shared > 0.05 * self.dev.sentences:
-            many = f"{self.shared:,} of {self.dev.sentences:,}"
-            found.append(f"{self.dev.file}: {many} sentences are in {self.train.file} too")
-        return found
+        return found + self.shared_warning("sentences", 0.05)
 
     def __rich__(self) -> RichTable:
         kind = f"spans in {self.scheme}" if self.scheme else "plain tags"
-        files = [info for info in (self.train, self.dev) if info is not None]
         rows = {
             "sentences": lambda f: f"{f.sentences:,}",
             "words": lambda f: f"{f.words:,}",
@@ -93,15 +89,15 @@ class TagCheck(DataCheck):
         }
         if self.scheme is not None:
             rows["illegal tags"] = lambda f: f"{f.illegal:,}"
-        table = table_of_files(f"{kind}; {self.vocabulary_size:,} words with a vector", files, rows, self.shared)
+        table = table_of_files(f"{kind}; {self.vocabulary_size:,} words with a vector", self.files, rows, self.shared)
         table.add_section()
-        counts = [f.spans if self.scheme else f.tags for f in files]
+        counts = [f.spans if self.scheme else f.tags for f in self.files]
         names = sorted(set().union(*counts), key=lambda name: (-counts[0].get(name, 0), name))
         for name in names[:40]:
             kind = "span" if self.scheme else "tag"
             table.add_row(f"{kind} {name[:40]}", *(f"{count.get(name, 0):,}" for count in counts))
         if len(names) > 40:
-            table.add_row(f"… and {len(names) - 40:,} more", *("" for _ in files))
+            table.add_row(f"… and {len(names) - 40:,} more", *("" for _ in self.files))
         return table
 
 

@@ -11,7 +11,14 @@ from ...data.text.tags import Span, spans
 from ...metrics.spans import SpanScore
 from ...pictures.confusion import show_confusion
 from ...report import Html, Page, mark, verbatim
-from ..shared.analysis import SHOWN, describe_part, first_examples, show_breakdown, show_confusions
+from ..shared.analysis import (
+    SHOWN,
+    describe_part,
+    first_examples,
+    measure_dev,
+    show_breakdown,
+    show_confusions,
+)
 from .data import open_data
 from .network import TagMetric
 from .predictor import Tagger
@@ -31,7 +38,7 @@ class Judged(NamedTuple):
         return set(spans(self.gold.tags)) - set(self.predicted.spans)
 
     @property
-    def invented(self) -> set[Span]:
+    def spurious(self) -> set[Span]:
         return set(self.predicted.spans) - set(spans(self.gold.tags))
 
     @property
@@ -43,12 +50,10 @@ class Judged(NamedTuple):
 
 def report(model: Tagger, page: Page) -> None:
     """Scores and errors on the dev set; the mix of an embedder's layers."""
-    if model.network.context is not None:
-        model.network.context.show(page)
     sources = open_data(model.settings)
-    if sources.dev is None:
+    metric = measure_dev(model, page, sources)
+    if metric is None or sources.dev is None:
         return
-    metric, _ = model.measure(sources.dev)
     sentences = first_examples(sources.dev)
     tagged = model.predictions(sentence.words for sentence in sentences)
     judged = [Judged(*pair) for pair in zip(sentences, tagged, strict=True)]
@@ -77,25 +82,25 @@ def _show_scores(page: Page, metric: TagMetric) -> None:
 
 
 def show_span_errors(page: Page, judged: Sequence[Judged]) -> None:
-    """Sentences with the most wrong spans, and the spans that were missed and invented most often."""
+    """Sentences with the most wrong spans, and the most frequent missed and spurious spans."""
     part = describe_part(len(judged), "sentences")
-    missed, invented = _count(judged, lambda one: one.missed), _count(judged, lambda one: one.invented)
-    page.heading("Spans missed and invented").text(
-        f"{missed.total():,} spans were missed and {invented.total():,} invented; a span with a wrong type or a wrong "
+    missed, spurious = _count(judged, lambda one: one.missed), _count(judged, lambda one: one.spurious)
+    page.heading("Missed and spurious spans").text(
+        f"{missed.total():,} spans are missed and {spurious.total():,} spurious; a span with a wrong type or a wrong "
         f"end is one of each. The most frequent:{part}"
     )
-    for title, count in (("missed", missed), ("invented", invented)):
+    for title, count in (("missed", missed), ("spurious", spurious)):
         rows = [[verbatim(text), verbatim(type), f"{n:,}"] for (text, type), n in count.most_common(SHOWN)]
         if rows:
             page.table([title, "type", "count"], rows)
-    worst = _worst(judged, lambda one: len(one.missed) + len(one.invented))
+    worst = _worst(judged, lambda one: len(one.missed) + len(one.spurious))
     if worst:
         page.heading("Sentences with the most errors").text(
-            "Green: correct spans. Red: missed on the left, invented on the right."
+            "Green: correct spans. Red: missed on the left, spurious on the right."
         )
         rows = [
             [_marked(one.gold.words, spans(one.gold.tags), one.missed),
-             _marked(one.gold.words, one.predicted.spans, one.invented)]
+             _marked(one.gold.words, one.predicted.spans, one.spurious)]
             for one in worst
         ]  # fmt: skip
         page.table(["true", "predicted"], rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data.sources.brackets import Trees, heights_of
 from ...wording import counted
-from ..shared.checks import DataCheck, table_of_files
+from ..shared.checks import FilesCheck, table_of_files
 from .examples import Classes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TreeFacts:
 
 
 @dataclass(frozen=True)
-class TreeCheck(DataCheck):
+class TreeCheck(FilesCheck):
     """What `check_trees` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
@@ -57,7 +57,7 @@ class TreeCheck(DataCheck):
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
         warnings = []
-        for info in filter(None, (self.train, self.dev)):
+        for info in self.files:
             for label, line in info.strange.items():
                 warnings.append(f"{info.file}:{line}: the label {label!r} is not in {self.train.file}")
             if info.unlabelled:
@@ -68,14 +68,9 @@ class TreeCheck(DataCheck):
         if self.dev and self.dev.children > self.train.children:
             warnings.append(f"{self.dev.file}: a node has {self.dev.children} children, in {self.train.file} at most "
                          f"{self.train.children}; set children, or composition to child-sum")  # fmt: skip
-        if self.shared and self.dev and self.shared > 0.05 * self.dev.trees:
-            warnings.append(
-                f"{self.dev.file}: {self.shared:,} of {self.dev.trees:,} trees are in {self.train.file} too"
-            )
-        return warnings
+        return warnings + self.shared_warning("trees", 0.05)
 
     def __rich__(self) -> RichTable:
-        files = [info for info in (self.train, self.dev) if info is not None]
         rows = {
             "trees": lambda f: f"{f.trees:,}",
             "nodes": lambda f: f"{f.nodes:,}",
@@ -87,12 +82,12 @@ class TreeCheck(DataCheck):
             "most children": lambda f: f"{f.children:,}",
             "repeated trees": lambda f: f"{f.repeated:,}",
         }
-        table = table_of_files(f"trees; {self.vocabulary_size:,} words with a vector", files, rows, self.shared)
+        table = table_of_files(f"trees; {self.vocabulary_size:,} words with a vector", self.files, rows, self.shared)
         table.add_section()
-        names = sorted(set().union(*(f.labels for f in files)), key=lambda n: (-self.train.labels.get(n, 0), n))
+        names = sorted(set().union(*(f.labels for f in self.files)), key=lambda n: (-self.train.labels.get(n, 0), n))
         for name in names[:40]:
             table.add_row(f"label {name[:40]}: roots / nodes",
-                          *(f"{f.roots.get(name, 0):,} / {f.labels.get(name, 0):,}" for f in files))  # fmt: skip
+                          *(f"{f.roots.get(name, 0):,} / {f.labels.get(name, 0):,}" for f in self.files))  # fmt: skip
         return table
 
 
