@@ -77,7 +77,9 @@ h2 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.01em; margin: 0 0 
 p {{ margin: 0 0 .8rem; max-width: 46rem }}
 .lead {{ font-size: 1.1rem; color: {QUIET} }}
 section {{ background: #fff; border: 1px solid {RULE}; border-radius: 12px; padding: 1.4rem 1.5rem; margin: 1.4rem 0 }}
-.equation {{ display: flex; align-items: center; gap: 1rem; overflow-x: auto; margin: 0 0 .8rem; padding: .2rem 0 }}
+.equation {{ display: flex; align-items: center; gap: 1rem; overflow: auto hidden; padding: .2rem 0;
+  margin: 0 0 .8rem }}
+math {{ font-family: "STIX Two Math", "Latin Modern Math", "Cambria Math", "STIX Math", "DejaVu Math TeX Gyre", math }}
 .equation math {{ font-size: 1.12rem; flex: none; margin-left: 1.5rem; text-align: left }}
 .label {{ color: {QUIET}; font-size: .85rem; margin-left: auto; flex: none }}
 blockquote {{ margin: 0 0 .8rem; padding-left: 1rem; border-left: 3px solid {RULE}; max-width: 46rem }}

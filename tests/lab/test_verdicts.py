@@ -10,7 +10,7 @@ import pytest
 
 from carousel import lab
 from carousel.lab import LABS, latching
-from carousel.lab.claim import SOURCES, Claim, Outcome, fails, holds, holds_for, undecided
+from carousel.lab.claim import SOURCES, Claim, Outcome, by_case, by_seed, fails, holds, holds_for, undecided
 from carousel.lab.claims import languages
 from carousel.lab.finding import Finding
 from carousel.report import mathml, prose
@@ -138,3 +138,23 @@ def test_a_claim_by_hand():
     assert few == undecided("The largest is 0.1. This run has 2 random seeds; it takes 5.")
     assert str(few).startswith("Not decided by this run. The largest")
     assert str(holds_for("a GRU", "It is bounded.")) == "Holds for a GRU. It is bounded."
+    assert Claim("exact", "", "003 §1", "to {tolerance}.", largest, tolerance=1e-9).criterion == "to 1·10⁻⁹."
+
+
+def test_seeds_that_disagree_decide_nothing():
+    yes, no, some = [True] * 5, [False] * 5, [True, True, False, True, True]
+    assert by_seed(yes, "It is.") == holds("It is.")
+    assert by_seed(yes, "It is.", "a GRU") == holds_for("a GRU", "It is.")
+    assert by_seed(no, "It is not.", "a GRU") == fails("It is not.")
+    assert by_seed(some, "It varies.") == undecided("It varies. Seeds that show it: 4 of 5.")
+    assert by_case({"RNN": yes, "GRU": yes}, "It is.") == holds("It is.")
+    assert by_case({"RNN": no, "GRU": no}, "It is not.") == fails("It is not.")
+    assert by_case({"RNN": yes, "GRU": no}, "Some.") == holds_for("RNN", "Some.")
+    assert by_case({"RNN": yes, "GRU": some}, "Some.") == holds_for("RNN", "Some. Seeds that show it: GRU 4 of 5.")
+    assert by_case({"RNN": no, "GRU": some}, "Some.") == undecided("Some. Seeds that show it: GRU 4 of 5.")
+
+
+def test_no_two_labs_decide_one_sentence():
+    """A claim of a source has one verdict: its words and place are in one lab only."""
+    seen = [(claim.where[:3], claim.quote) for name in LABS for claim in lab.finding_class(name).claims]
+    assert len(seen) == len(set(seen))

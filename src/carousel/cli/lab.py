@@ -63,17 +63,21 @@ def book(
     carousel lab all --out book --resume      # after an interruption
     """
     from carousel.lab import LABS
-    from carousel.lab.book import write_book
+    from carousel.lab.book import unfinished, write_book
     from carousel.lab.progress import Bar
 
     bar, width = Bar(), max(map(len, LABS))
+    total = len(unfinished(out, tuple(LABS), quick) if resume else LABS)
     command = shlex.join(["carousel", *sys.argv[1:]])
 
+    finished: list[str] = []
+
     def done(name: str, outcomes: str, seconds: float) -> None:
-        bar.advance(1, 0)
+        finished.append(name)
+        bar.advance(1, len(finished))
         bar.finish(f"{name:{width}}  {seconds:6.1f} s  {outcomes}")
 
-    with option("--out"), bar.over(f"{'lab':{width}}   seconds  claims", len(LABS)):
+    with option("--out"), bar.over(f"{'lab':{width}}   seconds  claims", total, f"{{}} of {total} labs"):
         page = write_book(out, quick=quick, resume=resume, workers=workers, command=command, done=done)
     typer.echo(page)
 

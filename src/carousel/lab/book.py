@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from ..version import __version__
 from . import LABS, finding_class, module_of, verdicts
 from .claim import SOURCES, Outcome
 from .words import listing
+
+QUOTED = 110  # characters of a claim in the table of contents
 
 
 def write_book(
@@ -44,7 +48,7 @@ def write_book(
     if unknown := [name for name in names if name not in LABS]:
         raise ArgumentError(f"names must be some of {', '.join(LABS)}; got {', '.join(unknown)}")
     index = folder / "index.html"
-    todo = [name for name in names if not (resume and _is_done(folder / name, quick))]
+    todo = unfinished(folder, names, quick) if resume else names
     _write_contents(index, folder, names, command, 0.0)  # that it can be written is known before the work begins
     for name, seconds in _run_all(folder, todo, quick, workers):
         outcomes = ", ".join(dict.fromkeys(verdict.short for verdict in verdicts(folder / name).values()))
@@ -59,18 +63,28 @@ def _run_all(folder: Path, names: Sequence[str], quick: bool, workers: int) -> I
         for name in names:
             yield name, run_one(folder, name, quick)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+    others = set(active_children())
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_prepare_worker) as pool:
         futures: dict[Future[float], str] = {pool.submit(run_one, folder, name, quick): name for name in names}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - others:
+                worker.terminate()  # a lab writes its files at its end, all at once
             raise
 
 
-def _one_thread() -> None:
+def _prepare_worker() -> None:
+    """One thread; and an interruption is the parent's to handle."""
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def unfinished(folder: Path, names: Sequence[str], quick: bool) -> list[str]:
+    """The labs that this version has not written to `folder` yet, with the same arguments."""
+    return [name for name in names if not _is_done(folder / name, quick)]
 
 
 def run_one(folder: Path, name: str, quick: bool) -> float:
@@ -109,7 +123,8 @@ def contents(folder: Path, names: Sequence[str]) -> Page:
             verdict = decided[claim.key]
             counts[verdict.outcome] += 1
             number, _, place = claim.where.partition(" ")
-            rows.setdefault(number, []).append([place, kind.title, verdict.short, name])
+            quote = textwrap.shorten(claim.quote, QUOTED, placeholder=" …")
+            rows.setdefault(number, []).append([place, f"“{quote}”", _link(kind.title, name), verdict.short])
     total = sum(counts.values())
     parts = [
         f"{count} {outcome}{' some cases' if outcome is Outcome.HOLDS_FOR else ''}"
@@ -122,7 +137,7 @@ def contents(folder: Path, names: Sequence[str]) -> Page:
     for number in sorted(rows):
         page.heading(f"{number}: {SOURCES[number]}")
         ordered = sorted(rows[number], key=lambda row: _place(row[0]))
-        page.table(["place", "lab", "the claim"], [[row[0], _link(row[1], row[3]), row[2]] for row in ordered])
+        page.table(["place", "claim", "lab", "verdict"], ordered)
     for name in names:
         numbers = parse_json((folder / name / "numbers.json").read_text("utf-8"))
         kind = finding_class(name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from ..wording import counted
+from .words import listing, power
 
 # The sources, by the numbers that the documentation calls them by.
 SOURCES = {
@@ -66,6 +67,39 @@ def undecided(reason: str) -> Verdict:
     return Verdict(Outcome.UNDECIDED, reason)
 
 
+def by_seed(shown: Sequence[bool], reason: str, cases: str = "") -> Verdict:
+    """What every random seed shows holds (for `cases`), what none shows does not; where they disagree, undecided.
+
+    >>> by_seed([True, False], "Adam ends lower.")
+    Verdict(outcome=<Outcome.UNDECIDED: 'not decided by this run'>, reason='Adam ends lower. Seeds that show it: \
+1 of 2.', cases='')
+    """
+    if all(shown):
+        return Verdict(Outcome.HOLDS_FOR if cases else Outcome.HOLDS, reason, cases)
+    if not any(shown):
+        return fails(reason)
+    return undecided(f"{reason} Seeds that show it: {sum(shown)} of {len(shown)}.")
+
+
+def by_case(shown: Mapping[str, Sequence[bool]], reason: str) -> Verdict:
+    """Holds for the cases that every random seed shows; undecided if no case is so, and seeds disagree about one.
+
+    >>> by_case({"RNN": [True, True], "GRU": [True, False]}, "Accuracy falls.").reason
+    'Accuracy falls. Seeds that show it: GRU 1 of 2.'
+    """
+    always = [case for case, seeds in shown.items() if all(seeds)]
+    some = [
+        f"{case} {sum(seeds)} of {len(seeds)}" for case, seeds in shown.items() if any(seeds) and case not in always
+    ]
+    if some:
+        reason = f"{reason} Seeds that show it: {listing(some)}."
+    if len(always) == len(shown):
+        return holds(reason)
+    if always:
+        return holds_for(listing(always), reason)
+    return undecided(reason) if some else fails(reason)
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim of a source, and how a run decides it.
@@ -92,7 +126,8 @@ class Claim:
     @property
     def criterion(self) -> str:
         seeds = f" At least {self.seeds} random seeds." if self.seeds > 1 else ""
-        return self.test.format(tolerance=f"{self.tolerance:g}") + seeds
+        tolerance = power(self.tolerance) if self.tolerance < 0.001 else f"{self.tolerance:g}"
+        return self.test.format(tolerance=tolerance) + seeds
 
     def verdict(self, numbers: Numbers) -> Verdict:
         """Decide the claim from the numbers of a run."""

@@ -11,12 +11,12 @@ from torch import Tensor
 from ...errors import check_counts
 from ...layers import GRU, LSTM, RNN
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..claim import Claim, Numbers, Verdict, by_case
 from ..finding import Exercise, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
 from ..options import Hidden, Option, Seed, Seeds
-from ..words import listing, percent
+from ..words import listing, mean_and_spread, percent
 
 # "the writer of the books is": nouns singular and plural, then the words between them, then two verbs
 NOUNS = 8
@@ -32,47 +32,33 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _by_cells(always: Sequence[str], on_average: Sequence[str], text: str) -> Verdict:
-    """For the cells that show it with every seed; not decided if some show it on average only."""
-    if len(always) == len(CELLS):
-        return holds(text)
-    some = [cell for cell in on_average if cell not in always]
-    if some:
-        text = f"{text} {listing(some)} {'shows' if len(some) == 1 else 'show'} it on average, not with every seed."
-    if always:
-        return holds_for(listing(always), text)
-    return undecided(text) if some else fails(text)
+def _spread(shares: Sequence[float]) -> str:
+    return mean_and_spread([100 * share for share in shares], 0)
 
 
 def _recency(numbers: Numbers, tolerance: float) -> Verdict:
-    led, differing, lines = [], [], []
-    far = str(PHRASES[-1])
+    led, lines, far = {}, [], str(PHRASES[-1])
     for cell in CELLS:
         alike, other = (numbers["accuracy"][cell][kind][far] for kind in ("alike", "misleading"))
         lines.append(f"{cell} {percent(_mean(alike), 0)} and {percent(_mean(other), 0)}")
-        if all(a > b + tolerance for a, b in zip(alike, other, strict=True)):
-            led.append(cell)
-        if _mean(alike) > _mean(other) + tolerance:
-            differing.append(cell)
+        led[cell] = [a > b + tolerance for a, b in zip(alike, other, strict=True)]
     text = (
         f"Accuracy with {far} phrases between subject and verb, where their nouns have the subject's number and where "
-        f"they all have the other: {listing(lines)}."
+        f"they all have the other: {listing(lines)}. Why the last noun wins, whether by vanishing gradients, was not "
+        "measured."
     )
-    return _by_cells(led, differing, text)
+    return by_case(led, text)
 
 
 def _growing(numbers: Numbers, tolerance: float) -> Verdict:
-    worse, differing, lines = [], [], []
+    worse, lines = {}, []
     for cell in CELLS:
         rows = numbers["accuracy"][cell]["misleading"]
         near, far = rows[str(PHRASES[1])], rows[str(PHRASES[-1])]
         lines.append(f"{cell} from {percent(_mean(near), 0)} to {percent(_mean(far), 0)}")
-        if all(a > b + tolerance for a, b in zip(near, far, strict=True)):
-            worse.append(cell)
-        if _mean(near) > _mean(far) + tolerance:
-            differing.append(cell)
+        worse[cell] = [a > b + tolerance for a, b in zip(near, far, strict=True)]
     text = f"From {PHRASES[1]} to {PHRASES[-1]} misleading nouns the accuracy goes: {listing(lines)}."
-    return _by_cells(worse, differing, text)
+    return by_case(worse, text)
 
 
 class Agreement(Measured):
@@ -84,8 +70,8 @@ class Agreement(Measured):
     claims = (
         Claim(
             "recency",
-            "The problem of vanishing gradients cause what we call “syntactic recency” vs “sequential recency”. … the "
-            "writer of the books is . VS the writer of the books are .",
+            "what we call “syntactic recency” vs “sequential recency”. … the writer of the books is . VS the writer of "
+            "the books are .",
             "003 §10",
             f"with {PHRASES[-1]} nouns between, every seed is right more often by {{tolerance}} where they have the "
             "subject's number than where they have the other.",
@@ -129,17 +115,17 @@ figure = result.plot()
     @staticmethod
     def lead(numbers: Numbers) -> str:
         far = str(PHRASES[-1])
-        lines = listing(f"{cell} {percent(_mean(numbers['accuracy'][cell]['misleading'][far]), 0)}" for cell in CELLS)
-        return f"With {far} misleading nouns between subject and verb the verb is right: {lines} of the time."
+        lines = listing(f"{cell} {_spread(numbers['accuracy'][cell]['misleading'][far])} %" for cell in CELLS)
+        return f"With {far} misleading nouns between subject and verb the verb is right in so many sentences: {lines}."
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
         rows = [
-            [f"{cell}, {kind}", *(percent(_mean(numbers["accuracy"][cell][kind][str(p)]), 0) for p in PHRASES)]
+            [f"{cell}, {kind}", *(_spread(numbers["accuracy"][cell][kind][str(p)]) for p in PHRASES)]
             for cell in CELLS
             for kind in ("alike", "misleading")
         ]
-        return ["right, by phrases between", *map(str, PHRASES)], rows
+        return ["% right, by phrases between", *map(str, PHRASES)], rows
 
     def setup(self) -> Sequence[str]:
         n = self.measured

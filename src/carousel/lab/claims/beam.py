@@ -138,12 +138,15 @@ def _guarantee(numbers: Numbers, tolerance: float) -> Verdict:
 
 def _length(numbers: Numbers, tolerance: float) -> Verdict:
     [exhaustive] = _by_kind(numbers, "exhaustive")
-    short, long = numbers["mean_length_without_division"], exhaustive["mean_length"]
+    by_total, long = numbers["by_total"], exhaustive["mean_length"]
     text = (
-        f"The best sequence by total log-probability has {short:.2f} tokens on average, by mean log-probability "
-        f"{long:.2f}."
+        f"The best sequence by total log-probability has {by_total['mean_length']:.2f} tokens on average, by mean "
+        f"log-probability {long:.2f}; it is shorter in {by_total['shorter']} models and longer in {by_total['longer']} "
+        f"of {numbers['models']}."
     )
-    return holds(text) if short < long - tolerance else fails(text)
+    if by_total["longer"]:
+        return fails(text)
+    return holds(text) if by_total["shorter"] else undecided(text)
 
 
 def _example(numbers: Numbers, tolerance: float) -> Verdict:
@@ -190,9 +193,8 @@ class Comparison(Finding):
             "length",
             "Choosing shortest one is a problem: longer hypotheses have lower scores. … So, normalize by length!",
             "003 §15.1.3",
-            "without division by length the best sequences are shorter on average, by more than {tolerance} tokens.",
+            "without division by length the best sequence is shorter in some models, and longer in none.",
             _length,
-            tolerance=0.05,
             printed=(r"\frac{1}{t} \sum_{i=1}^t \log p_{\text{LM}}(y_i \mid y_{i-1}, \dots, y_1, x)",),
         ),
         Claim(
@@ -205,6 +207,11 @@ class Comparison(Finding):
         ),
     )
     exercises = (
+        Exercise(
+            "Why is the best sequence by total log-probability never longer than the best by its mean?",
+            "Let it have \\(n\\) tokens and the total \\(-S\\), the other one \\(m\\) and \\(-T\\). Then "
+            "\\(S \\le T\\), and \\(S/n \\ge T/m\\), so that \\(n \\le m S/T \\le m\\).",
+        ),
         Exercise(
             "How many beginnings are there with 5 tokens, one of them the end, and sequences of at most 5?",
             "\\(1 + 4 + 16 + 64 + 256 = 341\\): a sequence that has ended is not continued.",
@@ -363,6 +370,7 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
         return drawn.update_xaxes(title_text="width of the beam; 1 is greedy", row=2, col=1)
 
     def numbers(self) -> dict[str, Any]:
+        lengths = [(len(a), len(b)) for a, b in zip(self.shortest.tokens, self.exhaustive.tokens, strict=True)]
         kinds = [("greedy", [self.greedy]), ("beam", self.beams), ("patient", self.patient)]
         searches = [
             {
@@ -376,7 +384,11 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
         return {
             "models": self.models, "vocabulary": self.vocabulary, "longest": self.longest, "seeds": [self.seed],
             "seconds": self.seconds, "searches": searches,
-            "mean_length_without_division": self.mean_length(self.shortest), "wider_found_less": self.worse(),
+            "by_total": {
+                "mean_length": self.mean_length(self.shortest), "shorter": sum(a < b for a, b in lengths),
+                "longer": sum(a > b for a, b in lengths),
+            },
+            "wider_found_less": self.worse(),
             "example": {
                 name: {"text": self.spell(best), "log_prob": best.log_prob} for name, (best, _) in self.example.items()
             },

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...errors import check_counts
 from ...layers import LSTM
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
+from ..claim import Claim, Numbers, Verdict, by_case, fails, holds, undecided
 from ..finding import Exercise, Step, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
@@ -25,32 +25,25 @@ COLOURS = {"one direction": "#d55e00", "two directions": "#0072b2"}
 
 
 def _effective(numbers: Numbers, tolerance: float) -> Verdict:
-    better, lines = [], []
+    better, lines = {}, []
     for tag, rows in numbers["accuracy"].items():
         one, two = rows["one direction"], rows["two directions"]
         lines.append(f"{mean_and_spread(one)} and {mean_and_spread(two)} for {TAGS[tag]}")
-        if all(b > a + tolerance for a, b in zip(one, two, strict=True)):
-            better.append(TAGS[tag])
-    text = f"Accuracy with one and with two directions: {listing(lines)}."
-    if len(better) == len(lines):
-        return holds(text)
-    return holds_for(listing(better), text) if better else fails(text)
+        better[TAGS[tag]] = [b > a + tolerance for a, b in zip(one, two, strict=True)]
+    return by_case(better, f"Accuracy with one and with two directions: {listing(lines)}.")
 
 
 def _faster(numbers: Numbers, tolerance: float) -> Verdict:
-    faster, lines = [], []
+    faster, lines = {}, []
     for tag, rows in numbers["updates_to"].items():
         one, two = rows["one direction"], rows["two directions"]
         lines.append(f"{mean_and_spread(one, 0)} and {mean_and_spread(two, 0)} for {TAGS[tag]}")
-        if all(b < tolerance * a for a, b in zip(one, two, strict=True)):
-            faster.append(TAGS[tag])
+        faster[TAGS[tag]] = [b < tolerance * a for a, b in zip(one, two, strict=True)]
     text = (
         f"Updates with one and with two directions (of about as many parameters) until the loss is half of the first "
         f"({numbers['updates']} if never): {listing(lines)}."
     )
-    if len(faster) == len(lines):
-        return holds(text)
-    return holds_for(listing(faster), text) if faster else fails(text)
+    return by_case(faster, text)
 
 
 def _last(numbers: Numbers, tolerance: float) -> Verdict:
@@ -68,10 +61,10 @@ def _modelling(numbers: Numbers, tolerance: float) -> Verdict:
         f"On random text, where nothing can be predicted, the loss of a model in one direction ends at "
         f"{mean_and_spread(loss['one direction'])} nats and that of one in two at "
         f"{mean_and_spread(loss['two directions'])}; chance is {numbers['chance']:.2f}. The second reads the very "
-        f"token "
-        "that it is to predict. A model of the next word needs two models, one for each direction, as equation 62 has."
+        "token that it is to predict. A model of the next word needs two models, one for each direction, as equation "
+        "62 has."
     )
-    return fails(text) if max(loss["two directions"]) < numbers["chance"] * tolerance else holds(text)
+    return fails(text) if max(loss["two directions"]) < numbers["chance"] * tolerance else undecided(text)
 
 
 class Bidirectional(Measured):

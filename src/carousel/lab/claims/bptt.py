@@ -81,28 +81,27 @@ class Bptt(Finding):
     claims = (
         Claim(
             "routes",
-            "This equation continues until h^0 is reached.",
-            "003 §5.2.2, equations 46 to 56",
+            "It is clear that y^t depends on W_h both directly and indirectly. … This equation continues until h^0 is "
+            "reached.",
+            "003 §5.2.2, equations 46 to 48",
             "the gradient of every parameter of every cell, derived by hand and carried back step by step, agrees with "
             f"autograd and with the kernels to {{tolerance}}, and with central differences to {NEAR:g}, relative to "
             "the largest entry.",
             _agree,
             tolerance=1e-10,
             seeds=5,
-            printed=(
-                r"\frac{\partial L^t}{\partial W_{h_{ij}}} = (\hat{y}_l^t - y_l^t) \cdot U_{lm} \cdot \sum_{p=0}^t "
-                r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
-            ),
         ),
         Claim(
             "literal",
             "And we rewrite this as sum over all values of p less than t , we have",
-            "003 §5.2.2, equation 55",
+            "003 §5.2.2, equations 55 and 56",
             "the sum as printed, every symbol being a total derivative, is the total derivative to {tolerance}.",
             _literal,
             tolerance=1e-10,
             printed=(
                 r"\frac{\partial h_m^t}{\partial W_{h_{ij}}} = \sum_{p=0}^t "
+                r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
+                r"\frac{\partial L^t}{\partial W_{h_{ij}}} = (\hat{y}_l^t - y_l^t) \cdot U_{lm} \cdot \sum_{p=0}^t "
                 r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
             ),
             corrected=(

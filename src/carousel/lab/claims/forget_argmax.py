@@ -96,7 +96,6 @@ class ForgetArgmax(Finding):
             "the largest value of the gate is ‖U_f‖, to {tolerance}.",
             _value,
             tolerance=1e-9,
-            printed=(r"\max f_t^{(d)} = \|U_f^{(d)}\|",),
             corrected=(r"\max f_t^{(d)} = \sigma(\|U_f^{(d)}\|)",),
         ),
     )

@@ -10,7 +10,7 @@ import torch
 from ...errors import check_counts
 from ...layers import LSTM
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
+from ..claim import Claim, Numbers, Verdict, by_seed
 from ..finding import Exercise, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
@@ -33,8 +33,7 @@ def _hidden(numbers: Numbers, tolerance: float) -> Verdict:
     text = "; ".join(f"{size} units {mean_and_spread(row)}" for size, row in zip(SIZES, rows, strict=True))
     text = f"Dev perplexity after {numbers['updates']} updates: {text}."
     small, large = rows[0], rows[SIZES.index(BASE_SIZE)]
-    worse = [a > b * tolerance for a, b in zip(small, large, strict=True)]
-    return holds(text) if all(worse) else fails(text)
+    return by_seed([a > b * tolerance for a, b in zip(small, large, strict=True)], text)
 
 
 def _rate(numbers: Numbers, tolerance: float) -> Verdict:
@@ -46,9 +45,7 @@ def _rate(numbers: Numbers, tolerance: float) -> Verdict:
         f"perplexity at the end is {end[0.01]} and {end[0.001]}, and at 0.1 {end[0.1]}."
     )
     slower = [a > b + tolerance for a, b in zip(slow["beginning"], good["beginning"], strict=True)]
-    if all(slower):
-        return holds(text)
-    return undecided(text) if any(slower) else fails(text)
+    return by_seed(slower, text, "the beginning of the training")
 
 
 class Hyperparameters(Measured):

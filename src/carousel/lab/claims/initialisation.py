@@ -21,7 +21,7 @@ from ...report import Page, figure
 from ...tasks.lm.network import LanguageNetwork
 from ...wording import counted
 from ..cells import CELLS
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
+from ..claim import Claim, Numbers, Verdict, by_case, by_seed, fails, holds, holds_for
 from ..finding import Exercise, Finding, Table
 from ..learning import Corpus, Curve, corpus
 from ..options import Option, Seed, Seeds
@@ -118,24 +118,21 @@ def _linear(numbers: Numbers, tolerance: float) -> Verdict:
         f"A linear layer that reads the last character reaches {linear:.2f} at best (the counts of pairs of "
         f"characters). Perplexity: {listing(texts)}. What stays alike is a network of one unit."
     )
-    worse = all(value > linear for start in ALIKE for value in _of(numbers, start, "perplexity"))
-    return holds(text) if worse else fails(text)
+    columns = zip(*(_of(numbers, start, "perplexity") for start in ALIKE), strict=True)
+    return by_seed([min(values) > linear for values in columns], text)
 
 
 def _stuck(numbers: Numbers, tolerance: float) -> Verdict:
-    slow, texts = [], []
+    slow, texts = {}, []
     for name, label in (("tiny", "very small weights"), ("huge", "very large weights")):
         stuck, usual = _of(numbers, name, "saturated"), _of(numbers, "good", "perplexity")
-        slower = all(p > 1.1 * u for p, u in zip(_of(numbers, name, "perplexity"), usual, strict=True))
         mean = sum(stuck) / len(stuck)
         texts.append(f"{label}: {percent(mean, 0)} of the gates stuck, perplexity {_perplexity(numbers, name)}")
-        if min(stuck) > tolerance and slower:
-            slow.append(label)
+        ends = zip(stuck, _of(numbers, name, "perplexity"), usual, strict=True)
+        slow[label] = [share > tolerance and end > 1.1 * other for share, end, other in ends]
     text = f"{'; '.join(texts)}; the usual ones end at {_perplexity(numbers, 'good')}. σ(0) is ½, where its slope is "
     text += "largest."
-    if len(slow) == 2:
-        return holds(text)
-    return holds_for(slow[0], text) if slow else fails(text)
+    return by_case(slow, text)
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,8 @@ class Initialisation(Finding):
             "If the weights are initialized to zero or exactly the same … thus all weights will have same value in "
             "subsequent iterations",
             "002 Initialization",
-            "with every random seed, no two units of the layer ever differ, by a single bit, in every cell.",
+            "no two units of the layer ever differ by a single bit: in an LSTM with every random seed, in the other "
+            "cells with the first.",
             _alike,
             seeds=5,
             printed=(r"a_j = \sum_{i=1}^n W_{ij} \cdot x_i, \quad j=1,\ldots,m",),
@@ -271,8 +269,8 @@ print(different_units(network))                   # 1, and so it stays
             f"A language model of {self.hidden} units, trained with Adam at 0.01, as in the source, on dates as people "
             "write them, character by character; the package makes them. Everything but the start is the same, the "
             "random vectors of the characters too. A gate is stuck if it is below 0.05 or above 0.95 as the fresh "
-            f"reads each character once. {counted(len(self.seeds), 'random seed')}; shown is the mean, with the "
-            "smallest and the largest in brackets.",
+            f"network reads each character once. {counted(len(self.seeds), 'random seed')}; shown is the mean, with "
+            "the smallest and the largest in brackets.",
             "A unit is all of its weights: in each gate those from the input, those from the other units, its "
             "biases; and those by which the others read it. Before every update, and after the last, the units "
             "that differ are counted; a bit is enough.",

@@ -170,7 +170,7 @@ def _finite(numbers: Numbers, tolerance: float) -> Verdict:
         f"steps. The most that one of their networks reads of long strings of {listing(LABELS[n] for n in known)} is "
         f"{percent(share)} ({numbers['labels'][cell]}, {LABELS[language]})."
     )
-    return holds(text) if share <= tolerance else fails(text)
+    return holds_for("the networks of this run", text) if share <= tolerance else undecided(text)
 
 
 @dataclass(frozen=True)

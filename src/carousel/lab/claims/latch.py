@@ -29,7 +29,7 @@ from ...errors import check_counts
 from ...threads import threads
 from ...wording import counted
 from ..cells import CELLS
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..claim import Claim, Numbers, Verdict, by_case, by_seed, fails, holds, undecided
 from ..finding import Exercise, Finding, Table
 from ..latching import Outcome, Setting, cost, fixed_points, make, train, turning_input
 from ..options import Seeds
@@ -63,7 +63,7 @@ def _long(numbers: Numbers, tolerance: float) -> Verdict:
             f"{_accuracies(short, 'at_longest')} at T = {numbers['setting']['longest']}: it can hold a bit, and "
             "does not find out how when T is long."
         )
-    return holds(text) if all(one["accuracy"] < tolerance for one in rows) else fails(text)
+    return by_seed([one["accuracy"] < tolerance for one in rows], text)
 
 
 def _default(numbers: Numbers, tolerance: float) -> Verdict:
@@ -75,14 +75,11 @@ def _default(numbers: Numbers, tolerance: float) -> Verdict:
         f"At T = {t} an LSTM with forget bias 1, the default, answers {_accuracies(default)} correctly; with biases "
         f"drawn for that length (chrono) {_accuracies(chrono)}; over {counted(len(default), 'random seed')}."
     )
-    able = [
-        label
+    able = {
+        label: [one["accuracy"] >= tolerance for one in rows]
         for rows, label in ((default, "an LSTM with forget bias 1"), (chrono, "an LSTM whose biases suit the length"))
-        if all(one["accuracy"] >= tolerance for one in rows)
-    ]
-    if len(able) == 2:
-        return holds(text)
-    return holds_for(able[0], text) if able else fails(text)
+    }
+    return by_case(able, text)
 
 
 def _trivial(numbers: Numbers, tolerance: float) -> Verdict:

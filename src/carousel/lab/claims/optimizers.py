@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Annotated, Any
 
-import torch
-
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ...wording import counted
-from ..claim import Claim, Numbers, Outcome, Verdict, fails, holds, holds_for, undecided
+from ..claim import Claim, Numbers, Verdict, by_case, undecided
 from ..finding import Exercise, Finding, Table
 from ..learning import MODEL, Curve, corpus
 from ..options import Option, Seed, Seeds
@@ -22,7 +20,6 @@ from ..words import listing, mean_and_spread
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 PRINTED = 0.01  # the source's learning rate
-FIVE = 5  # steps by which the formulas of RMSprop are compared
 
 
 @dataclass(frozen=True)
@@ -83,17 +80,13 @@ def _spread(values: Sequence[float]) -> str:
     return "diverges" if math.inf in values else mean_and_spread(values)
 
 
-def _compare(numbers: Numbers, better: Callable[[Any], bool]) -> Verdict:
+def _compare(numbers: Numbers, shown: Callable[[Any], list[bool]], text: str = "") -> Verdict:
     """Whether a comparison holds with every seed, at the rate for all and at each optimizer's own."""
-    text = _listed(numbers)
     if set(numbers["best_rates"]) != set(OPTIMIZERS):
         return undecided("Not all of the optimizers were run.")
-    same, own = (better(lambda name, values=values: values(numbers, name)) for values in (_at, _own))
-    if same and own:
-        return holds(text)
-    if same or own:
-        return holds_for(f"a rate of {PRINTED:g} for all" if same else "each optimizer's own best rate", text)
-    return fails(text)
+    same, own = (shown(lambda name, values=values: values(numbers, name)) for values in (_at, _own))
+    cases = {f"a rate of {PRINTED:g} for all": same, "each optimizer's own best rate": own}
+    return by_case(cases, f"{text}{_listed(numbers)}")
 
 
 def _every(*columns: Sequence[float]) -> Iterator[tuple[float, ...]]:
@@ -101,47 +94,34 @@ def _every(*columns: Sequence[float]) -> Iterator[tuple[float, ...]]:
 
 
 def _fastest(numbers: Numbers, tolerance: float) -> Verdict:
-    def better(of: Any) -> bool:
-        return all(of("rmsprop")[k] < of(name)[k] for name in OPTIMIZERS if name != "rmsprop" for k in range(_n(of)))
+    def shown(of: Any) -> list[bool]:
+        others = _every(*(of(name) for name in OPTIMIZERS if name != "rmsprop"))
+        return [rms < min(other) for rms, other in zip(of("rmsprop"), others, strict=True)]
 
-    return _compare(numbers, better)
+    return _compare(numbers, shown)
 
 
 def _adam(numbers: Numbers, tolerance: float) -> Verdict:
-    def better(of: Any) -> bool:
-        pairs = _every(of("rmsprop"), of("adam"))
-        return all(rms <= adam <= (1 + tolerance) * rms for rms, adam in pairs)
+    def shown(of: Any) -> list[bool]:
+        return [rms <= adam <= (1 + tolerance) * rms for rms, adam in _every(of("rmsprop"), of("adam"))]
 
-    verdict = _compare(numbers, better)
-    if verdict.outcome is Outcome.UNDECIDED:
-        return verdict
-    ratios = [fmean(a / r for r, a in _every(v(numbers, "rmsprop"), v(numbers, "adam"))) for v in (_at, _own)]
-    ratio = f"Adam's perplexity is {ratios[0]:.2f} times RMSprop's at {PRINTED:g}, {ratios[1]:.2f} times at best rates."
-    return Verdict(verdict.outcome, f"{ratio} {verdict.reason}", verdict.cases)
+    def ratio(values: Any) -> float:
+        return fmean(a / r for r, a in _every(values(numbers, "rmsprop"), values(numbers, "adam")))
+
+    if not {"rmsprop", "adam"} <= set(numbers["best_rates"]):
+        return undecided("Not both of the optimizers were run.")
+    text = (
+        f"Adam's perplexity is {ratio(_at):.2f} times RMSprop's at {PRINTED:g}, {ratio(_own):.2f} times at best rates. "
+    )
+    return _compare(numbers, shown, text)
 
 
 def _slow(numbers: Numbers, tolerance: float) -> Verdict:
-    def better(of: Any) -> bool:
+    def shown(of: Any) -> list[bool]:
         columns = [of(name) for name in ("rmsprop", "adam", "sgd", "adadelta")]
-        return all(min(sgd, delta) > (1 + tolerance) * max(r, a) for r, a, sgd, delta in _every(*columns))
+        return [min(sgd, delta) > (1 + tolerance) * max(r, a) for r, a, sgd, delta in _every(*columns)]
 
-    return _compare(numbers, better)
-
-
-def _n(of: Any) -> int:
-    return min(len(of(name)) for name in OPTIMIZERS)
-
-
-def _formula(numbers: Numbers, tolerance: float) -> Verdict:
-    rows = numbers["formula"]
-    text = f"w after {FIVE} steps of rate 0.01 with a constant gradient g, from 0: " + "; ".join(
-        f"g = {row['g']:g}: PyTorch {row['torch']:.4f}, the printed formula {row['printed']:.4f}" for row in rows
-    )
-    text += ". PyTorch, and with it this package, divides by √v + ε."
-    same = [row["g"] for row in rows if abs(row["torch"] - row["printed"]) <= tolerance * abs(row["printed"])]
-    if len(same) == len(rows):
-        return holds(text)
-    return holds_for("gradients far above √ε", text) if same else fails(text)
+    return _compare(numbers, shown)
 
 
 @dataclass(frozen=True)
@@ -179,20 +159,6 @@ class Optimizers(Finding):
             tolerance=0.1,
             seeds=5,
         ),
-        Claim(
-            "formula",
-            "RMSprop works as follows:",
-            "002 Why RMSprop works?",
-            f"PyTorch's RMSprop and the printed formula give the same weight after {FIVE} steps, to {{tolerance}} of "
-            "it.",
-            _formula,
-            tolerance=1e-3,
-            printed=(
-                r"v_t := \rho v_{t-1} + (1-\rho) * g_t^2",
-                r"w_{t+1} := w_t - \frac{\eta}{\sqrt{v_t + \epsilon}} * g_t",
-            ),
-            corrected=(r"w_{t+1} := w_t - \frac{\eta}{\sqrt{v_t} + \epsilon} * g_t \quad \text{(PyTorch)}",),
-        ),
     )
     exercises = (
         Exercise(
@@ -208,14 +174,16 @@ class Optimizers(Finding):
         ),
     )
     code = """
-from carousel.lab.claims.optimizers import compare_formulas
+from carousel.lab.claims.optimizers import OPTIMIZERS
+from carousel.lab.learning import corpus
 
-for row in compare_formulas():                    # RMSprop of PyTorch and as printed, for three gradients
-    print(row)
+with corpus(640, seed=0) as dates:
+    for name in ("rmsprop", "adam"):
+        _, curve = dates.train(**OPTIMIZERS[name].settings, lr=0.01, epochs=1)
+        print(name, curve.losses)
 """
 
     trained: tuple[Trained, ...]
-    formula: list[dict[str, float]]
     lines: int
     epochs: int
     seeds: tuple[int, ...]
@@ -245,7 +213,7 @@ for row in compare_formulas():                    # RMSprop of PyTorch and as pr
         lowest = min(self.best(name).curve.losses[-1] for name in self.kinds)
         return {
             "trained": trained, "best_rates": {name: self.best(name).rate for name in self.kinds},
-            "goal": 1.25 * lowest, "formula": self.formula, "lines": self.lines, "epochs": self.epochs,
+            "goal": 1.25 * lowest, "lines": self.lines, "epochs": self.epochs,
             "seeds": self.seeds, "seconds": self.seconds,
         }  # fmt: skip
 
@@ -287,8 +255,9 @@ for row in compare_formulas():                    # RMSprop of PyTorch and as pr
             f"The source has {PRINTED:g} for its learning rate and does not name another for any optimizer. Updates "
             f"are counted until the training loss is below {self.measured['goal']:.2f}, a quarter above the lowest.",
             "RMSprop is PyTorch's, which divides by \\(\\sqrt{v} + \\epsilon\\), not by \\(\\sqrt{v + \\epsilon}\\) as "
-            "printed. One rate for all compares rates as much as optimizers: RMSprop and Adam divide by the size of "
-            "the gradient, so that a rate is a length, and SGD and Adadelta do not take theirs in the same unit.",
+            "printed (`carousel lab saddle` compares the two). One rate for all compares rates as much as optimizers: "
+            "RMSprop and Adam divide by the size of the gradient, so that a rate is a length, and SGD and Adadelta do "
+            "not take theirs in the same unit.",
         )
 
     def render(self, page: Page) -> None:
@@ -364,24 +333,4 @@ def run(
             for rate in {PRINTED, best}:
                 curves[rate] += [train(name, rate, number) for number in numbers[1:]]
             trained += [Trained(name, rate, tuple(each)) for rate, each in curves.items()]
-    return Optimizers(tuple(trained), compare_formulas(), lines, epochs, numbers, time.perf_counter() - began)
-
-
-def compare_formulas() -> list[dict[str, float]]:
-    """A weight after five steps with a constant gradient, by PyTorch's RMSprop and by the printed formula.
-
-    >>> [(row["g"], round(row["torch"], 4), round(row["printed"], 4)) for row in compare_formulas()]
-    [(1.0, -0.3245, -0.3245), (0.001, -0.3244, -0.2649), (1e-06, -0.3031, -0.0005)]
-    """
-    rows = []
-    for gradient in (1.0, 1e-3, 1e-6):
-        weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-        optimizer = torch.optim.RMSprop([weight], lr=0.01, alpha=0.99, eps=1e-8)
-        printed = average = 0.0
-        for _ in range(FIVE):
-            weight.grad = torch.full_like(weight, gradient)
-            optimizer.step()
-            average = 0.99 * average + 0.01 * gradient**2
-            printed -= 0.01 / math.sqrt(average + 1e-8) * gradient
-        rows.append({"g": gradient, "torch": weight.item(), "printed": printed})
-    return rows
+    return Optimizers(tuple(trained), lines, epochs, numbers, time.perf_counter() - began)

@@ -16,7 +16,7 @@ from ...errors import ArgumentError, check_counts
 from ...layers import LSTM
 from ...metrics import bleu
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
+from ..claim import Claim, Numbers, Verdict, by_seed, fails, holds
 from ..finding import Exercise, Step, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
@@ -87,9 +87,7 @@ def _diverse(numbers: Numbers, tolerance: float) -> Verdict:
     )
     more = [b > a + tolerance for a, b in zip(first["distinct"], best["distinct"], strict=True)]
     less = [b < a - tolerance for a, b in zip(first["self_bleu"], best["self_bleu"], strict=True)]
-    if all(more) and all(less):
-        return holds(text)
-    return undecided(text) if any(more) else fails(text)
+    return by_seed([a and b for a, b in zip(more, less, strict=True)], text)
 
 
 def _overfitting(numbers: Numbers, tolerance: float) -> Verdict:
@@ -101,9 +99,7 @@ def _overfitting(numbers: Numbers, tolerance: float) -> Verdict:
         "and so is its perplexity on other text: what is prevented is copying, not overfitting."
     )
     less = [b < a - tolerance for a, b in zip(first, last, strict=True)]
-    if all(less):
-        return holds_for("copying from the training text", text)
-    return undecided(text) if any(less) else fails(text)
+    return by_seed(less, text, "copying from the training text")
 
 
 class RandomK(Measured):

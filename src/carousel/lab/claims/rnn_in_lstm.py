@@ -156,9 +156,9 @@ class RnnInLstm(Finding):
         ),
         Exercise(
             "Can an LSTM hold an RNN with tanh instead of σ?",
-            "Yes, by another gate: with \\(f = 0\\), \\(i = 1\\) and \\(o = 1\\), \\(h = \\tanh(g)\\), and "
-            "\\(g = \\tanh(W x + U h_- + b)\\): one tanh too many. For small values it is close; exactly it is not "
-            "that RNN.",
+            "Yes, up to an affine map: \\(\\tanh z = 2\\sigma(2z) - 1\\). Let the output gate be \\(\\sigma(2 W x + "
+            "4 U h_- + 2 (b - U \\mathbf{1}))\\), with \\(f = 1\\), \\(i = 0\\), \\(c_0 = 20\\) and \\(h_0 = "
+            "\\tfrac12\\): then \\(2h - 1\\) is the state of the RNN with tanh.",
         ),
     )
     code = """

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...errors import check_counts
 from ...layers import GRU, LSTM, RNN
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
+from ..claim import Claim, Numbers, Verdict, by_case
 from ..finding import Exercise, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
@@ -32,33 +32,27 @@ def _means(numbers: Numbers, cell: str, distractors: int) -> list[float]:
 
 
 def _length(numbers: Numbers, tolerance: float) -> Verdict:
-    falling = []
+    falling = {}
     for cell in CELLS:
         rows = numbers["recall"][cell]["0"]
         short, long = rows[str(LENGTHS[0])], rows[str(LENGTHS[-1])]
-        if all(a > b + tolerance for a, b in zip(short, long, strict=True)):
-            falling.append(cell)
+        falling[cell] = [a > b + tolerance for a, b in zip(short, long, strict=True)]
     shares = listing(f"{cell} {', '.join(percent(value, 0) for value in _means(numbers, cell, 0))}" for cell in CELLS)
     text = f"Words recalled of lists of {listing(map(str, LENGTHS))} words, with nothing after them: {shares}."
-    if len(falling) == len(CELLS):
-        return holds(text)
-    return holds_for(listing(falling), text) if falling else fails(text)
+    return by_case(falling, text)
 
 
 def _persistence(numbers: Numbers, tolerance: float) -> Verdict:
-    kept, lines = [], []
+    kept, lines = {}, []
     for cell in CELLS:
         rows = numbers["recall"][cell]
         now, later = (rows[str(d)][str(LENGTHS[0])] for d in (DISTRACTORS[0], DISTRACTORS[-1]))
         lines.append(
             f"{cell} {percent(sum(now) / len(now), 0)} at once and {percent(sum(later) / len(later), 0)} later"
         )
-        if min(now) > 0.5 and all(b > a - tolerance for a, b in zip(now, later, strict=True)):
-            kept.append(cell)
+        kept[cell] = [a > 0.5 and b > a - tolerance for a, b in zip(now, later, strict=True)]
     text = f"Of lists of {LENGTHS[0]} words, before and after {DISTRACTORS[-1]} distractors: {listing(lines)}."
-    if len(kept) == len(CELLS):
-        return holds(text)
-    return holds_for(listing(kept), text) if kept else fails(text)
+    return by_case(kept, text)
 
 
 class WorkingMemory(Measured):
