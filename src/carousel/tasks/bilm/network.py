@@ -80,7 +80,7 @@ class BilmNetwork(Network):
 
     def row_names(self, assets: BilmAssets) -> dict[str, tuple[Sequence[str], ...]]:
         words, characters = (assets.words.words.tokens,), assets.words.characters
-        spelled = {} if characters is None else {"shapes.reader.embedder.weight": (characters.tokens,)}
+        spelled = {} if characters is None else {"shapes.readers.0.embedder.weight": (characters.tokens,)}
         return {"embedder.embedder.weight": words, "output": words, "bias": words, **spelled}
 
     def words(self, batch: ExampleBatch) -> tuple[Tensor, Tensor]:

@@ -83,7 +83,7 @@ class TaggerNetwork(Network):
     def row_names(self, assets: TagAssets) -> dict[str, tuple[Sequence[str], ...]]:
         vocabulary, tags = assets.vocabulary, (assets.vocabulary.tags,)
         words = {"embedder.embedder.weight": (vocabulary.words.tokens,)}
-        spelled = {"shapes.reader.embedder.weight": (vocabulary.characters.tokens,)}
+        spelled = {"shapes.readers.0.embedder.weight": (vocabulary.characters.tokens,)}
         crf = {"crf.transitions": tags * 2, "crf.start": tags, "crf.end": tags}
         return {**words, **spelled, **crf, "output.weight": tags, "output.bias": tags}
 
