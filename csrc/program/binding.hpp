@@ -10,6 +10,7 @@
 
 #include <stdexcept>
 
+#include "program/plan.hpp"
 #include "program/program.hpp"
 
 namespace carousel {
@@ -87,6 +88,10 @@ inline void bind_programs(nanobind::module_& module) {
   bind_program_calls<float>(module, bound, "32");
   bind_program_calls<double>(module, bound, "64");
   module.def("opcodes", &opcode_names);
+  nanobind::class_<ProgramPlan>(module, "ProgramPlan")
+      .def(nanobind::init<int, const nanobind::list&>())
+      .def("step", &ProgramPlan::step, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none(),
+           nanobind::arg("threads"));
 }
 
 }  // namespace carousel

@@ -105,7 +105,9 @@ struct ProgramCall {
   bool reverse = false;
   const std::int64_t* lengths = nullptr;  // (B)
   const std::uint8_t* reset = nullptr;    // (T, B): the state restarts before this step
-  std::vector<const T*> tensors;
+  std::vector<const T*> tensors;  // the first is W x + b (T, B, G·H); null where x is given:
+  const T *x = nullptr, *weight_ih = nullptr, *bias_ih = nullptr;  // (T, B, I), (G·H, I), (G·H) or null
+  long input = 0;
   std::vector<const T*> state_0, initial;  // (B, S) each; (S) each
   T* output = nullptr;                     // (T, B, P)
   T* saved = nullptr;                      // (T, B, saved_row); null in a forward-only call

@@ -75,8 +75,9 @@ class Runner {
   Runner(const StepProgram& program, const ProgramCall<T>& call, bool backward)
       : program(program), code(backward ? program.backward : program.forward), call(call), backward(backward),
         layout(program_layout<T>(program)), layer(times(call)), schedule(layer, call.reverse),
-        states(long(program.states.size())), temporary(places<T>(code.temporaries)), state(places<T>(program.states)) {
+        states(long(program.states.size())), tensors(call.tensors), temporary(places<T>(code.temporaries)), state(places<T>(program.states)) {
     const long B = call.batch;
+    if (call.x) projected.reserve(call.steps * B * program.tensors[0].row + lanes<T>), tensors[0] = projected;
     for (std::size_t i = 0; i < code.slots.size(); i++) {  // rows of tensors that are no whole vectors pass through a copy
       const Slot& s = code.slots[i];
       const bool outside = s.space == Space::d_input || (s.space == Space::input && kind(s) != Kind::unit);
@@ -119,6 +120,7 @@ class Runner {
     const double rows = double(call.steps) * call.batch;
     double work = 8.0 * code.instructions.size() * widest;
     long weights = 0;
+    if (call.x) work += double(program.tensors[0].row) * call.input;
     for (const MatrixProduct& p : code.products) work += double(p.rows) * p.depth, weights += p.rows * p.depth * long(sizeof(T));
     int threads = rows * work < double(1 << 16) ? 1 : call.threads;
     const bool enough = call.batch >= 4 * threads && weights <= (700L << 10);
@@ -131,6 +133,8 @@ class Runner {
   }
 
  private:
+  std::vector<const T*> tensors;
+  Buffer<T> projected;                 // (T, B, G·H): W x + b, if x is what was given
   std::vector<long> temporary, state;  // where planes begin in a row of temporaries; in one of all states
   std::vector<long> staged;            // of a slot: its copy in the row of temporaries, or −1
   bool stages_rows = false, split_columns = false;
@@ -147,7 +151,10 @@ class Runner {
 
   static T* T_of(const Buffer<T>& b) { return b; }
   Kind kind(const Slot& s) const { return program.tensors[s.index].kind; }
-  bool few() const { return !backward && few_rows(call.steps * call.batch); }
+  // Few rows do not pay for packing; `dots` reads the matrices as they are.
+  bool few() const {
+    return !backward && (few_rows(call.steps * call.batch) || (whole_dots<T> && call.batch == 1 && call.steps <= 16));
+  }
   static long columns(const MatrixProduct& p) { return p.turned ? p.rows : p.depth; }
   static long depth(const MatrixProduct& p) { return p.turned ? p.depth : p.rows; }
 
@@ -173,7 +180,7 @@ class Runner {
       const Slot& s = code.slots[i];
       unit_at.push_back(nullptr);
       if (s.space != Space::input || kind(s) != Kind::unit) continue;
-      const T* from = call.tensors[s.index] + s.offset;
+      const T* from = tensors[s.index] + s.offset;
       units.emplace_back();
       units.back().zero(plane<T>(s.width) + lanes<T>);
       std::copy_n(from, s.width, T_of(units.back()));
@@ -212,7 +219,7 @@ class Runner {
     T* own = memory + b * temporary.back();
     if (staged[i] >= 0) return own + staged[i];
     switch (s.space) {
-      case Space::input: return tensor_at(s, const_cast<T*>(call.tensors[s.index]), t, b);  // only read
+      case Space::input: return tensor_at(s, const_cast<T*>(tensors[s.index]), t, b);  // only read
       case Space::d_input: return tensor_at(s, call.d_tensors[s.index], t, b);
       case Space::old: return old_at(s.index, t, b) + s.offset;
       case Space::now: return new_at(s.index, t, b) + s.offset;
@@ -261,17 +268,20 @@ class Runner {
   void work_of(const Team& team) {
     Mine my;
     prepare(my, team);
+    const bool alone = call.x && few() && split_columns && own_columns();  // each thread makes what it will read
+    if (call.x) project(team, alone);
     pack(team);
-    team.sync();
+    if (!alone) team.sync();
     const Team inner{team.barrier, split_columns ? team.rank : 0, split_columns ? team.size : 1};
     if (backward) begin_carry(my, inner);
     for (long s = 0; s < call.steps; s++) {
       const long t = schedule.time(backward ? call.steps - 1 - s : s), n = schedule.active(my.rows, t);
       for (long j = 0; j < n; j++) enter(my, inner, j, t);
       if (backward) inner.sync();
+      const bool last = !backward && s + 1 == call.steps;  // nothing follows that other threads read
       for (const StepStage& stage : code.stages) {
         run_stage(my, inner, stage, n);
-        inner.sync();
+        if (!last || &stage != &code.stages.back()) inner.sync();
       }
       if (!split_columns) leave(my, t, n);
       else if (backward && call.reset) {
@@ -296,7 +306,7 @@ class Runner {
       for (int i : my.moving) {
         const Slot& s = code.slots[i];
         if (staged[i] >= 0 && s.space == Space::input)
-          std::copy_n(tensor_at(s, const_cast<T*>(call.tensors[s.index]), t, b), s.width, places[i]);
+          std::copy_n(tensor_at(s, const_cast<T*>(tensors[s.index]), t, b), s.width, places[i]);
       }
     if (!backward || !call.d_output) return;
     long from, to;
@@ -370,11 +380,54 @@ class Runner {
 
   // ---- products ----
 
+  // Whether loops alone read W x + b, all of one width, so that the threads' columns of it are those of their loops.
+  bool own_columns() const {
+    long width = 0;
+    for (const Slot& s : code.slots)
+      if (s.space == Space::input && s.index == 0) {
+        if ((width && s.width != width) || s.offset % s.width) return false;
+        width = s.width;
+      }
+    for (const MatrixProduct& p : code.products)
+      if (code.slots[p.arg].space == Space::input) return false;
+    return width && program.tensors[0].row % width == 0 && width == code.loops[0].width;
+  }
+
+  // A thread's columns of W x + b: of each gate, or of all of them end to end.
+  void project(const Team& team, bool by_gate) {
+    const long rows = call.steps * call.batch, columns = program.tensors[0].row, I = call.input;
+    const long width = by_gate ? code.loops[0].width : columns;
+    long from, to;
+    share(team.rank, team.size, width, from, to);
+    if (from >= to) return;
+    if (few()) {
+      for (long j = 0; j < rows; j++)
+        for (long gate = 0; gate < columns; gate += width) project_few(j, gate + from, gate + to);
+      return;
+    }
+    const long first = from / panel<T>, last = ceil_div(to, panel<T>);
+    Buffer<T> panels, bias;
+    panels.reserve((last - first) * I * panel<T>);
+    for (long q = first; q < last; q++) {
+      const long n = std::min<long>(panel<T>, columns - q * panel<T>);
+      T* own = panels + (q - first) * I * panel<T>;
+      if (n < panel<T>) std::fill_n(own, I * panel<T>, T(0));
+      transpose<T>(call.weight_ih + q * panel<T> * I, I, n, I, own, panel<T>);
+    }
+    List<const T*> a(rows);
+    List<T*> c(rows);
+    for (long j = 0; j < rows; j++) a[j] = call.x + j * I, c[j] = projected + j * columns + from;
+    bias.zero((last - first) * panel<T>);
+    if (call.bias_ih) std::copy_n(call.bias_ih + from, to - from, T_of(bias));
+    const Packed<T> w{panels, I, nullptr, to - from, bias};
+    multiply<T>(rows, a.data(), 0, w, 0, last - first, c.data(), Into::store);
+  }
+
   void pack(const Team& team) {
     if (few()) return;
     for (std::size_t i = 0; i < code.products.size(); i++) {
       const MatrixProduct& p = code.products[i];
-      const T* weight = call.tensors[p.tensor] + p.row * p.depth;
+      const T* weight = tensors[p.tensor] + p.row * p.depth;
       T* to = packed + packed_at[i];
       long from, last;
       team.share(ceil_div(columns(p), panel<T>), from, last);
@@ -388,6 +441,16 @@ class Runner {
         if (n < panel<T>) std::fill_n(own, p.depth * panel<T>, T(0));
         transpose<T>(weight + q * panel<T> * p.depth, p.depth, n, p.depth, own, panel<T>);
       }
+    }
+  }
+
+  void project_few(long j, long from, long to) const {
+    const long I = call.input;
+    for (long u = from; u < to; u += lanes<T>) {
+      const int count = int(std::min<long>(lanes<T>, to - u));
+      Vec<T> sum = dots<T>(call.weight_ih + u * I, I, count, call.x + j * I, I);
+      if (call.bias_ih) sum += load_some<T>(call.bias_ih + u, count);
+      store_some<T>(projected + j * program.tensors[0].row + u, sum, count);
     }
   }
 
@@ -413,7 +476,7 @@ class Runner {
     share(team.rank, team.size, out.width, from, to);
     const T* bias = p.bias < 0 ? nullptr : unit_at[p.bias];
     if (few()) {
-      const T* weight = call.tensors[p.tensor] + p.row * p.depth;
+      const T* weight = tensors[p.tensor] + p.row * p.depth;
       for (long j = 0; j < n; j++)
         for (long u = from; u < to; u += lanes<T>) {
           const int count = int(std::min<long>(lanes<T>, to - u));

@@ -1,4 +1,4 @@
-"""Interventions and gradients of named values in programs: the numbers of the reference path."""
+"""Interventions, gradients of named values and single steps of programs: the numbers of the reference path."""
 
 import pytest
 import torch
@@ -51,6 +51,7 @@ CELLS = {
     "convolved": OWN["own-convolved"][0],
     "lstm": registry()["lstm"],
     "layernorm": registry()["layernorm"],
+    "peephole": registry()["peephole"],
 }
 CASES = [
     ("mgu", {"bidirectional": True, "num_layers": 2}, {"lengths": LENGTHS, "reset": RESET}),
@@ -113,9 +114,8 @@ def test_interventions_and_gradients(monkeypatch, name, options, call):
         for kind in ("gates", "states", "gradients"):
             assert list(getattr(one, kind)) == list(getattr(other, kind))
             for what, values in getattr(one, kind).items():
-                torch.testing.assert_close(
-                    values, getattr(other, kind)[what], rtol=1e-8, atol=1e-9, msg=f"{kind} {what}"
-                )
+                expected = getattr(other, kind)[what]
+                torch.testing.assert_close(values, expected, rtol=1e-8, atol=1e-9, msg=f"{kind} {what}")
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
@@ -143,3 +143,45 @@ def test_a_trace_says_which_code_ran():
 
 def unnamed_step(self, x, state, w, let):
     return let("h", torch.tanh(x.a + x.b)), state[1]
+
+
+@pytest.mark.parametrize("name, options", [
+    ("mgu", {"num_layers": 2}), ("leaky", {"zoneout": 0.2, "num_layers": 2}), ("lstm", {"proj_size": 4}),
+    ("peephole", {"bias": False}), ("mgu", {"learn_initial_state": True}),
+])  # fmt: skip
+@pytest.mark.parametrize("rows", [1, 3, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_single_steps(monkeypatch, name, options, rows, dtype):
+    """One native call a step, whose results are those of the sequence call."""
+    own = type("Own", (CELLS[name],), {})
+    layer = randomise(Recurrent(own(), I, H, dtype=dtype, **options)).eval()
+    x = draw(T, rows, I).to(dtype)
+    expected, final = layer(x)
+    with torch.no_grad():
+        y, state = layer.step(x[0])
+        monkeypatch.setattr(Recurrent, "forward", None)
+        for t in range(1, T):
+            torch.testing.assert_close(y, expected[t - 1])
+            y, state = layer.step(x[t], state)
+    torch.testing.assert_close(y, expected[-1])
+    torch.testing.assert_close(state, final)
+    assert programs.step(layer, x[0, :, :2], state) is None and programs.step(layer, x[0], 3) is None
+
+
+@pytest.mark.parametrize("name", ["mgu", "leaky", "lstm"])
+@pytest.mark.parametrize("rows", [1, 2, 6])
+def test_single_steps_on_several_threads(name, rows):
+    """Each thread makes the columns that it reads; more rows than a few are multiplied by packed weights."""
+    before = torch.get_num_threads()
+    layer = randomise(Recurrent(type("Own", (CELLS[name],), {})(), 40, 128, num_layers=2)).eval()
+    x = draw(3, rows, 40).float()
+    try:
+        for threads in (2, 3):
+            torch.set_num_threads(threads)
+            expected, state = layer(x)[0], None
+            with torch.no_grad():
+                for t in range(3):
+                    y, state = layer.step(x[t], state)
+                    torch.testing.assert_close(y, expected[t], rtol=1e-4, atol=1e-5)
+    finally:
+        torch.set_num_threads(before)

@@ -147,7 +147,7 @@ def _own(layer: Any, plan: Plan) -> dict[str, Tensor | None]:
     return layer._parameters | members
 
 
-def _noisy(layer: Any) -> bool:
+def is_noisy(layer: Any) -> bool:
     """Whether a call would draw random numbers."""
     return layer.training and bool(layer.dropout or layer.zoneout or layer.recurrent_dropout or layer.weight_drop)
 
@@ -158,7 +158,7 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     Hot path: returns None on any mismatch; the general path then runs the call, or raises.
     """
     plan = _plan(layer)
-    if plan is None or not isinstance(x, Tensor) or _noisy(layer) or (plan.learned and hx is None):
+    if plan is None or not isinstance(x, Tensor) or is_noisy(layer) or (plan.learned and hx is None):
         return None
     own, run, batch_first = _own(layer, plan), plan.native, layer.batch_first
     if batch_first or not x.is_contiguous():
@@ -204,7 +204,7 @@ def _plain_reference(layer: Any, kernel: Kernel, tensors: Sequence[Tensor | None
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """One step of a stream without gradients, or None where the general way is needed (to complain, for one)."""
     plan = _plan(layer)
-    if plan is None or _noisy(layer) or (plan.learned and state is None):
+    if plan is None or is_noisy(layer) or (plan.learned and state is None):
         return None
     return plan.native.step(_own(layer, plan), x, state, get_num_threads())
 
@@ -220,7 +220,7 @@ def step_cell(cell: Any, x: Any, hx: Any) -> Any:
 
 def keep(layer: Any) -> Stepper | None:
     """The layer's step for as long as its parameters stay as they are, if it can be a native call."""
-    if layer.bidirectional or layer.cell.kernel() is None or _noisy(layer):
+    if layer.bidirectional or layer.cell.kernel() is None or is_noisy(layer):
         return None
     sets = [layer._parameters_of(k, 0) for k in range(layer.num_layers)]
     parameters = [p for each in sets for p in each.values()]

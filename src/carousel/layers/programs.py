@@ -15,6 +15,7 @@ from ..ops import backend
 from ..ops.program import Compiled, ProgramCall, run_program
 from ..program import NotAProgram, Program, program_of
 from ..program.lowering import plan
+from . import native
 from .batch import Batch
 from .trace import Clamp, Seen, clamp_planes
 from .unroll import Run, Unrolled, project
@@ -30,6 +31,7 @@ class Programs:
     options: Any  # what its cell's attributes were
     programs: dict[Any, Program | str] = field(default_factory=dict)  # or why there is none
     compiled: dict[Any, Compiled] = field(default_factory=dict)
+    steps: dict[Any, StepPlan | None] = field(default_factory=dict)
 
 
 # Beside the layers, not in them: a layer is copied and pickled.
@@ -48,7 +50,8 @@ def _options(value: Any) -> Any:
 
 
 def _programs(layer: Any) -> Programs:
-    found, options = _known.get(layer), _options(vars(layer.cell))
+    found, own = _known.get(layer), vars(layer.cell)
+    options = _options(own) if own else ()
     if found is None or found.cell is not layer.cell or found.options != options:
         found = _known[layer] = Programs(layer.cell, options)
     return found
@@ -191,3 +194,66 @@ def _compiled(
         changed = program.with_zoneout(rates, drawn).with_clamps(names)
         known[key] = Compiled(plan(changed, graded, see, gradients), dtype)
     return known[key]
+
+
+# ------------------------------------------------------------------------------------------------ one step
+
+
+@dataclass(slots=True)
+class StepPlan:
+    """A step of a stack of layers as one native call."""
+
+    native: Any
+    programs: list[Program]
+    plain: bool  # all that the programs read are parameters as they are
+    starts: bool  # the state before the first step is zero
+
+
+def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    """One step of a stream without gradients, or None where the general way is needed (to complain, for one)."""
+    known, key = _programs(layer).steps, (x.dtype, *layer.zoneout.items())
+    if key not in known:
+        known[key] = _step_plan(layer, x.dtype)
+    found = known[key]
+    if found is None or native.is_noisy(layer) or (state is None and not found.starts):
+        return None
+    own = layer._parameters if found.plain else _step_tensors(layer, found)
+    result: tuple[Tensor, Any] | None = found.native.step(own, x, state, torch.get_num_threads())
+    return result
+
+
+def _step_plan(layer: Any, dtype: torch.dtype) -> StepPlan | None:
+    cell = layer.cell
+    usual = type(cell).project_input is Cell.project_input and not cell.input_window and not cell.side_inputs
+    if layer.bidirectional or not usual or backend.MISSING or dtype not in (torch.float32, torch.float64):
+        return None
+    found: list[Program] = []
+    layers, plain = [], True
+    for at in range(layer.num_layers):
+        program = _program(layer, layer._sizes(at), dtype, False)
+        if isinstance(program, str):
+            return None
+        compiled = Compiled(plan(program.with_zoneout(layer.zoneout, False), False, False), dtype)
+        read = [program.hoisted[t.what[1]] for t in compiled.plan.tensors[1:]]
+        plain = plain and all(h.parameter and h.parameter + f"_l{at}" in layer._parameters for h in read)
+        shapes = {name: layer._shapes.get(f"{name}_l{at}") for name in ("weight_ih", "bias_ih")}
+        slots = [shape and (f"{name}_l{at}", shape) for name, shape in shapes.items()]
+        for t, hoisted in zip(compiled.plan.tensors[1:], read, strict=True):
+            slots.append((f"{hoisted.parameter or t.what[1]}_l{at}", hoisted.shape))
+        layers.append((compiled.native, slots))
+        found.append(program)
+    starts = not layer.learn_initial_state and not any(spec.initial for spec in cell.states.values())
+    plan_of: Any = backend.load()[0]
+    return StepPlan(plan_of.ProgramPlan(32 if dtype is torch.float32 else 64, layers), found, plain, starts)
+
+
+def _step_tensors(layer: Any, found: StepPlan) -> dict[str, Tensor]:
+    """What the programs read, by the names of the plan's slots, where some of it is computed."""
+    own = {}
+    for at, program in enumerate(found.programs):
+        values = layer._values_at(f"_l{at}")
+        hoisted = program.hoist(values)
+        own |= {f"{name}_l{at}": values[name] for name in ("weight_ih", "bias_ih") if name in values}
+        for k, (each, tensor) in enumerate(zip(program.hoisted, hoisted, strict=True)):
+            own[f"{each.parameter or k}_l{at}"] = tensor.contiguous()
+    return own

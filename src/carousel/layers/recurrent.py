@@ -251,8 +251,8 @@ class Recurrent(CellModule):
         The numbers are those of the sequence call on the same inputs; `state` is in its layout, `side` has the cell's
         side inputs of this step, (B, *shape).
         """
-        if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and isinstance(input, Tensor):
-            stepped = native.step(self, input, state)
+        if not (torch.is_grad_enabled() or side or torch.compiler.is_compiling()) and isinstance(input, Tensor):
+            stepped = (native if self.cell.kernel() else programs).step(self, input, state)
             if stepped is not None:
                 return stepped
         if self.bidirectional:

@@ -1,0 +1,159 @@
+// One step of a stack of layers whose cell is a program, from tensors to tensors, without gradients; see binding/plan.hpp.
+// What does not fit gives None, and Python takes the general way.
+#pragma once
+
+#include <array>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "binding/tensors.hpp"
+#include "core/pool.hpp"
+#include "program/program.hpp"
+
+namespace carousel {
+
+class ProgramPlan {
+ public:
+  // Of each layer: its program; the names and shapes of weight_ih, bias_ih (None: absent) and of the program's tensors from the
+  // second on, under which a call has them. bits: 32 or 64.
+  ProgramPlan(int bits, const nb::list& given) : bits(bits) {
+    if (bits != 32 && bits != 64) throw std::invalid_argument("program: floats or doubles");
+    for (nb::handle each : given) {
+      Layer layer;
+      layer.keep = nb::borrow(each[0]);
+      layer.program = nb::cast<const StepProgram*>(each[0]);
+      for (nb::handle slot : each[1]) layer.slots.push_back(read_slot(slot));
+      check(layer);
+      layers.push_back(std::move(layer));
+    }
+    if (layers.empty()) throw std::invalid_argument("program: no layers");
+  }
+
+  // x (B, I), state (L, B, S) each or None for zeros → output (B, P) and the new state.
+  nb::object step(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
+    View seen;
+    if (!Torch::is_plain() || !Torch::read(x.ptr(), seen) || seen.bits != bits || seen.ndim != 2) return nb::none();
+    if (!seen.shape[0] || seen.shape[1] != layers[0].slots[0].shape[1]) return nb::none();
+    return bits == 32 ? run<float>(seen, own, state, threads) : run<double>(seen, own, state, threads);
+  }
+
+ private:
+  struct Slot {
+    nb::object name;  // none: absent
+    std::vector<long> shape;
+  };
+  struct Layer {
+    nb::object keep;
+    const StepProgram* program = nullptr;
+    std::vector<Slot> slots;  // weight_ih, bias_ih, the program's tensors from the second on
+  };
+  const int bits;
+  std::vector<Layer> layers;
+
+  static Slot read_slot(nb::handle given) {
+    Slot slot;
+    if (given.is_none()) return slot;
+    slot.name = nb::borrow(given[0]);
+    for (nb::handle n : nb::tuple(given[1])) slot.shape.push_back(nb::cast<long>(n));
+    return slot;
+  }
+
+  // What the shapes say must be what the program reads.
+  void check(const Layer& layer) const {
+    const StepProgram& p = *layer.program;
+    auto require = [](bool holds) {
+      if (!holds) throw std::invalid_argument("program: tensors of other shapes than its own");
+    };
+    require(layer.slots.size() == p.tensors.size() + 1 && p.tensors[0].kind == Kind::step);
+    require(layers.empty() || p.states == layers[0].program->states);
+    const Slot &weight = layer.slots[0], &bias = layer.slots[1];
+    require(weight.name && weight.shape.size() == 2 && weight.shape[0] == p.tensors[0].row && weight.shape[1] > 0);
+    require(layers.empty() || weight.shape[1] == p.states[0]);
+    require(!bias.name || bias.shape == std::vector<long>{p.tensors[0].row});
+    for (std::size_t k = 1; k < p.tensors.size(); k++) {
+      const Slot& slot = layer.slots[k + 1];
+      long size = 1;
+      for (long n : slot.shape) size *= n;
+      require(slot.name && p.tensors[k].kind == Kind::unit && size == p.tensors[k].row);
+    }
+  }
+
+  template <class T>
+  bool read_parameters(const nb::dict& own, std::vector<const T*>& to) const {
+    for (const Layer& layer : layers)
+      for (const Slot& slot : layer.slots) {
+        to.push_back(nullptr);
+        if (!slot.name) continue;
+        PyObject* given = PyDict_GetItemWithError(own.ptr(), slot.name.ptr());  // borrowed
+        View seen;
+        if (!given || !Torch::read(given, seen) || seen.bits != bits) return false;
+        if (seen.ndim != int(slot.shape.size()) || !std::equal(slot.shape.begin(), slot.shape.end(), seen.shape)) return false;
+        to.back() = static_cast<const T*>(seen.data);
+      }
+    return true;
+  }
+
+  template <class T>
+  bool read_state(nb::handle state, long batch, std::vector<const T*>& before) const {
+    const std::vector<long>& sizes = layers[0].program->states;
+    before.assign(sizes.size(), nullptr);
+    if (state.is_none()) return true;
+    const bool list = sizes.size() > 1;
+    if (list && (!(PyTuple_Check(state.ptr()) || PyList_Check(state.ptr())) || PySequence_Size(state.ptr()) != long(sizes.size())))
+      return false;
+    for (std::size_t k = 0; k < sizes.size(); k++) {
+      View seen;
+      PyObject* given = list ? PySequence_Fast_GET_ITEM(state.ptr(), k) : state.ptr();
+      if (!Torch::read(given, seen) || seen.bits != bits || !seen.has({long(layers.size()), batch, sizes[k]})) return false;
+      before[k] = static_cast<const T*>(seen.data);
+    }
+    return true;
+  }
+
+  template <class T>
+  nb::object run(const View& x, const nb::dict& own, nb::handle state, int threads) const {
+    const std::vector<long>& sizes = layers[0].program->states;
+    const long batch = x.shape[0], states = long(sizes.size()), count = long(layers.size());
+    std::vector<const T*> before, weights;
+    if (!read_state(state, batch, before) || !read_parameters(own, weights)) return nb::none();
+    T* output = nullptr;
+    nb::object result = Torch::make<T>({batch, sizes[0]}, output);
+    std::vector<T*> after(states);
+    std::vector<nb::object> made;
+    for (long k = 0; k < states; k++) made.push_back(Torch::make<T>({count, batch, sizes[k]}, after[k]));
+    {
+      nb::gil_scoped_release release;
+      stack(static_cast<const T*>(x.data), batch, threads, weights, before, after, output);
+    }
+    if (states == 1) return nb::make_tuple(result, made[0]);
+    nb::object final = nb::steal(PyTuple_New(states));
+    for (long k = 0; k < states; k++) PyTuple_SET_ITEM(final.ptr(), k, made[k].release().ptr());
+    return nb::make_tuple(result, final);
+  }
+
+  template <class T>
+  void stack(const T* x, long batch, int threads, const std::vector<const T*>& weights, const std::vector<const T*>& before,
+             const std::vector<T*>& after, T* output) const {
+    const T* const* own = weights.data();
+    for (std::size_t l = 0; l < layers.size(); l++) {
+      const StepProgram& program = *layers[l].program;
+      ProgramCall<T> call;
+      call.steps = 1, call.batch = batch, call.threads = threads;
+      call.x = x, call.weight_ih = own[0], call.bias_ih = own[1], call.input = layers[l].slots[0].shape[1];
+      call.tensors.assign(own + 1, own + layers[l].slots.size());
+      for (std::size_t k = 0; k < program.states.size(); k++) {
+        const long at = long(l) * batch * program.states[k];
+        call.state_0.push_back(before[k] ? before[k] + at : nullptr);
+        call.state_n.push_back(after[k] + at);
+      }
+      call.initial.assign(program.states.size(), nullptr);
+      call.output = output;  // of all but the last layer it is written over: the next reads its new state
+      program_forward(program, call);
+      x = call.state_n[0];
+      own += layers[l].slots.size();
+    }
+  }
+};
+
+}  // namespace carousel
