@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,8 +13,10 @@ from torch import Tensor
 from ..cells.spec import Cell, Sizes, State, Weights
 from ..ops import backend
 from ..ops.program import Compiled, ProgramCall, run_program
+from ..ops.program_operator import program_operator
 from ..program import NotAProgram, Program, program_of
-from ..program.lowering import plan
+from ..program.lowering import plan, plan_text
+from ..program.program import hoist
 from . import native
 from .batch import Batch
 from .trace import Clamp, Seen, clamp_planes
@@ -91,6 +93,10 @@ def unsupported_reason(
     """Why this call cannot run as a program, or None if it can."""
     tensors = (batch.x, *layer.parameters(), *(state or ()), *batch.side, batch.lengths, batch.reset)
     reason = backend.unsupported_reason("layer", *tensors)
+    batch.direct = reason is None
+    if reason is not None and not clamps and backend.use_operator(*tensors):
+        reason = None
+        _see_options(layer)
     for clamp in clamps:
         if reason is None and isinstance(clamp.value, Tensor):
             reason = backend.unsupported_reason("layer", clamp.value)
@@ -100,11 +106,13 @@ def unsupported_reason(
         return "the batch is empty"
     masked = bool(layer.training and layer.recurrent_dropout)
     for at in range(min(2, layer.num_layers)):
-        program = _program(layer, layer._sizes(at), batch.x.dtype, masked)
-        if isinstance(program, str):
-            return program
+        reason = why_not(layer, at, batch.x.dtype, masked)
+        if reason is not None:
+            return reason
         for name in dict.fromkeys(clamp.name for clamp in clamps):
             size = layer.state_shape(name)[0] if name in layer.cell.states else layer.hidden_size
+            program = _program(layer, layer._sizes(at), batch.x.dtype, masked)
+            assert isinstance(program, Program)
             if name not in layer.zoneout and not program.widths_of(name) <= {size}:
                 return f"what {layer.cell!r} names {name!r} does not have {size} units"
     return None
@@ -129,34 +137,105 @@ def run(
         w = Weights(layer.cell, {n: v.detach() for n, v in vars(w).items() if isinstance(v, Tensor)}, w.mask)
     plain = type(layer.cell).project_input is Cell.project_input and not layer.cell.input_window
     projected, past = (x, None) if plain else project(layer.cell, w, x, run)
-    program = _program(layer, layer._sizes(at), x.dtype, w.mask is not None)
-    assert isinstance(program, Program)
-    values = vars(w)
-    names = [hoisted.parameter for hoisted in program.hoisted if hoisted.parameter]
-    hoisted = program.hoist({name: values[name.replace(".", "_")] for name in names})
-    count = len(program.states)
+    count = len(layer.cell.own_states)
     state, restart = run.state[:count], run.restart_state[:count]
     if gradients is not None:
         state, restart = _detached(state), _detached(restart)
+    initial = [None if batch.reset is None else s[0] for s in restart]
+    projection = (w.weight_ih, w.bias_ih) if plain else ()
     given: dict[tuple[str, Any], Any] = {("projected", None): projected, ("mask", None): w.mask}
-    given |= {("hoisted", k): tensor for k, tensor in enumerate(hoisted)}
-    given |= {("side", n): s.reshape(*x.shape[:2], -1) for n, s in zip(program.sides, run.side, strict=True)}
+    given |= {("side", n): s.reshape(*x.shape[:2], -1) for n, s in zip(layer.cell.side_inputs, run.side, strict=True)}
     if run.zoneout is not None:
         given |= {("zone", name): keep for name, keep in run.zoneout.keep.items()}
+    if not batch.direct:
+        output, final = _by_operator(layer, at, w, batch, run, given, (*state, *initial, *projection))
+        unrolled = Unrolled(output, tuple(final), {})
+        return (unrolled if past is None else past.joined(unrolled)), []
+    program = _program(layer, layer._sizes(at), x.dtype, w.mask is not None)
+    assert isinstance(program, Program)
+    given |= _hoisted(program.recipe, w)
     given |= _held(layer, program, clamps or (), x)
-    graded = backend.autograd_records() and any(t is not None and t.requires_grad for t in (*given.values(), *state))
+    graded = backend.autograd_records() and _any_requires_grad((*given.values(), *state, *projection))
     compiled = _compiled(layer, program, x.dtype, run, graded, clamps, gradients is not None)
     call = ProgramCall(
         compiled, run.reverse, batch.lengths, batch.reset, traced=clamps is not None, gradients=gradients
     )
     tensors = [given[t.what].to(x.dtype) for t in compiled.plan.tensors]
-    initial = [None if batch.reset is None else s[0] for s in restart]
-    projection = (w.weight_ih, w.bias_ih) if plain else ()
     output, final, saved = run_program(call, tensors, state, initial, projection)
     named, states = ({}, {}) if saved is None else compiled.seen(output.detach(), saved)
     unrolled = Unrolled(output, tuple(final), states)
     unrolled = unrolled if past is None else past.joined(unrolled)
     return unrolled, [] if saved is None else [{**named, **unrolled.states}]
+
+
+def _any_requires_grad(tensors: Iterable[Tensor | None]) -> bool:
+    return any(t is not None and t.requires_grad for t in tensors)
+
+
+def _hoisted(recipe: Sequence[Any], w: Weights) -> dict[tuple[str, Any], Tensor]:
+    values = vars(w)
+    parameters = {name: values[name.replace(".", "_")] for name in recipe if isinstance(name, str)}
+    return {("hoisted", k): tensor for k, tensor in enumerate(hoist(recipe, parameters))}
+
+
+# ------------------------------------------------------------------------------------------------ as an operator
+
+
+def _by_operator(
+    layer: Any, at: int, w: Weights, batch: Batch, run: Run, given: dict[Any, Any], rest: Sequence[Tensor | None]
+) -> tuple[Tensor, list[Tensor]]:
+    """Output and final states by the registered operator, for `torch.compile` and others that watch operators."""
+    x, rates = given["projected", None], () if run.zoneout is None else tuple(run.zoneout.rate.items())
+    key = (layer, at, x.dtype, w.mask is not None, rates, run.zoneout is not None and bool(run.zoneout.keep))
+    given |= _hoisted(recipe_of(*key[:4]), w)
+    graded = torch.is_grad_enabled() and _any_requires_grad((*given.values(), *rest))
+    code, row, read = code_of(*key, graded)
+    tensors = [given[what].to(x.dtype) for what in read]
+    lengths, reset = batch.lengths, batch.reset
+    states = len(layer.cell.own_states)
+    projects = len(rest) > 2 * states
+    return program_operator(code, row, run.reverse, lengths, reset, (*tensors, *rest), states, projects, graded)
+
+
+def _see_options(layer: Any) -> None:
+    """Read the numbers and texts of a cell one by one, so that torch.compile sees that the code follows from them."""
+    for name, value in options_of(layer):
+        if getattr(layer.cell, name) != value:
+            raise AssertionError(f"{name} has changed")
+
+
+def options_of(layer: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((n, v) for n, v in vars(layer.cell).items() if isinstance(v, (int, float, str)))
+
+
+def why_not(layer: Any, at: int, dtype: torch.dtype, masked: bool) -> str | None:
+    """Why `layer` has no program, or None."""
+    program = _program(layer, layer._sizes(at), dtype, masked)
+    return program if isinstance(program, str) else None
+
+
+def recipe_of(layer: Any, at: int, dtype: torch.dtype, masked: bool) -> tuple[Any, ...]:
+    program = _program(layer, layer._sizes(at), dtype, masked)
+    assert isinstance(program, Program)
+    return program.recipe
+
+
+def code_of(
+    layer: Any, at: int, dtype: torch.dtype, masked: bool, rates: Any, drawn: bool, graded: bool
+) -> tuple[str, int, tuple[Any, ...]]:
+    """The code of a program, the numbers of a row that it saves, and which tensors it reads."""
+    program = _program(layer, layer._sizes(at), dtype, masked)
+    assert isinstance(program, Program)
+    found = plan(program.with_zoneout(dict(rates), drawn), graded, False)
+    return plan_text(found), Compiled(found, dtype).saved_row, tuple(t.what for t in found.tensors)
+
+
+# torch.compile calls these once, and keeps what they give: see kernels.py
+for _constant in (options_of, why_not, recipe_of, code_of):
+    setattr(_constant, "_dynamo_marked_constant", True)  # noqa: B010
+
+
+# ------------------------------------------------------------------------------------------------ code
 
 
 def _detached(state: State) -> State:
@@ -249,10 +328,10 @@ def _step_plan(layer: Any, dtype: torch.dtype) -> StepPlan | None:
 
 def _step_tensors(layer: Any, found: StepPlan) -> dict[str, Tensor]:
     """What the programs read, by the names of the plan's slots, where some of it is computed."""
-    own = {}
+    own: dict[str, Tensor] = {}
     for at, program in enumerate(found.programs):
         values = layer._values_at(f"_l{at}")
-        hoisted = program.hoist(values)
+        hoisted = hoist(program.recipe, values)
         own |= {f"{name}_l{at}": values[name] for name in ("weight_ih", "bias_ih") if name in values}
         for k, (each, tensor) in enumerate(zip(program.hoisted, hoisted, strict=True)):
             own[f"{each.parameter or k}_l{at}"] = tensor.contiguous()

@@ -339,6 +339,8 @@ class Recurrent(CellModule):
         path = ExecutionPath(*self._choose(batch, state))
         by = self._runner(path)
         kept: list[dict[str, Tensor]] | None = None
+        if by == "program" and not batch.direct:
+            by, path = "reference", ExecutionPath("reference", "a trace needs to see every operation")
         if by != "reference" and (clamps or loss_fn is not None):  # a kernel has no place between its equations
             reason = programs.unsupported_reason(self, batch, state, clamps)
             path = ExecutionPath("reference", reason) if reason else ExecutionPath("fused", programs.WHY)

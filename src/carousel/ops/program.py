@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -46,6 +47,9 @@ class Compiled:
         self.backward = native.program_backward32 if single else native.program_backward64
         layout = self.native.layout32() if single else self.native.layout64()
         self.states, self.saved, self.kept, self.sums, self.saved_row, self.kept_row, self.sums_row = layout
+        planes = [*zip(self.states, plan.states, strict=True), *zip(self.saved, plan.saved, strict=True)]
+        ends = [(0, 0), *sorted((at, at + width) for at, width in planes if at >= 0), (self.saved_row, self.saved_row)]
+        self.gaps = [(stop, start) for (_, stop), (start, _) in pairwise(ends) if stop < start]  # of a saved row
         self.groups = _groups(plan, self.kept)
         used = () if plan.backward is None else plan.backward.slots
         self.reads_input = any(slot.space == "input" and slot.plane == 0 for slot in used)  # W x + b, in backward
@@ -104,7 +108,7 @@ def run_program(
     if autograd_records() and any(t is not None and t.requires_grad for t in given):
         output, *rest = ProgramLayer.apply(call, *given)
     else:
-        output, *rest, saved = _forward(call, given, call.traced)
+        output, *rest, saved = run_forward(call, given, call.traced)
         rest = [*rest, saved] if call.traced else rest
     return output, rest[: call.states], rest[-1] if call.traced else None
 
@@ -136,7 +140,10 @@ def _sizes(call: ProgramCall, state: Tensor, own: Sequence[Tensor]) -> tuple[int
     return steps, state.shape[0], torch.get_num_threads(), int(call.reverse)
 
 
-def _forward(call: ProgramCall, tensors: Sequence[Any], save: bool, projected: Tensor | None = None) -> list[Any]:
+def run_forward(
+    call: ProgramCall, tensors: Sequence[Any], save: bool, projected: Tensor | None = None, zero: bool = False
+) -> list[Any]:
+    """Output, final states, and what is saved; with `zero`, what lies between its rows is 0, not what was in memory."""
     own, state, initial = _split(call, tensors)
     own = (_project(call, tensors) if projected is None else projected, *own[1:])
     compiled = call.compiled
@@ -144,10 +151,15 @@ def _forward(call: ProgramCall, tensors: Sequence[Any], save: bool, projected: T
     output = own[0].new_empty(steps, batch, compiled.plan.states[0])
     final = [output.new_empty(batch, width) for width in compiled.plan.states]
     saved = empty_from_pool(output, steps, batch, compiled.saved_row) if save else None
+    if saved is not None and zero:
+        saved.zero_()  # steps past the ends of sequences
     compiled.forward(
         compiled.native, sizes, _shared(call, output, saved), addresses(own), addresses(state), addresses(initial),
         addresses(final),
     )  # fmt: skip
+    if saved is not None and zero:
+        for start, stop in compiled.gaps:
+            saved[..., start:stop] = 0
     return [output, *final, saved]
 
 
@@ -157,7 +169,7 @@ class ProgramLayer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: ProgramCall, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         projected = _project(call, tensors)
-        output, *final, saved = _forward(call, tensors, True, projected)
+        output, *final, saved = run_forward(call, tensors, True, projected)
         ctx.call = call
         needed = projected if call.projects and call.compiled.reads_input else None
         ctx.save_for_backward(
@@ -180,20 +192,23 @@ class ProgramLayer(torch.autograd.Function):
         if torch.is_grad_enabled() or unsupported_reason("layer_backward", *grads) is not None:
             return None, *gradients_by_reference(lambda own: run_by_torch(call, own), tensors, grads, wanted)
         if ctx.counter._version != ctx.version:  # changed since: computed again, to the same bits
-            output = _forward(call, tensors, True)[0]
-        return None, *_backward(call, tensors, (output, saved, projected), grads, wanted)
+            output = run_forward(call, tensors, True)[0]
+        return None, *differentiate(call, tensors, (output, saved, projected), grads, wanted)
 
 
-def _backward(
+def differentiate(
     call: ProgramCall,
     tensors: Sequence[Any],
     kept_forward: tuple[Tensor, Tensor, Tensor | None],
     grads: Sequence[Tensor | None],
     wanted: Any,
 ) -> list[Tensor | None]:
+    """The gradients of `tensors`, those `wanted`; `kept_forward`: output, what was saved, and W x + b if kept."""
     own, state, initial = _split(call, tensors)
     compiled, plan = call.compiled, call.compiled.plan
     output, saved, projected = kept_forward
+    if projected is None and compiled.reads_input:
+        projected = _project(call, tensors)
     read = (projected if call.projects else own[0], *own[1:])
     sizes = steps, batch, _, _ = _sizes(call, state[0], own)
     d_output, *d_final = (None if g is None else g.contiguous() for g in grads)

@@ -7,6 +7,7 @@ a register, any other in a plane of memory.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -489,6 +490,44 @@ class Planner:
         own = self._keep(delta, p.rows, homes, send)
         argument = self._keep(value.args[0], value.args[0].width, homes, send)
         self.products.append((p, own, argument))
+
+
+def plan_text(plan: Plan) -> str:
+    """What runs a plan, as text that any process can read: not what its values are called."""
+
+    def code(given: Code | None) -> Any:
+        if given is None:
+            return None
+        return [list(given.slots), list(given.constants), given.registers, given.temporaries, given.lines]
+
+    parts = plan.tensors, plan.states, plan.saved, code(plan.forward), code(plan.backward), plan.kept, plan.sums
+    return json.dumps([*parts, plan.products], separators=(",", ":"))
+
+
+def plan_from_text(text: str) -> Plan:
+    """The plan that :func:`plan_text` wrote, without its program."""
+    tensors, states, saved, forward, backward, kept, sums, products = json.loads(text)
+
+    def code(given: Any) -> Code:
+        slots, constants, *rest = given
+        return Code({Slot(*s): k for k, s in enumerate(slots)}, {c: k for k, c in enumerate(constants)}, *rest)
+
+    def product(matrix: int, row: int, rows: int, label: str, blocks: int, bias: Any) -> Product:
+        return Product(matrix, row, rows, label, blocks, None if bias is None else tuple(bias))
+
+    none: Any = None
+    return Plan(
+        none,
+        [Tensor(tuple(what), kind, row) for what, kind, row in tensors],
+        states,
+        saved,
+        {},
+        code(forward),
+        None if backward is None else code(backward),
+        kept,
+        [tuple(each) for each in sums],
+        [(product(*p), Slot(*delta), Slot(*argument)) for p, delta, argument in products],
+    )
 
 
 def plan(program: Program, train: bool, named: bool, gradients: bool = False) -> Plan:

@@ -6,14 +6,14 @@ for the kernels (`lowering.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from ..cells.spec import Cell, Sizes
 from .derivative import Derivative, derive
@@ -45,6 +45,11 @@ class Program:
     results: dict[str, Value]
     named: dict[str, Value]
     builder: Builder
+
+    @cached_property
+    def recipe(self) -> tuple[Any, ...]:
+        """How `hoisted` is computed."""
+        return recipe(self.hoisted)
 
     def values(self) -> list[Value]:
         """Everything that the step computes, in an order in which it can be computed."""
@@ -100,20 +105,6 @@ class Program:
             {name: known[v.serial] for name, v in values.items()} for values in (self.results, self.named)
         )
         return replace(self, results=results, named=named)
-
-    def hoist(self, parameters: Mapping[str, Tensor]) -> list[Tensor]:
-        """The hoisted tensors, from parameters and buffers by name; autograd records what is computed."""
-        tensors: list[Tensor] = []
-        for hoisted in self.hoisted:
-            if hoisted.call is None:
-                tensors.append(parameters[hoisted.parameter] if hoisted.constant is None else hoisted.constant)
-                continue
-            function, args, kwargs, which, graded = hoisted.call
-            args, kwargs = tree_map_only(Reference, lambda r: tensors[r.at], (args, kwargs))
-            with nullcontext() if graded else torch.no_grad():
-                out = function(*args, **kwargs)
-            tensors.append(out if which is None else out[which])
-        return tensors
 
     # ---- reading it ----
 
@@ -174,6 +165,60 @@ def program_of(cell: Cell, sizes: Sizes, dtype: torch.dtype = torch.float32, mas
     sides = {name: (side.shape(sizes) or (1,))[0] for name, side in cell.side_inputs.items()}
     gates = dict.fromkeys(cell.gates, sizes.hidden)
     return Program(repr(cell), gates, sides, widths, traced.hoisted, traced.states, traced.named, traced.builder)
+
+
+def recipe(hoisted: Sequence[Hoisted]) -> tuple[Any, ...]:
+    """How to compute the hoisted tensors, in names, numbers and tuples alone, which torch.compile can follow.
+
+    Of each: a parameter's name; a constant as nested lists and its type; or operator, arguments, keyword arguments,
+    which of its results, and whether autograd records. ("tensor", k) among the arguments is the hoisted tensor k.
+    """
+
+    def encoded(value: Any) -> Any:
+        if isinstance(value, Reference):
+            return "tensor", value.at
+        if isinstance(value, (list, tuple)):
+            return "list", tuple(map(encoded, value))
+        return "value", value
+
+    found: list[Any] = []
+    for each in hoisted:
+        if each.constant is not None:
+            found.append((each.constant.tolist(), each.constant.dtype))
+        elif each.call is None:
+            found.append(each.parameter)
+        else:
+            function, args, kwargs, which, graded = each.call
+            namespace, _, name = function._schema.name.partition("::")
+            named = tuple((key, encoded(value)) for key, value in kwargs.items())
+            operator = namespace, name, function._overloadname
+            found.append((operator, tuple(map(encoded, args)), named, which, graded))
+    return tuple(found)
+
+
+def hoist(steps: Sequence[Any], parameters: Mapping[str, Tensor]) -> list[Tensor]:
+    """The hoisted tensors by their :func:`recipe`, from parameters and buffers by name; autograd records what is
+    computed."""
+    tensors: list[Tensor] = []
+
+    def decoded(given: Any) -> Any:
+        kind, value = given
+        if kind == "list":
+            return [decoded(each) for each in value]
+        return tensors[value] if kind == "tensor" else value
+
+    for step in steps:
+        if isinstance(step, str):
+            tensors.append(parameters[step])
+        elif len(step) == 2:
+            tensors.append(torch.tensor(step[0], dtype=step[1]))
+        else:
+            (namespace, name, overload), args, named, which, graded = step
+            function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+            with nullcontext() if graded else torch.no_grad():
+                out = function(*[decoded(a) for a in args], **{key: decoded(value) for key, value in named})
+            tensors.append(out if which is None else out[which])
+    return tensors
 
 
 def evaluate(
