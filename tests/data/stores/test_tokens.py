@@ -232,8 +232,8 @@ def test_bad_text_leaves_nothing_and_keeps_the_old(made, cache):
 
 def test_a_file_that_grows_while_it_is_read(text_file, cache):
     class Growing(Lines):
-        def pieces(self):
-            yield from super().pieces()
+        def blocks(self, *options):
+            yield from super().blocks(*options)
             with self.path.open("a") as file:
                 file.write("more\n")
 
@@ -285,8 +285,8 @@ def test_a_kill_leaves_no_half_file(text_file, cache):
     vocabulary = Vocabulary.train(reader)
 
     class Slow(Lines):
-        def pieces(self):
-            yield from super().pieces()
+        def blocks(self, *options):
+            yield from super().blocks(*options)
             os.kill(os.getpid(), signal.SIGKILL)
 
     process = multiprocessing.get_context("fork").Process(target=tokenize, args=(Slow(reader.path), vocabulary, cache))

@@ -1,5 +1,7 @@
 """Tokenization in bulk: the ids are those of the `tokenizers` library, text by text."""
 
+from unittest import mock
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from carousel.data import Vocabulary
+from carousel.data.sources.blocks import Block
 from carousel.data.text import distinct
 from carousel.data.text.distinct import BulkEncoder, cut
 from carousel.data.text.tokenizers import SPECIAL, split_words
@@ -25,19 +28,24 @@ def vocabulary(request):
     return Vocabulary.train(CORPUS * 3, request.param, size=400 if request.param == "bpe" else None)
 
 
+def bulk(vocabulary, block):
+    """The encoder of large blocks."""
+    return (vocabulary._word_encoder if vocabulary.kind == "word" else vocabulary._bpe_encoder)(block)
+
+
 @settings(max_examples=300, deadline=None)
 @given(texts=st.lists(TEXTS, max_size=6))
 def test_same_ids_as_the_library(vocabulary, texts):
     """The library tokenizes each text as a whole."""
-    values, lengths = vocabulary._bulk(texts)
+    values, lengths = bulk(vocabulary, Block.of(texts))
     expected = [[max(i, 3) for i in vocabulary.tokenizer.encode(t, add_special_tokens=False).ids] for t in texts]
     assert values.tolist() == [i for ids in expected for i in ids]
     assert lengths.tolist() == [len(ids) for ids in expected]
 
 
-@given(texts=st.lists(TEXTS, max_size=6), kind=st.sampled_from(["word", "bpe"]))
-def test_pieces_are_the_texts(texts, kind):
-    pieces = cut(texts, kind)
+@given(texts=st.lists(TEXTS, max_size=6))
+def test_pieces_are_the_texts(texts):
+    pieces = cut(Block.of(texts))
     assert b"".join(pieces.distinct[i] for i in pieces.order) == "".join(texts).encode()
     ends = np.cumsum(pieces.counts)
     joined = [
@@ -53,16 +61,17 @@ def test_words_are_those_that_the_library_learns(texts):
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=1000, show_progress=False))
     expected = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    if expected:
-        assert Vocabulary.train(texts, "word").tokens[4:] == [word for word, _ in expected]
+    for bulk_from in (0, distinct.BULK) if expected else ():
+        with mock.patch.object(distinct, "BULK", bulk_from):
+            assert Vocabulary.train(texts, "word").tokens[4:] == [word for word, _ in expected]
     assert split_words(" ".join(texts).encode()) == [
         word for word, _ in pre_tokenizers.WhitespaceSplit().pre_tokenize_str(" ".join(texts))
     ]
 
 
 def test_surrogates_are_replaced(vocabulary):
-    values, lengths = vocabulary._bulk(["a \ud800 b", "be"])
-    expected = vocabulary._bulk(["a \ufffd b", "be"])
+    values, lengths = bulk(vocabulary, Block.of(["a \ud800 b", "be"]))
+    expected = bulk(vocabulary, Block.of(["a \ufffd b", "be"]))
     assert values.tolist() == expected[0].tolist() and lengths.tolist() == expected[1].tolist()
 
 
@@ -75,10 +84,10 @@ def test_memory_is_bounded(monkeypatch):
         calls.append(len(pieces))
         return np.array([int(piece) for piece in pieces], np.uint32), np.ones(len(pieces), np.int64)
 
-    encoder = BulkEncoder("word", tokenize)
+    encoder = BulkEncoder(tokenize)
     for start in range(0, 100, 10):
         texts = [" ".join(map(str, range(start, start + 10)))] * 2
-        values, lengths = encoder(texts)
+        values, lengths = encoder(Block.of(texts))
         assert values.tolist() == 2 * list(range(start, start + 10)) and lengths.tolist() == [10, 10]
         assert len(encoder._rows) <= 30
     assert sum(calls) == 100

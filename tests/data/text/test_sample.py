@@ -5,26 +5,27 @@ from itertools import pairwise
 import pytest
 
 from carousel.data import Lines
-from carousel.data.sources import lines
-from carousel.data.text.sample import Sample, spaced
+from carousel.data.sources.blocks import spaced
+from carousel.data.text import sample
+from carousel.data.text.sample import Sample
 
 
 def test_a_small_text_is_taken_whole(tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("one\ntwo\n")
-    sample = Sample(Lines(file), 1)
-    assert sample.share == 1 and list(sample) == ["one", "two"]
+    whole = Sample(Lines(file), 1)
+    assert whole.share == 1 and list(whole) == ["one", "two"]
 
 
 def test_blocks_are_evenly_spaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "CHUNK", 20_000)
+    monkeypatch.setattr(sample, "SMALL", 20_000)
     file = tmp_path / "text.txt"
     file.write_text("".join(f"{k:099d}\n" for k in range(40_000)))  # 4 MB
-    sample = Sample(Lines(file), 1)
-    numbers = [int(text) for text in sample]
-    assert sample.share == 0.25 and len(numbers) == pytest.approx(10_000, rel=0.02)
+    part = Sample(Lines(file), 1)
+    numbers = [int(text) for text in part]
+    assert part.share == 0.25 and len(numbers) == pytest.approx(10_000, rel=0.02)
     assert max(b - a for a, b in pairwise(numbers)) < 700  # three blocks left out, of 200 lines
-    assert numbers == [int(text) for text in sample]
+    assert numbers == [int(text) for text in part]
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.9])

@@ -9,11 +9,13 @@ begin with a byte order mark; neither reaches the text. Nothing else is changed:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...errors import DataError, did_you_mean
 from ...progress import advance
+from .blocks import LARGE, Block, Raw, raw_blocks, spaced
 from .files import matching, open_bytes, plain_size, size_of
 from .split import End, Splittable
 
@@ -147,6 +149,23 @@ class Lines(Splittable):
         if blank == lines:
             raise _all_blank(self.path, lines)
 
+    def blocks(self, size: int = LARGE, share: float = 1.0) -> Iterator[Block]:
+        """The same lines in blocks of about `size` bytes, or a `share` of the blocks, evenly spaced."""
+        if self.part is not None:
+            yield from spaced(in_blocks(self.pieces()), share)
+            return
+        lines = kept = 0
+        raws = chain.from_iterable(raw_blocks(file, 0, None, 1, size, None) for file in self.files)
+        for raw in spaced(raws, share):
+            block = Block.of_lines(_checked(raw), newlines=False, end=False)
+            full = block.without_blank()
+            lines, kept = lines + len(block.ends), kept + len(full.ends)
+            yield full
+        if share == 1.0:
+            self.blank = lines - kept
+            if not kept:
+                raise _all_blank(self.path, lines)
+
     def __iter__(self) -> Iterator[str]:
         return (piece.text for piece in self.pieces())
 
@@ -185,6 +204,23 @@ class RunningText(Splittable):
                 if piece.text or piece.end:
                     yield piece
         if blank:
+            raise _all_blank(self.path, number)
+
+    def blocks(self, size: int = LARGE, share: float = 1.0) -> Iterator[Block]:
+        """The same text in blocks of about `size` bytes, or a `share` of the blocks, evenly spaced."""
+        blank, number = True, 1
+        raws = chain.from_iterable(raw_blocks(*where, size, size) for where in self._ranges())
+        for raw in spaced(raws, share):
+            if raw.data is None:  # a line that should not be held at once
+                for block in in_blocks(self._pieces(raw.path, raw.start, raw.stop, raw.number)):
+                    blank = blank and all(not text or text.isspace() for text in block.texts())
+                    yield block
+                continue
+            data = _checked(raw)
+            number = raw.number + data.count(b"\n") - data.endswith(b"\n")
+            blank = blank and (not data or data.decode().isspace())
+            yield Block.of_lines(data, newlines=not self.end_lines, end=self.end_lines)
+        if blank and share == 1.0:
             raise _all_blank(self.path, number)
 
     def _pieces(self, path: Path, start: int, stop: int, number: int) -> Iterator[Piece]:
@@ -246,6 +282,36 @@ def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
             chunk, total = [], 0
     if chunk:
         yield chunk
+
+
+def in_blocks(pieces: Iterable[Piece]) -> Iterator[Block]:
+    """Pieces of text, in blocks."""
+    for group in chunks(pieces, lambda piece: len(piece.text)):
+        yield Block.of([piece.text for piece in group], [piece.end for piece in group])
+
+
+def blocks_of(texts: Source | Iterable[str], size: int = LARGE, share: float = 1.0) -> Iterator[Block]:
+    """Texts in blocks, or a `share` of the blocks, evenly spaced; those of a file that is read so are larger."""
+    if hasattr(texts, "blocks"):
+        blocks: Iterator[Block] = texts.blocks(size, share)
+        return blocks
+    pieces = texts.pieces() if hasattr(texts, "pieces") else (Piece(0, text, False) for text in texts)
+    return spaced(in_blocks(pieces), share)
+
+
+def _checked(raw: Raw) -> bytes:
+    """The lines of a block, with newlines for line ends; a DataError if it is not text."""
+    data = raw.data or b""
+    if raw.start == 0 and raw.number == 1:
+        data = data.removeprefix(_BOM)
+    try:
+        valid = b"\0" not in data and (data.isascii() or bool(data.decode()))
+    except UnicodeDecodeError:
+        valid = False
+    if not valid:
+        for number, line in enumerate(data.split(b"\n"), raw.number):
+            decode(line, raw.path, number)
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
 def decode(raw: bytes, path: Path, number: int, column: int = 0) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...progress import stage
-from ..sources.lines import Source, chunks
+from ..sources.lines import Source, blocks_of
 from ..text.tokenizers import END, UNK
 from ..text.vocabulary import Vocabulary
 from . import fingerprint
@@ -108,12 +108,11 @@ def _build(path: Path, source: Source, vocabulary: Vocabulary, expected: dict[st
     unknown = total = 0
     dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.uint32
     with stage("tokenizing"), RaggedWriter(path, {"tokens": dtype}) as writer:
-        for pieces in chunks(source.pieces(), lambda piece: len(piece.text)):
-            values, lengths = vocabulary.encode_many([piece.text for piece in pieces])
+        for block in blocks_of(source):
+            values, lengths = vocabulary.encode_block(block)
             unknown += int(np.count_nonzero(values == UNK))
             total += len(values)
-            ends = np.array([piece.end for piece in pieces])
-            writer.append("tokens", np.insert(values, np.cumsum(lengths)[ends], END), lengths + ends)
+            writer.append("tokens", np.insert(values, np.cumsum(lengths)[block.ends], END), lengths + block.ends)
         if unknown == total:
             remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
             raise DataError(source.path, None, f"none of its {total:,} tokens is in the vocabulary", remedy)

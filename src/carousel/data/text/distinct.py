@@ -1,25 +1,27 @@
-"""Tokenization in bulk: text is cut where no token spans the cut, and each distinct piece is tokenized once.
+"""Tokenization in bulk, on arrays of bytes (numpy, Arrow). The ids are those of the whole text, word by word.
 
-A corpus repeats itself: of 50 million words a million are distinct. Cutting and hashing the pieces is done on arrays of
-bytes (numpy, Arrow), so that the tokenizer is called for distinct pieces only. The ids are those of the whole text.
+Words are looked up all at once. For BPE, text is cut where no token spans the cut, and each distinct piece is encoded
+once: a corpus repeats itself, of 50 million words a million are distinct.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...masks import row_positions
-from ..sources.lines import chunks
-from .tokenizers import ALIASES, SPECIAL, Kind, encodable, split_words
+from ..sources.blocks import Block
+from ..sources.lines import blocks_of
+from .tokenizers import ALIASES, SPECIAL, UNK, split_words
 
 BULK = 1 << 14  # characters of text below which Arrow is not worth its import
-MEMORY = 1 << 26  # bytes of pieces and ids that are remembered between calls
+MEMORY = 3 << 26  # bytes of pieces and ids that are remembered between calls
 # The first bytes of characters that may be space; before them, as before controls and spaces, BPE text is not cut.
 _MAYBE_SPACE = np.zeros(256, bool)
 _MAYBE_SPACE[:0x21] = True
@@ -34,36 +36,49 @@ class Pieces(NamedTuple):
     counts: np.ndarray  # (texts,) int64: the number of pieces of each text
 
 
-def cut(texts: Sequence[str], kind: Kind) -> Pieces:
-    r"""Texts in pieces that are tokenized independently of one another, for words or BPE.
+def cut(block: Block) -> Pieces:
+    r"""The texts of a block in pieces that BPE encodes independently of one another.
 
-    >>> pieces = cut(["to be or", "", "to be"], "word")
+    >>> pieces = cut(Block.of(["to be or", "", "to be"]))
     >>> pieces.distinct, pieces.order.tolist(), pieces.counts.tolist()
     ([b'to', b' be', b' or'], [0, 1, 2, 0, 1], [3, 0, 2])
     """
+    begins = _begins_bpe(block.data)
+    begins[block.bounds[:-1][block.bounds[:-1] < len(block.data)]] = True
+    starts = np.flatnonzero(begins)
+    once = _binary(block.data, np.append(starts, len(block.data))).dictionary_encode()
+    counts = np.diff(np.searchsorted(starts, block.bounds))
+    return Pieces(once.dictionary.to_pylist(), once.indices.to_numpy(), counts)
+
+
+def _binary(data: np.ndarray, offsets: np.ndarray) -> Any:
+    """An Arrow array of what stands between offsets, without a copy."""
     import pyarrow as pa
 
-    try:
-        encoded = [text.encode() for text in texts]
-    except UnicodeEncodeError:
-        encoded = [encodable(text).encode() for text in texts]
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=bounds[1:])
-    data = np.frombuffer(b"".join(encoded), np.uint8)
-    begins = _begins_word(data) if kind == "word" else _begins_bpe(data)
-    begins[bounds[:-1][bounds[:-1] < len(data)]] = True
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def words_of(block: Block) -> tuple[Any, np.ndarray]:
+    r"""What stands between ASCII spaces, as an Arrow array, and how many of these each text has, (texts,) int64.
+
+    Other spaces of Unicode may be left in them: `split_words` finds those.
+
+    >>> words, counts = words_of(Block.of(["to be\u3000or", "", " to  be\n"]))
+    >>> [word.decode() for word in words.to_pylist()], counts.tolist()
+    (['to', 'be\u3000or', 'to', 'be'], [2, 0, 2])
+    """
+    data, bounds = block.data, block.bounds
+    inside = ~((data == 0x20) | ((data >= 0x09) & (data <= 0x0D)))
+    begins, stops = inside.copy(), inside.copy()
+    begins[1:] &= ~inside[:-1]
+    stops[:-1] &= ~inside[1:]
+    firsts, lasts = bounds[:-1][bounds[:-1] < len(data)], bounds[1:][bounds[1:] > 0] - 1
+    begins[firsts], stops[lasts] = inside[firsts], inside[lasts]
     starts = np.flatnonzero(begins)
-    offsets = np.append(starts, len(data))
-    encoded_once = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    ).dictionary_encode()
-    counts = np.diff(np.searchsorted(starts, bounds))
-    return Pieces(encoded_once.dictionary.to_pylist(), encoded_once.indices.to_numpy(), counts)
-
-
-def _begins_word(data: np.ndarray) -> np.ndarray:
-    """Where a piece begins: at ASCII space, which no word contains."""
-    return (data == 0x20) | ((data >= 0x09) & (data <= 0x0D))
+    lengths = np.flatnonzero(stops) + 1 - starts
+    words = _binary(data[inside], np.concatenate([[0], np.cumsum(lengths)]))
+    return words, np.diff(np.searchsorted(starts, bounds))
 
 
 def _begins_bpe(data: np.ndarray) -> np.ndarray:
@@ -78,38 +93,76 @@ def _begins_bpe(data: np.ndarray) -> np.ndarray:
     return begins | newline | following
 
 
-def count_pieces(texts: Sequence[str], kind: Kind) -> Counter[bytes]:
-    """How often each distinct piece occurs in `texts`."""
-    pieces = cut(texts, kind)
-    numbers = np.bincount(pieces.order, minlength=len(pieces.distinct)).tolist()
-    return Counter(dict(zip(pieces.distinct, numbers, strict=True)))
-
-
 def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
     """The words that occur often enough, the most frequent first, equally frequent ones in their sorting order."""
-    pieces: Counter[bytes] = Counter()
-    count: Counter[str] = Counter()
-    for chunk in chunks(texts, len):
-        if sum(map(len, chunk)) < BULK:
-            count.update(word for text in chunk for word in split_words(encodable(text).encode()))
+    between: Counter[bytes] = Counter()
+    for block in blocks_of(texts):
+        if len(block.data) < BULK:
+            between.update(word.encode() for text in block.texts() for word in split_words(text.encode()))
         else:
-            pieces.update(count_pieces(chunk, "word"))
-    for piece, number in pieces.items():
+            words, numbers = words_of(block)[0].value_counts().flatten()
+            between.update(dict(zip(words.to_pylist(), numbers.to_pylist(), strict=True)))
+    count: Counter[str] = Counter()
+    while between:  # memory is freed on the way
+        piece, number = between.popitem()
         for word in split_words(piece):
             count[word] += number
-    for word in (*SPECIAL, *ALIASES):
-        del count[word]
+    for special in (*SPECIAL, *ALIASES):
+        del count[special]
     return sorted((word for word in count if count[word] >= min_frequency), key=lambda word: (-count[word], word))
 
 
+class WordEncoder:
+    """Token ids of the words of large blocks: Arrow looks all of them up at once, by a table it makes at each call."""
+
+    def __init__(self, ids: dict[str, int]) -> None:
+        import pyarrow as pa
+
+        self.known = ids
+        self.words = pa.array([word.encode() for word in ids], pa.large_binary())
+        self.ids = np.array([*ids.values(), UNK], np.uint32)  # the last one for words that are not found
+
+    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of all texts end to end, (n,) uint32, and how many each text has, (texts,) int64."""
+        import pyarrow.compute as pc
+
+        words, counts = words_of(block)
+        rows = pc.index_in(words, value_set=self.words)
+        values = self.ids[rows.fill_null(-1).to_numpy()]
+        if block.data.size and block.data.max() >= 0x80 and rows.null_count:
+            return self._with_spaces(words, rows, values, counts)
+        return values, counts
+
+    def _with_spaces(
+        self, words: Any, rows: Any, values: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same where words that were not found may have spaces in them."""
+        places = np.flatnonzero(rows.is_null().to_numpy(zero_copy_only=False))
+        once = words.take(places).dictionary_encode()
+        distinct = once.dictionary.to_pylist()
+        parts = list(map(split_words, distinct))
+        other = np.array([part != [word.decode()] for part, word in zip(parts, distinct, strict=True)])
+        several = other[once.indices.to_numpy()]
+        if not several.any():
+            return values, counts
+        lengths, owner = np.ones(len(values), np.int64), np.repeat(np.arange(len(counts)), counts)
+        found = [parts[k] for k in once.indices.to_numpy()[several].tolist()]
+        lengths[places[several]] = list(map(len, found))
+        values = np.repeat(values, lengths)
+        at = (np.cumsum(lengths) - lengths)[places[several]]
+        for start, part in zip(at.tolist(), found, strict=True):
+            values[start : start + len(part)] = [self.known.get(word, UNK) for word in part]
+        return values, np.bincount(owner, lengths, len(counts)).astype(np.int64)
+
+
 class BulkEncoder:
-    """Token ids of many texts, by way of their distinct pieces, whose ids are remembered between calls.
+    """Token ids of many texts in BPE, by way of their distinct pieces, whose ids are remembered between calls.
 
     `tokenize` gives the ids of some pieces, end to end, and the number of ids of each.
     """
 
-    def __init__(self, kind: Kind, tokenize: Callable[[list[bytes]], tuple[np.ndarray, np.ndarray]]) -> None:
-        self.kind, self.tokenize = kind, tokenize
+    def __init__(self, tokenize: Callable[[list[bytes]], tuple[np.ndarray, np.ndarray]]) -> None:
+        self.tokenize = tokenize
         self._lock = Lock()
         self._forget()
 
@@ -119,9 +172,9 @@ class BulkEncoder:
         self._ends = array("q", [0])  # (rows + 1,)
         self._bytes = 0
 
-    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         """The ids of all texts end to end, (n,) uint32, and how many each text has, (texts,) int64."""
-        pieces = cut(texts, self.kind)
+        pieces = cut(block)
         with self._lock:
             rows = self._remember(pieces.distinct)
             ends = np.array(self._ends)
@@ -136,16 +189,18 @@ class BulkEncoder:
         """The rows of pieces, (pieces,) int64; those not seen before are tokenized."""
         if self._bytes > MEMORY:
             self._forget()
-        known = self._rows
-        new = [piece for piece in distinct if piece not in known]
-        if new:
+        rows = np.fromiter(map(self._rows.get, distinct, repeat(-1)), np.int64, len(distinct))
+        places = np.flatnonzero(rows < 0)
+        if len(places):
+            new = [distinct[k] for k in places.tolist()]
+            rows[places] = np.arange(len(self._ends) - 1, len(self._ends) + len(new) - 1)
             ids, lengths = self.tokenize(new)
             self._append(ids)
             start = self._ends[-1]
-            self._rows.update(zip(new, range(len(self._ends) - 1, len(self._ends) + len(new) - 1), strict=True))
+            self._rows.update(zip(new, rows[places].tolist(), strict=True))
             self._ends.extend((start + np.cumsum(lengths)).tolist())
             self._bytes += sum(map(len, new)) + 150 * len(new) + 4 * len(ids)  # 150: an entry of the dictionary
-        return np.fromiter(map(known.__getitem__, distinct), np.int64, len(distinct))
+        return rows
 
     def _append(self, ids: np.ndarray) -> None:
         used = self._ends[-1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..sources.lines import Piece, Source, chunks
+from ..sources.blocks import LARGE, Block
+from ..sources.lines import Piece, Source, blocks_of, chunks
 from .form import TextForm
 
 
@@ -25,12 +26,27 @@ class FormedText:
         return getattr(self.source, "blank", 0)
 
     def pieces(self) -> Iterator[Piece]:
-        form = self.form
         for pieces in chunks(self.source.pieces(), lambda piece: len(piece.text)):
-            lines = [piece.text.removesuffix("\n") for piece in pieces]
-            texts = form.read(lines, form.tokenized if self.training else None).texts
-            for piece, line, text in zip(pieces, lines, texts, strict=True):
-                yield Piece(piece.line, text + piece.text[len(line) :], piece.end)
+            texts = self._formed([piece.text for piece in pieces])
+            for piece, text in zip(pieces, texts, strict=True):
+                yield Piece(piece.line, text, piece.end)
+
+    def blocks(self, size: int = LARGE, share: float = 1.0) -> Iterator[Block]:
+        """The same text in blocks, as those of the source."""
+        for block in blocks_of(self.source, size, share):
+            yield block if self._is_formed(block) else Block.of(self._formed(block.texts()), block.ends)
+
+    def _is_formed(self, block: Block) -> bool:
+        """Whether a block is in the form already."""
+        form = self.form
+        if not self.training or (form.split and not form.tokenized):
+            return False
+        return not form.lower or (text := block.data.tobytes().decode()) == text.lower()
+
+    def _formed(self, texts: Sequence[str]) -> list[str]:
+        lines = [text.removesuffix("\n") for text in texts]
+        formed = self.form.read(lines, self.form.tokenized if self.training else None).texts
+        return [new + text[len(line) :] for new, line, text in zip(formed, lines, texts, strict=True)]
 
     def __iter__(self) -> Iterator[str]:
         return (piece.text for piece in self.pieces())

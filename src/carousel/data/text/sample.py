@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from ..sources.blocks import LARGE, SMALL, Block
 from ..sources.files import size_of
-from ..sources.lines import Source, chunks
+from ..sources.lines import Source, blocks_of
 
 
 class Sample:
@@ -22,17 +23,8 @@ class Sample:
     def __iter__(self) -> Iterator[str]:
         if self.share == 1.0:
             return iter(self.source)
-        return (text for block in spaced(chunks(self.source, len), self.share) for text in block)
+        return (text for block in self.blocks() for text in block.texts())
 
-
-def spaced(blocks: Iterable[list[str]], share: float) -> Iterator[list[str]]:
-    """A `share` of the blocks, the first among them, as evenly spaced as can be.
-
-    >>> [block[0] for block in spaced([[str(k)] for k in range(10)], 0.3)]
-    ['0', '4', '7']
-    """
-    chosen = -1
-    for k, block in enumerate(blocks):
-        if int(k * share) > chosen:
-            chosen = int(k * share)
-            yield block
+    def blocks(self, size: int = LARGE, share: float = 1.0) -> Iterator[Block]:
+        """The same in blocks; of a part of the source they are small, so that it is a part of every place."""
+        return blocks_of(self.source, size if self.share == 1.0 else min(size, SMALL), share * self.share)

@@ -26,7 +26,6 @@ _CUT: dict[Kind, re.Pattern[str]] = {
     "bpe": re.compile(r"(?<=\S)(?= \S)|(?<=\n)|(?<=[^\W_])(?=[^\w\s])"),
 }
 _SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-_SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which UTF-8 does not have
 # Letters, or other characters, without end. Learning BPE takes time with the square of such a run's length.
 _ENDLESS = re.compile(r"(?<![^\W_])[^\W_]{1025}|(?<![\W_])[\W_]{1025}")
 
@@ -142,11 +141,6 @@ def _without_endless(texts: Iterable[str]) -> Iterator[str]:
             yield from (text[i : i + 1024] for i in range(0, len(text), 1024))
         else:
             yield text
-
-
-def encodable(text: str) -> str:
-    """`text` with halves of characters replaced, so that it can be written as UTF-8."""
-    return _SURROGATES.sub("\ufffd", text)
 
 
 def unknown_kind(kind: object) -> ArgumentError:

@@ -20,15 +20,15 @@ from tokenizers.decoders import DecodeStream
 
 from ...errors import ArgumentError, DataError, check_count
 from ...files import write_text
+from ..sources.blocks import Block, encodable
 from ..sources.lines import chunks, read_lines
-from .distinct import BULK, BulkEncoder, train_words
+from .distinct import BULK, BulkEncoder, WordEncoder, train_words
 from .tokenizers import (
     ALIASES,
     SPECIAL,
     UNK,
     Kind,
     blank,
-    encodable,
     kind_of,
     parts,
     split_words,
@@ -229,8 +229,24 @@ class Vocabulary:
             values = self._table[np.frombuffer(codes, np.uint32)]
             return values, np.fromiter(map(len, texts), np.int64, len(texts))
         if sum(map(len, texts)) >= BULK:
-            return self._bulk(texts)
+            return self.encode_block(Block.of(texts))
         return self._encode([encodable(text) for text in texts])
+
+    def encode_block(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """`encode_many` of the texts of a block."""
+        if self.kind == "character":
+            return self._encode_characters(block)
+        if len(block.data) < BULK:
+            return self._encode(block.texts())
+        if self.kind == "bpe":
+            return self._bpe_encoder(block)
+        few = len(block.data) < 8 * len(self)  # then a table of the vocabulary costs more than it saves
+        return self._encode_words(block.texts()) if few else self._word_encoder(block)
+
+    def _encode_characters(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        values = self._table[np.frombuffer(block.data.tobytes().decode().encode("utf-32-le"), np.uint32)]
+        before = np.concatenate([[0], np.cumsum((block.data & 0xC0) != 0x80, dtype=np.int32)])
+        return values, np.diff(before[block.bounds]).astype(np.int64)
 
     def _encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """`encode_many` of words or BPE by the tokenizer itself."""
@@ -245,17 +261,18 @@ class Vocabulary:
         return values, lengths.astype(np.int64)
 
     @cached_property
-    def _bulk(self) -> BulkEncoder:
-        return BulkEncoder(self.kind, self._encode_words if self.kind == "word" else self._encode_bpe)
+    def _word_encoder(self) -> WordEncoder:
+        return WordEncoder(self._word_table)
 
-    def _encode_words(self, pieces: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        words = list(map(split_words, pieces))
+    @cached_property
+    def _bpe_encoder(self) -> BulkEncoder:
+        return BulkEncoder(lambda pieces: self._encode([piece.decode() for piece in pieces]))
+
+    def _encode_words(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        words = [split_words(text.encode()) for text in texts]
         known = self._word_table
         values = np.fromiter((known.get(word, UNK) for word in chain.from_iterable(words)), np.uint32)
         return values, np.fromiter(map(len, words), np.int64, len(words))
-
-    def _encode_bpe(self, pieces: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        return self._encode([piece.decode() for piece in pieces])
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, a list, array or tensor; `[PAD]`, `[START]` and `[END]` are left out, `[UNK]` is shown.
