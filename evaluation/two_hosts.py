@@ -1,7 +1,8 @@
 """Train on two hosts that are network namespaces of this machine, joined by a virtual link; needs root and `ip`.
 
-    python evaluation/two_hosts.py FOLDER            equality with one process, and twice the same bits
-    python evaluation/two_hosts.py FOLDER --faults   a killed process, the link cut for 30 s and for good, a full disk
+    python evaluation/two_hosts.py FOLDER            equality with one process, and twice the same bits; --tasks NAME…
+    python evaluation/two_hosts.py FOLDER --faults   a process and a host killed, the link cut for 30 s and for good,
+                                                     a full disk
 
 The second host sees an empty directory in place of FOLDER/runs: nothing is shared but the network. Data is generated.
 """
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from safetensors.torch import load_file
@@ -93,11 +95,34 @@ def task_words(task, out, *more):
     return [name, *TASKS[task], *SETTINGS, "--out", str(out), *more]
 
 
-def wait(processes, seconds=600):
+def wait(processes, seconds=900):
+    """The exit codes of both hosts, once they have ended; None for one that has not, which is killed."""
     end = time.time() + seconds
-    for process in processes:
-        process.wait(max(1, end - time.time()))
-    return [process.returncode for process in processes]
+    while time.time() < end and any(process.poll() is None for process in processes):
+        time.sleep(0.2)
+    codes = [process.poll() for process in processes]
+    for name, process in zip(HOSTS, processes, strict=True):
+        if process.poll() is None:
+            kill_host(name)
+        process.wait()
+    return codes
+
+
+def processes_of(name):
+    return [int(pid) for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True).stdout.split()]
+
+
+def kill_host(name):
+    for pid in processes_of(name):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_rank(name):
+    """Kill the process that trains on a host, and not the torchrun that started it."""
+    for pid in processes_of(name):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"carousel" in words and b"torch.distributed.run" not in words:
+            os.kill(pid, signal.SIGKILL)
 
 
 def difference(one, two):
@@ -105,54 +130,81 @@ def difference(one, two):
     return max(float((first[key].double() - second[key].double()).abs().max()) for key in first)
 
 
-def equality(folder):
+def equality(folder, tasks):
     runs = folder / "runs"
-    for task in TASKS:
+    for task in tasks:
         subprocess.run(
             [sys.executable, "-m", "carousel", "train", *task_words(task, runs / f"{task}-one"), "--quiet"],
             cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         codes = [wait(start(task, folder, runs / f"{task}-{k}", "--quiet")) for k in "ab"]
+        if codes != [[0, 0], [0, 0]]:
+            raise SystemExit(f"{task}: exit {codes}; {last_line(folder, f'{task}-a', 0)}")
         first, second = ((runs / f"{task}-{k}" / "model.safetensors").read_bytes() for k in "ab")
         apart = difference(runs / f"{task}-one", runs / f"{task}-a")
-        print(f"{task:10} exit {codes}  largest difference from one process {apart:.2e}", end="  ")
-        print(f"twice the same bits: {first == second}")
+        same = first == second
+        print(f"{task:10} largest difference from one process {apart:.2e}  twice the same bits: {same}", flush=True)
 
 
-def faults(folder):
+LONG = ("--set", "epochs=40", "--set", "checkpoint_minutes=0.02")
+
+
+def kill(folder, name, end):
+    """One process, or one host, is killed; then all are resumed."""
     runs = folder / "runs"
-    long = ("--set", "epochs=40", "--set", "checkpoint_minutes=0.02")
-    wait(start("lm", folder, runs / "whole", *long))
-
-    processes = start("lm", folder, runs / "killed", *long)
-    until(runs / "killed" / "checkpoints")
+    wait(start("lm", folder, runs / "whole", *LONG))
+    processes = start("lm", folder, runs / name, *LONG)
+    until(runs / name / "checkpoints")
     begun = time.time()
-    os.killpg(processes[1].pid, signal.SIGKILL)
-    codes = wait(processes)
-    print(f"one host killed: exit {codes} after {time.time() - begun:.0f} s; {last_line(folder, 'killed', 0)}")
-    wait(start("lm", folder, runs / "killed", "--resume"))
-    same = (runs / "whole/model.safetensors").read_bytes() == (runs / "killed/model.safetensors").read_bytes()
-    print(f"resumed: the weights of the uninterrupted run: {same}")
+    end("carousel-b")
+    say(folder, name, f"one {name} killed", begun, wait(processes))
+    wait(start("lm", folder, runs / name, "--resume"))
+    same = (runs / "whole/model.safetensors").read_bytes() == (runs / name / "model.safetensors").read_bytes()
+    print(f"resumed: the weights of the uninterrupted run: {same}", flush=True)
 
-    for seconds in (30, None):
-        processes = start("lm", folder, runs / f"cut-{seconds}", *long)
-        until(runs / f"cut-{seconds}" / "checkpoints")
-        begun = time.time()
-        run("ip", "-n", "carousel-a", "link", "set", "veth-a", "down")
-        if seconds:
-            time.sleep(seconds)
-            run("ip", "-n", "carousel-a", "link", "set", "veth-a", "up")
-        codes = wait(processes)
+
+def cut_link(folder, name, seconds=None):
+    """The link is cut, for some seconds or for good."""
+    out = folder / "runs" / name
+    processes = start("lm", folder, out, *LONG)
+    until(out / "checkpoints")
+    begun = time.time()
+    run("ip", "-n", "carousel-a", "link", "set", "veth-a", "down")
+    if seconds:
+        time.sleep(seconds)
         run("ip", "-n", "carousel-a", "link", "set", "veth-a", "up")
-        print(f"link cut for {seconds or 'good'}: exit {codes} after {time.time() - begun:.0f} s; ", end="")
-        print(last_line(folder, f"cut-{seconds}", 0))
-
-    codes = wait(start("lm", folder, runs / "full", *long, limit="300k"))
-    print(f"disk full on the first host: exit {codes}; {last_line(folder, 'full', 0)}")
+    codes = wait(processes, 300)
+    run("ip", "-n", "carousel-a", "link", "set", "veth-a", "up")
+    say(folder, name, f"link cut for {f'{seconds} s' if seconds else 'good'}", begun, codes)
 
 
-def until(path):
+def fill_disk(folder, name):
+    begun = time.time()
+    codes = wait(start("lm", folder, folder / "runs" / name, *LONG, limit="300k"))
+    say(folder, name, "disk full on the first host", begun, codes)
+
+
+FAULTS = {
+    "rank": partial(kill, end=kill_rank),
+    "host": partial(kill, end=kill_host),
+    "cut-30": partial(cut_link, seconds=30),
+    "cut": cut_link,
+    "full": fill_disk,
+}
+
+
+def say(folder, name, what, begun, codes):
+    print(f"{what}: exit {codes} after {time.time() - begun:.0f} s", flush=True)
+    for rank in range(2):
+        print(f"    host {rank}: {last_line(folder, name, rank)}", flush=True)
+
+
+def until(path, seconds=120):
+    """Wait for the first checkpoint."""
+    end = time.time() + seconds
     while not path.exists() or not any(path.iterdir()):
+        if time.time() > end:
+            raise SystemExit(f"{path}: no checkpoint after {seconds} s")
         time.sleep(0.2)
 
 
@@ -164,7 +216,8 @@ def last_line(folder, name, rank):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--faults", nargs="*", choices=FAULTS)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     given = parser.parse_args()
     folder = given.folder.resolve()
     shutil.rmtree(folder / "runs", ignore_errors=True)
@@ -172,6 +225,9 @@ if __name__ == "__main__":
     write_data(folder)
     link()
     try:
-        (faults if given.faults else equality)(folder)
+        if given.faults is None:
+            equality(folder, given.tasks)
+        for name in FAULTS if given.faults == [] else given.faults or ():
+            FAULTS[name](folder, name)
     finally:
         unlink()

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,3 +114,11 @@ def test_lost_contact_is_one_line(monkeypatch):
         raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
     with pytest.raises(RuntimeError, match="out of range"), distributed.contact("resume them"):
         raise RuntimeError("index out of range")
+
+
+def test_a_store_that_does_not_answer(monkeypatch):
+    """As after a network failure: its calls wait for ever, and the process should still end with a message."""
+    monkeypatch.setattr(distributed, "ANSWER", 0.05)
+    silent = SimpleNamespace(check=lambda keys: Event().wait())
+    monkeypatch.setattr(distributed, "_store", silent)
+    assert distributed._failure() == "stopped: contact with process 0 was lost"

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -28,9 +29,12 @@ from .data import Batches
 from .network import Metric, Network
 
 TIMEOUT = timedelta(seconds=50)  # without an answer in a step: longer than a connection may fail and recover
+ANSWER = 5.0  # seconds for the store to answer
 PATIENCE = timedelta(hours=2)  # for processes that are still preparing data
 SKIPPED = ("tensorboard", "report.html", "data", "members")  # what a copy of a run does not need
 LOST = ("gloo", "connection", "timed out", "timeout", "nccl", "broken pipe", "socket")
+
+T = TypeVar("T")
 
 _store: Any = None  # of the group, while it is joined
 _number = count()  # of groups that this process has joined: each has keys of its own in torchrun's store
@@ -66,8 +70,8 @@ def joined(out: Path, resume: bool) -> Iterator[Path]:
             yield folder
             ready("finished")
     except Exception as error:
-        with suppress(Exception):  # the store may be gone
-            _store.set("failed", f"process {own}: {error}")
+        message, store = f"process {own}: {error}", _store
+        _bounded(lambda: store.set("failed", message))
         raise
     finally:
         _store = None
@@ -114,10 +118,25 @@ def ready(what: str) -> None:
 
 def _failure() -> str:
     """Why another process has stopped, as far as it could say so."""
-    try:
-        return f"stopped: {_store.get('failed').decode()}" if _store.check(["failed"]) else ""
-    except RuntimeError:  # the process that kept the store is gone
+    store = _store
+    answer = _bounded(lambda: store.get("failed").decode() if store.check(["failed"]) else "")
+    if answer is None:  # the process that keeps the store is gone
         return "stopped: contact with process 0 was lost"
+    return f"stopped: {answer}" if answer else ""
+
+
+def _bounded(ask: Callable[[], T]) -> T | None:
+    """The store's answer; None if there is none in time. Where the network fails, the store itself waits for ever."""
+    answers: list[T] = []
+
+    def work() -> None:
+        with suppress(Exception):
+            answers.append(ask())
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(ANSWER)
+    return answers[0] if answers else None
 
 
 @contextmanager

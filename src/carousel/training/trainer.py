@@ -316,7 +316,8 @@ def _fit(
             limit_val_batches=1.0 if data.dev is not None else 0,
         )
         try:
-            with distributed.contact(f"start all of them again: {resume_command(run, task)}"):
+            again = "with --resume" if distributed.rank() else f"with: {resume_command(run, task)}"
+            with distributed.contact(f"start all of them again {again}"):
                 trainer.fit(module, batches, data.dev, ckpt_path=None if start is None else str(start))
         except Diverged as error:
             raise Diverged(_what_to_try(error, run, settings)) from error
