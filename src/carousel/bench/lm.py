@@ -112,7 +112,7 @@ def training(seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
-class _Repeated:
+class Repeated:
     """The same batch again and again, as batches."""
 
     def __init__(self, batch: TextBatch, count: int) -> None:
@@ -138,10 +138,10 @@ class _Timed(LanguageTask):
     @classmethod
     def prepare(cls, settings: Any, assets: Any = None) -> tuple[LanguageAssets, Data]:
         words = Vocabulary.from_tokens([f"w{k}" for k in range(SIZES["poems"]["vocabulary"] - 4)], "word")
-        return LanguageAssets(words), Data(_Repeated(make_batch(SIZES["poems"]), 24), None)
+        return LanguageAssets(words), Data(Repeated(make_batch(SIZES["poems"]), 24), None)
 
 
-class _Clock(Callback):
+class Clock(Callback):
     """Records when each step began."""
 
     def __init__(self) -> None:
@@ -165,15 +165,15 @@ def engine(rounds: int = 3) -> dict[str, float]:
         for _ in range(24):
             times.append(time.perf_counter())
             step()
-        best["bare"] = min(best["bare"], _typical(times))
-        clock = _Clock()
+        best["bare"] = min(best["bare"], typical(times))
+        clock = Clock()
         with tempfile.TemporaryDirectory() as folder:
             train(_Timed, settings, Path(folder) / "run", callbacks=[clock], quiet=True, report=False)
-        best["engine"] = min(best["engine"], _typical(clock.begun))
+        best["engine"] = min(best["engine"], typical(clock.begun))
     return {**best, "overhead": best["engine"] / best["bare"] - 1}
 
 
-def _typical(begun: list[float]) -> float:
+def typical(begun: list[float]) -> float:
     """The median time from the beginning of a step to the next; the first few warm up."""
     gaps = sorted(b - a for a, b in pairwise(begun[4:]))
     return gaps[len(gaps) // 2]

@@ -109,6 +109,30 @@ def lm(
 
 
 @app.command()
+def scale(
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for scale.json.")] = Path(
+        "bench-scale"
+    ),
+    steps: Annotated[int, typer.Option(metavar="N", min=8, help="Training steps per measurement.")] = 24,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements, of which the best counts.")] = 2,
+) -> None:
+    """Two processes against one with two threads and with one; and 2 to 64 hosts, by a model.
+
+    The model takes the measured time of a step and the measured bytes of its
+    all-reduce: tokens/s on 10 Gb/s, and the batch size from which more hosts
+    are faster than one.
+
+    \b
+    carousel bench scale                 # a minute or two
+    carousel bench scale --rounds 5      # on a busy machine
+    """
+    from carousel.bench import scale
+
+    with option("--out"):
+        scale.main(out=out, steps=steps, rounds=rounds)
+
+
+@app.command()
 def output(
     out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for output.json.")] = Path(
         "bench-output"
