@@ -84,6 +84,28 @@ class Block(NamedTuple):
         return Block(self.data[np.repeat(kept, lengths)], bounds, self.ends[kept])
 
 
+def merged(blocks: Iterable[Block], size: int) -> Iterator[Block]:
+    """The same texts in blocks that reach `size` bytes.
+
+    >>> [block.texts() for block in merged([Block.of(["ab"]), Block.of(["c"]), Block.of(["d"])], 3)]
+    [['ab', 'c'], ['d']]
+    """
+    waiting: list[Block] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(len(one.data) for one in waiting) >= size:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    lengths = np.concatenate([np.diff(block.bounds) for block in blocks])
+    data, ends = (np.concatenate([block[k] for block in blocks]) for k in (0, 2))
+    return blocks[0] if len(blocks) == 1 else Block(data, np.concatenate([[0], np.cumsum(lengths)]), ends)
+
+
 def encodable(text: str) -> str:
     """`text` with halves of characters replaced, so that it can be written as UTF-8."""
     return _SURROGATES.sub("\ufffd", text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...masks import row_positions
-from ..sources.blocks import Block
+from ..sources.blocks import LARGE, Block, merged
 from ..sources.lines import blocks_of
 from .tokenizers import ALIASES, SPECIAL, UNK, split_words
 
 BULK = 1 << 14  # characters of text below which Arrow is not worth its import
 MEMORY = 3 << 26  # bytes of pieces and ids that are remembered between calls
+ROWS = 1 << 21  # of counted words, the same ones several times, that are held
 # The first bytes of characters that may be space; before them, as before controls and spaces, BPE text is not cut.
 _MAYBE_SPACE = np.zeros(256, bool)
 _MAYBE_SPACE[:0x21] = True
@@ -93,18 +94,45 @@ def _begins_bpe(data: np.ndarray) -> np.ndarray:
     return begins | newline | following
 
 
+class _WordCounts:
+    """How often each word occurs in blocks: tables of Arrow, which are added up when they have grown."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self.rows = 0
+
+    def add(self, block: Block) -> None:
+        import pyarrow as pa
+
+        words, counts = words_of(block)[0].value_counts().flatten()
+        self.parts.append(pa.table({"word": words, "count": counts}))
+        self.rows += len(words)
+        if self.rows > ROWS:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        import pyarrow as pa
+
+        sums = pa.concat_tables(self.parts).group_by("word", use_threads=False).aggregate([("count", "sum")])
+        self.parts, self.rows = [sums.rename_columns({"count_sum": "count"}).select(["word", "count"])], 0
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        if self.parts:
+            self._add_up()
+            for batch in self.parts.pop().to_batches(1 << 16):
+                yield from zip(batch["word"].to_pylist(), batch["count"].to_pylist(), strict=True)
+
+
 def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
     """The words that occur often enough, the most frequent first, equally frequent ones in their sorting order."""
-    between: Counter[bytes] = Counter()
-    for block in blocks_of(texts):
-        if len(block.data) < BULK:
-            between.update(word.encode() for text in block.texts() for word in split_words(text.encode()))
-        else:
-            words, numbers = words_of(block)[0].value_counts().flatten()
-            between.update(dict(zip(words.to_pylist(), numbers.to_pylist(), strict=True)))
     count: Counter[str] = Counter()
-    while between:  # memory is freed on the way
-        piece, number = between.popitem()
+    large = _WordCounts()
+    for block in merged(blocks_of(texts), LARGE):
+        if len(block.data) < BULK:
+            count.update(word for text in block.texts() for word in split_words(text.encode()))
+        else:
+            large.add(block)
+    for piece, number in large:
         for word in split_words(piece):
             count[word] += number
     for special in (*SPECIAL, *ALIASES):
