@@ -90,7 +90,10 @@ class Training:
             "1",
         ]
         self.begun = time.time()
-        self.process = subprocess.Popen(command, stdout=self.log.open("w"), stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(
+            command, stdout=self.log.open("w"), stderr=subprocess.STDOUT,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job may ignore it
+        )  # fmt: skip
         self.own = 0.0
 
     def until(self, pattern, seconds=3600):
