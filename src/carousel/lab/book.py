@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -65,21 +67,30 @@ def _run_all(folder: Path, names: Sequence[str], quick: bool, workers: int) -> I
         return
     others = set(active_children())
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_prepare_worker) as pool:
-        futures: dict[Future[float], str] = {pool.submit(run_one, folder, name, quick): name for name in names}
+        futures: dict[Future[float], str] = {pool.submit(_run_in_worker, folder, name, quick): name for name in names}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(active_children()) - others:
-                worker.terminate()  # a lab writes its files at its end, all at once
+                worker.terminate()
             raise
 
 
 def _prepare_worker() -> None:
-    """One thread; and an interruption is the parent's to handle."""
+    """One thread; an interruption is the parent's to handle, and to be terminated is an exception."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+def _run_in_worker(folder: Path, name: str, quick: bool) -> float:
+    """A lab in a process that ends, leaving nothing behind, when it is terminated: it must not begin the next lab."""
+    try:
+        return run_one(folder, name, quick)
+    except SystemExit:
+        os._exit(1)
 
 
 def unfinished(folder: Path, names: Sequence[str], quick: bool) -> list[str]:

@@ -309,16 +309,6 @@ def dyck(kinds: int = 2) -> Machine:
     return Machine(("right", "wrong"), max(2, kinds), 1, rules, 2 * kinds)
 
 
-def described_stack() -> Machine:
-    """The stack automaton of the notes' §8, word for word: push each a; for a b, pop if the stack contains a, else
-    raise an error. Input 0 is a and 1 is b."""
-    rules = {Condition("right", (top,), 0): Rule("right", (Action(push=(0,)),)) for top in (EMPTY, 0, 1)}
-    rules[Condition("right", (0,), 1)] = Rule("right", (Action(pop=True),))
-    for top in (EMPTY, 1):
-        rules[Condition("right", (top,), 1)] = Rule("wrong", (Action(),))
-    return Machine(("right", "wrong"), 2, 1, rules, 2)
-
-
 class Turing(NamedTuple):
     """A Turing machine: (state, symbol) → (state, symbol, −1 | 0 | 1). Symbol 0 is the blank."""
 

@@ -84,7 +84,7 @@ class Compilation(Finding):
         ),
         Claim(
             "counting",
-            'However it cannot recognize a^n b^n , because we must "count" the n to recognize b^n after a^n .',
+            "However it cannot recognize a^n b^n",
             "003 §8",
             "the beginnings aⁱ, i = 0 … n, are all told apart by some ending, so that no number of states is enough; "
             "and a counter recognizes the language.",

@@ -198,7 +198,7 @@ print(automaton(["aa", "aab", "a"]))
         return (
             f"{len(rows)} small GRUs were trained on {counted(len(by_pattern(numbers)), 'regular language')}. From the "
             f"numbers that they give to short strings alone, the rank of the language was found in {right}, and an "
-            f"automaton that agrees with the network on {percent(least)} or more of unseen, longer strings."
+            f"automaton that agrees with the network on at least {percent(least)} of unseen, longer strings."
         )
 
     @staticmethod

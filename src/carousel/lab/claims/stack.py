@@ -20,7 +20,6 @@ from ..machines import (
     Machine,
     Network,
     compile_machine,
-    described_stack,
     dyck,
     encode,
     run_exactly,
@@ -58,15 +57,6 @@ def _parentheses(numbers: Numbers, tolerance: float) -> Verdict:
     return holds(text) if row["wrong"] == numbers["exact"]["wrong"] == 0 else fails(text)
 
 
-def _described(numbers: Numbers, tolerance: float) -> Verdict:
-    accepted = numbers["described"]
-    others = [word for word in accepted if word != "a" * (len(word) // 2) + "b" * (len(word) // 2)]
-    text = f"Of up to 6 symbols the automaton accepts {listing([word or 'the empty string' for word in accepted])}."
-    if not others:
-        return holds(text)
-    return fails(f"{text} {listing(others)} are not aⁿbⁿ: it recognises brackets of one kind (Dyck-1).")
-
-
 def _unbounded(numbers: Numbers, tolerance: float) -> Verdict:
     limits = numbers["limits"]
     text = listing(f"{limits[name]} in {name}" for name in PRECISIONS)
@@ -85,20 +75,11 @@ class Stack(Measured):
     claims = (
         Claim(
             "parentheses",
-            "The set of languages recognizable by a stack automaton is called the deterministic context-free languages",
+            "With additional memory, a recognizer is capable of specifying more complex languages.",
             "003 §8",
             "a recurrent network with weights set by construction judges every string of two kinds of brackets as a "
             "list in Python does.",
             _parentheses,
-        ),
-        Claim(
-            "described",
-            "With a stack automaton, we have a different way to create a recognizer for aⁿbⁿ. We push each a onto the "
-            "stack. For a b, we pop if the stack contains a, and raise an error if it contains a b or is empty. "
-            "Finally, at the end of the string, we accept if the stack is empty.",
-            "003 §8",
-            "the automaton, built as described, accepts aⁿbⁿ and nothing else of up to 6 symbols.",
-            _described,
         ),
         Claim(
             "unbounded",
@@ -221,7 +202,7 @@ def run(
     limits = {name: deepest(network, dtype) for name, dtype in PRECISIONS.items()}
     data = {
         "dyck": {"strings": strings, "wrong": wrong}, "exact": walk(network, exact), "length": length,
-        "units": len(network), "described": accepted(compile_machine(described_stack()), 6), "limits": limits,
+        "units": len(network), "limits": limits,
         "bits": machine.base.bit_length() - 1, "deep": DEEPEST if nested_exactly(network, DEEPEST) else 0,
         "example": example(network, "([[([])]])"), "derivation": {"operations": float(operations())},
     }  # fmt: skip
@@ -291,16 +272,6 @@ def deepest(network: Network, dtype: torch.dtype) -> int:
 def nested_exactly(network: Network, depth: int) -> bool:
     *_, last = run_exactly(network, START, nested(depth))
     return last == START
-
-
-def accepted(network: Network, length: int) -> list[str]:
-    """The strings of a and b up to `length` that a network accepts, exactly as its automaton would."""
-    found = []
-    for size in range(length + 1):
-        words = torch.cartesian_prod(*[torch.arange(2)] * size).view(-1, size) if size else torch.zeros(1, 0).long()
-        right = judge(network, words) if size else torch.tensor([True])
-        found += ["".join("ab"[k] for k in word) for word, yes in zip(words.tolist(), right, strict=True) if yes]
-    return found
 
 
 def operations(machine: Machine | None = None, length: int = 6) -> Fraction:
