@@ -60,9 +60,10 @@ def _long(numbers: Numbers, tolerance: float) -> Verdict:
     if short := _rows(numbers, cell="rnn", role="shorter"):
         text += (
             f" Trained with T = {short[0]['irrelevant']}, it answers {_accuracies(short)} at that length and "
-            f"{_accuracies(short, 'at_longest')} at T = {numbers['setting']['longest']}: it can hold a bit, and "
-            "does not find out how when T is long."
+            f"{_accuracies(short, 'at_longest')} at T = {numbers['setting']['longest']}."
         )
+        if kept := sum(one["at_longest"] >= tolerance for one in short):
+            text += f" {kept} of {len(short)} hold the bit that long: an RNN can; it does not learn to when T is long."
     return by_seed([one["accuracy"] < tolerance for one in rows], text)
 
 
@@ -372,7 +373,8 @@ def single_unit(setting: Setting, w: float = 5.0) -> dict[str, float]:
 def plot_accuracy(result: Latch) -> Any:
     """Accuracy against T, one panel a cell, filled from chance; the length of training is marked."""
     longest, shown = result.setting.longest, result.first
-    titles = [f"<b>{result.label(o)}</b>  {percent(o.where_trained)} → {percent(o.accuracy[longest])}" for o in shown]
+    ends = [(percent(o.where_trained, 0), percent(o.accuracy[longest], 0)) for o in shown]
+    titles = [f"<b>{result.label(o)}</b>  {start} → {end}" for o, (start, end) in zip(shown, ends, strict=True)]
     figure = report.figure(height=90 + 82 * len(shown), titles=titles, hovermode="x", showlegend=False)
     lengths = spread(1, longest)
     for row, outcome in enumerate(shown, 1):

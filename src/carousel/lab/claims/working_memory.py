@@ -16,7 +16,7 @@ from ..finding import Exercise, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
 from ..options import Hidden, Option, Seed, Seeds
-from ..words import listing, percent
+from ..words import listing, mean_and_spread, percent
 
 WORDS = 20  # that lists are made of
 LENGTHS = (3, 7, 10)  # of the lecture's three lists
@@ -29,6 +29,10 @@ def _means(numbers: Numbers, cell: str, distractors: int) -> list[float]:
     """The mean share of words recalled, for each length of the list."""
     rows = numbers["recall"][cell][str(distractors)]
     return [sum(rows[str(length)]) / len(rows[str(length)]) for length in LENGTHS]
+
+
+def _spread(numbers: Numbers, cell: str, distractors: int, length: int) -> str:
+    return mean_and_spread([100 * share for share in numbers["recall"][cell][str(distractors)][str(length)]], 0)
 
 
 def _length(numbers: Numbers, tolerance: float) -> Verdict:
@@ -111,7 +115,7 @@ figure = result.plot()
     @staticmethod
     def lead(numbers: Numbers) -> str:
         lines = listing(
-            f"{cell} {percent(_means(numbers, cell, 0)[0], 0)} and {percent(_means(numbers, cell, 0)[-1], 0)}"
+            f"{cell} {_spread(numbers, cell, 0, LENGTHS[0])} and {_spread(numbers, cell, 0, LENGTHS[-1])} %"
             for cell in CELLS
         )
         return f"Of lists of {LENGTHS[0]} and of {LENGTHS[-1]} words the networks recall at once: {lines}."
@@ -119,11 +123,11 @@ figure = result.plot()
     @staticmethod
     def table(numbers: Numbers) -> Table:
         rows = [
-            [f"{cell}, {distractors} distractors", *(percent(value, 0) for value in _means(numbers, cell, distractors))]
+            [f"{cell}, {distractors} distractors", *(_spread(numbers, cell, distractors, n) for n in LENGTHS)]
             for cell in CELLS
             for distractors in DISTRACTORS
         ]
-        return ["recalled, by length of the list", *map(str, LENGTHS)], rows
+        return ["% recalled, by length of the list", *map(str, LENGTHS)], rows
 
     def setup(self) -> Sequence[str]:
         n = self.measured
