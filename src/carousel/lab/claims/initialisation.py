@@ -127,11 +127,13 @@ def _stuck(numbers: Numbers, tolerance: float) -> Verdict:
     for name, label in (("tiny", "very small weights"), ("huge", "very large weights")):
         stuck, usual = _of(numbers, name, "saturated"), _of(numbers, "good", "perplexity")
         mean = sum(stuck) / len(stuck)
-        texts.append(f"{label}: {percent(mean, 0)} of the gates stuck, perplexity {_perplexity(numbers, name)}")
+        texts.append(
+            f"{label} {percent(mean, 0)} of the gates are stuck, and perplexity ends at {_perplexity(numbers, name)}"
+        )
         ends = zip(stuck, _of(numbers, name, "perplexity"), usual, strict=True)
         slow[label] = [share > tolerance and end > 1.1 * other for share, end, other in ends]
-    text = f"{'; '.join(texts)}; the usual ones end at {_perplexity(numbers, 'good')}. σ(0) is ½, where its slope is "
-    text += "largest."
+    text = f"Of {'; of '.join(texts)}; the usual ones end at {_perplexity(numbers, 'good')}."
+    text += " σ(0) is ½, where its slope is largest."
     return by_case(slow, text)
 
 

@@ -246,7 +246,8 @@ class Vanishing(Finding):
             "long",
             "What will the gradients do?",
             "004 “RNNs are awful at learning long-term patterns.”",
-            "the gradient of a fresh RNN is below 10⁻⁶ from some k on, with every random seed.",
+            "the expected answer is that they vanish: the gradient of a fresh RNN is below 10⁻⁶ from some k on, with "
+            "every random seed.",
             _small,
             seeds=5,
         ),
