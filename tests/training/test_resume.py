@@ -203,6 +203,15 @@ def test_a_finished_run_gains_epochs(tmp_path, uninterrupted):
     assert settings_of(run)[1].epochs == 5  # config.yaml gives the run that is there
 
 
+def test_fewer_epochs_than_were_trained_are_refused(tmp_path):
+    """An interrupted run keeps its settings, and can be resumed with enough epochs."""
+    killed(language(tmp_path), tmp_path / "run", ("batch", 2, 1))
+    run = Run(tmp_path / "run")
+    with pytest.raises(RunError, match="epochs: the run is in epoch 2 already; give 2 or more, got 1"):
+        fit(resumed_settings(run, LanguageTask, {"epochs": 1}), run.folder, resume=True)
+    assert settings_of(run)[1].epochs == language(tmp_path).epochs
+
+
 def test_a_run_that_gained_epochs_and_was_killed_goes_on_to_them(tmp_path, uninterrupted):
     run = fit(language(tmp_path), tmp_path / "run")
     killed(resumed_settings(run, LanguageTask, {"epochs": 5}), run.folder, ("batch", 3, 3), resume=True)

@@ -146,9 +146,9 @@ def test_there_is_none(tmp_path):
         ("model.safetensors", b"", RunError, "model.safetensors: damaged"),
         ("model.safetensors", b"x" * 99, RunError, "model.safetensors: damaged"),
         ("config.yaml", b"", SettingsError, "config.yaml: task: missing; give the name of one"),
-        ("config.yaml", b"task: lmm\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
-        ("config.yaml", b"task: lm\n", SettingsError, "train: missing; give training text"),
-        ("config.yaml", b"task: [lm]\n", SettingsError, "task: there is no"),
+        ("config.yaml", b"task: lmm\n...\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
+        ("config.yaml", b"task: lm\n...\n", SettingsError, "train: missing; give training text"),
+        ("config.yaml", b"task: [lm]\n...\n", SettingsError, "task: there is no"),
         ("tokenizer.json", None, DataError, "tokenizer.json: no such file"),
         ("tokenizer.json", b"{}", RunError, "tokenizer.json: damaged or changed"),
         ("manifest.json", None, RunError, "manifest.json: missing"),
@@ -161,6 +161,14 @@ def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, s
         broken(finished, tmp_path, name, data)
         load_run(tmp_path / "run")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.99])
+def test_a_config_that_was_cut_short_is_not_filled_up_with_defaults(finished, tmp_path, share):
+    lines = finished.config.read_text().splitlines(keepends=True)
+    broken(finished, tmp_path, "config.yaml", "".join(lines[: int(share * len(lines))]).encode())
+    with pytest.raises(RunError, match=r"config\.yaml: cut short, its last line is not \.\.\.; copy it again"):
+        load_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b"null", b'{"epochs": "3"}', b"[" * 99999])

@@ -30,7 +30,7 @@ from ..errors import RunError, SettingsError, did_you_mean, shorten
 from ..files import PART, write_bytes
 from ..parsing import parse_json
 from .manifest import weights_digest
-from .settings import load_yaml
+from .settings import END, load_yaml
 
 if TYPE_CHECKING:  # a run is found and its files are read without torch
     from torch import Tensor
@@ -195,6 +195,8 @@ class Run:
         values, _ = load_yaml(self.config)
         if "task" not in values:
             raise SettingsError(f"{self.config}: task: missing; give the name of one")
+        if not self.config.read_text("utf-8-sig").rstrip().endswith(f"\n{END}"):
+            raise RunError(f"{self.config}: cut short, its last line is not {END}; {COPY}")
         return values
 
     def finished(self, epochs: int) -> bool:

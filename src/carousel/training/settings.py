@@ -40,6 +40,9 @@ MOST_TOKENS = 10_000_000  # BPE allocates room for all of them before it reads a
 _NUMERIC = (int, float, int | None, float | None)  # annotations of numbers
 
 
+END = "..."  # the last line of a file of all settings, by which one that was cut short is recognised
+
+
 class Choices(NamedTuple):
     """In the annotation of a field: what a command's help lists, though other values may be right too."""
 
@@ -260,7 +263,7 @@ class Settings(BaseModel):
             value = yaml.safe_dump(plain(getattr(self, name)), allow_unicode=True, default_flow_style=True, width=10**6)
             line = f"{name}: {value.removesuffix('...' + chr(10)).strip(chr(10))}  # {field.description}\n"
             groups.setdefault(group_of(field), []).append(line)
-        return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items())
+        return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items()) + f"\n{END}\n"
 
 
 class EnsembleSettings(Settings):

@@ -79,7 +79,7 @@ def train(
             if resume and run.finished(own.epochs):
                 _finish(run, task, own, bar, report)
                 return run
-            start = _find_checkpoint(run, bar) if resume else None
+            start = _find_checkpoint(run, own.epochs, bar) if resume else None
             with bar.preparing():
                 network, assets, data = set_up(run, task, own, start, resume)
             baselines = find_baselines(run, task, network, assets, data, bar, start)
@@ -136,7 +136,7 @@ def run_settings(
     return checked
 
 
-def _find_checkpoint(run: Run, bar: Bar) -> Path | None:
+def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
     if not checkpoints.paths() and run.weights.exists():
@@ -147,6 +147,9 @@ def _find_checkpoint(run: Run, bar: Bar) -> Path | None:
         check_manifest(run.folder)
         if run.weights.exists():
             run.read_weights()  # damage is found now, not at the end
+        begun = checkpoints.load_checkpoint(start)["loops"]["fit_loop"]["epoch_progress"]["current"]["started"]
+        if begun > epochs:
+            raise RunError(f"epochs: the run is in epoch {begun} already; give {begun} or more, got {epochs}")
     return start
 
 
