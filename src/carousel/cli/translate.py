@@ -77,10 +77,7 @@ def translate(
     """
     output = Output(data, out, alignment, attention, tree, as_json, quiet, config.num_return_sequences > 1)
     output.check(prefixes)
-    if prefixes is not None:
-        if config.prefix:
-            raise typer.BadParameter("one for all lines, or one for each; give one of the two", param_hint="--prefixes")
-        config = replace(config, prefix=list(lines_of(prefixes, blank=True)))
+    config = config if prefixes is None else _with_prefixes(config, prefixes)
     model, *others = [load(folder, "translate", task, cell) for folder in (run, *(ensemble or []))]
     if (attention or alignment) is not None and model.network.decoder.attention is None:
         raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
@@ -92,6 +89,13 @@ def translate(
     output.write(_with_progress(results, data) if output.leaves_terminal and not quiet else results)
     if not quiet:
         warn_unlike(model, data)
+
+
+def _with_prefixes(config: GenerationConfig, prefixes: Path) -> GenerationConfig:
+    """`config` with a forced prefix for each line."""
+    if config.prefix:
+        raise typer.BadParameter("one for all lines, or one for each; give one of the two", param_hint="--prefixes")
+    return replace(config, prefix=list(lines_of(prefixes, blank=True)))
 
 
 @dataclass
