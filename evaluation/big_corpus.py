@@ -119,7 +119,7 @@ class Training:
         return time.time() - begun
 
 
-def prepare(folder, text, tokens, training=20):
+def prepare(folder, text, tokens, training=10):
     megabytes = text.stat().st_size / 1e6
     few = folder / "few.txt"
     few.write_text((folder / "dev.txt").read_text())

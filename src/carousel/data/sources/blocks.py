@@ -15,7 +15,7 @@ from .files import open_bytes, plain_size
 
 T = TypeVar("T")
 
-LARGE = 1 << 23  # bytes of a block that is tokenized
+LARGE = 1 << 22  # bytes of a block that is tokenized
 SMALL = 1 << 18  # bytes of a block of a sample
 _SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which UTF-8 does not have
 

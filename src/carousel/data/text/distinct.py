@@ -22,7 +22,7 @@ from .tokenizers import ALIASES, SPECIAL, UNK, split_words
 
 BULK = 1 << 14  # characters of text below which Arrow is not worth its import
 MEMORY = 3 << 26  # bytes of pieces and ids that are remembered between calls
-ROWS = 1 << 21  # of counted words, the same ones several times, that are held
+ROWS = 1 << 20  # of counted words, the same ones several times, that are held
 # The first bytes of characters that may be space; before them, as before controls and spaces, BPE text is not cut.
 _MAYBE_SPACE = np.zeros(256, bool)
 _MAYBE_SPACE[:0x21] = True
