@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
 from carousel.bench import cells
 from carousel.bench.layers import loop_of
+from carousel.cells import registry
 from carousel.layers import Recurrent
 from carousel.ops import backend
 
@@ -21,6 +23,8 @@ def test_every_cell_and_shape_is_measured(tmp_path, capsys, monkeypatch):
     assert [(row["cell"], row["shape"]) for row in result["built-in"]] == [(c, s) for c in cells.BUILT_IN for s in TINY]
     assert [row["cell"] for row in result["loops"]] == ["MGU"] * 2 + ["MinGRU"] * 2
     assert all(row["cost"] == row["program"] / row["kernel"] for row in result["built-in"])
+    assert len(result["watched"]) == 3 * len(TINY) and [row["cell"] for row in result["steps"]] == ["lstm", "gru"]
+    assert not result["compile"] and not result["jax"]  # processor time is that of one thread, and jax has its own
     for row in result["claims"]:
         sign, bound = row["must"].split()
         assert row["holds"] == (row["found"] <= float(bound) if sign == "≤" else row["found"] >= float(bound))
@@ -34,3 +38,19 @@ def test_what_is_compared_computes_the_same():
     z, n = torch.nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0).chunk(2, -1)
     for other in (cells.scan(torch.sigmoid(z), n), loop_of(layer)(x)):
         torch.testing.assert_close(layer(x)[0], other)
+
+
+def test_jax_computes_the_same(monkeypatch):
+    jax = pytest.importorskip("jax")
+    for name, cell in (("MGU", cells.MGU()), ("LSTM", registry()["lstm"]())):
+        x, layer = torch.randn(3, 2, 4, requires_grad=True), Recurrent(cell, 4, 5)
+        p = {"W": layer.weight_ih_l0, "U": layer.weight_hh_l0, "b": layer.bias_ih_l0 + layer.bias_hh_l0}
+        p = {key: jax.numpy.asarray(value.detach().numpy()) for key, value in p.items()}
+        gradient = cells._jax_gradient(jax, name, len(cell.states))
+        value, (_, d_x) = gradient(p, jax.numpy.asarray(x.detach().numpy()))
+        loss = layer(x)[0].sum()
+        assert float(value) == pytest.approx(loss.item(), rel=1e-5)
+        (expected,) = torch.autograd.grad(loss, x)
+        torch.testing.assert_close(torch.from_numpy(np.array(d_x)), expected, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(cells.importlib.util, "find_spec", lambda name: None)
+    assert cells.against_jax(0.01) == []

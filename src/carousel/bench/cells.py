@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from rich.console import Console
@@ -20,6 +21,7 @@ from .. import layers
 from ..cells import Gate, registry
 from ..cells.spec import Cell, Let, State, Weights
 from ..layers import Recurrent
+from ..layers.trace import Clamp
 from ..ops import backend
 from ..threads import threads
 from .claims import measured, print_claims
@@ -35,6 +37,7 @@ BUILT_IN = {  # at most this many times the time of its kernel: slowest shape, g
     "gru-reset-before": (1.2, 1.1),
     "layernorm": (1.4, 1.4),
 }
+AT_COMPILE: list[Shape] = [(35, 20, 200, 200), (50, 32, 256, 256)]
 AT_JAX: list[Shape] = [(35, 20, 200, 200), (50, 32, 256, 256), (512, 16, 64, 128)]
 
 
@@ -118,43 +121,140 @@ def against_loops(seconds: float, shapes: list[Shape], clock: Clock) -> list[dic
     return rows
 
 
+def watched(seconds: float, shapes: list[Shape], clock: Clock) -> list[dict[str, Any]]:
+    """What it costs to hold a value, beside a trace; and the gradients of all values, beside a training step."""
+    rows = []
+    for cell in (registry()["lstm"](), registry()["gru"](), MGU()):
+        for T, B, I, H in shapes:
+            torch.manual_seed(0)
+            x, layer = torch.randn(T, B, I, requires_grad=True), Recurrent(cell, I, H)
+            seed = torch.randn(T, B, H)
+            gate = next(iter(cell.gates))
+            clamp = Clamp(gate, 0.5, steps=(T // 3, 2 * T // 3), units=(0, H // 2))
+
+            def weighted(y: Tensor, seed: Tensor = seed) -> Tensor:
+                return (y * seed).sum()
+
+            runs: dict[str, Callable[[], Any]] = {
+                "trace": torch.no_grad()(partial(layer.trace, x)),
+                "intervene": torch.no_grad()(partial(layer.intervene, x, clamp)),
+                "train": _train(first_of(layer), x, layer),
+                "gradients": partial(layer.trace, x, gradients_of=weighted),
+            }
+            found = race(runs, seconds, clock=clock)
+            ratios = {
+                "of trace": found["intervene"] / found["trace"],
+                "of training": found["gradients"] / found["train"],
+            }
+            rows.append({"cell": repr(cell), "shape": (T, B, I, H), **found, **ratios})
+    return rows
+
+
+def steps(seconds: float, clock: Clock, times: int = 50) -> list[dict[str, Any]]:
+    """One step of a stream, of one sequence: a program beside the kernel, seconds for a step."""
+    rows = []
+    for name in ("lstm", "gru"):
+        kernel, program = layers.named(name)(128, 128), Recurrent(_as_program(registry()[name]), 128, 128)
+        pair, x = {"kernel": kernel.eval(), "program": program.eval()}, torch.randn(1, 128)
+
+        @torch.no_grad()
+        def run(layer: Any, x: Tensor = x) -> None:
+            state = None
+            for _ in range(times):
+                _, state = layer.step(x, state)
+
+        found = race({which: partial(run, layer) for which, layer in pair.items()}, seconds, clock=clock)
+        found = {which: best / times for which, best in found.items()}
+        rows.append({"cell": name, **found, "cost": found["program"] / found["kernel"]})
+    return rows
+
+
+# ---- other compilers ----
+
+
+def _first_call(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _jax_step(jax: Any, cell: str) -> Callable[[Any, Any, Any], Any]:
+    """A step in jax: the new state from U (G·H, H), the state and W x + b."""
+    jnp, σ = jax.numpy, jax.nn.sigmoid
+
+    def mgu(U: Any, state: Any, wx: Any) -> Any:
+        (h,), (x_f, x_n), (U_f, U_n) = state, jnp.split(wx, 2, -1), jnp.split(U, 2)
+        f = σ(x_f + h @ U_f.T)
+        n = jnp.tanh(x_n + (f * h) @ U_n.T)
+        return ((1 - f) * h + f * n,)
+
+    def lstm(U: Any, state: Any, wx: Any) -> Any:
+        h, c = state
+        i, f, g, o = jnp.split(wx + h @ U.T, 4, -1)
+        c = σ(f) * c + σ(i) * jnp.tanh(g)
+        return σ(o) * jnp.tanh(c), c
+
+    return mgu if cell == "MGU" else lstm
+
+
+def _jax_gradient(jax: Any, cell: str, states: int) -> Callable[[Any, Any], Any]:
+    """The sum of all outputs and its gradients by parameters and input, jitted."""
+    step = _jax_step(jax, cell)
+
+    def run(p: Any, x: Any) -> Any:
+        def body(state: Any, wx: Any) -> Any:
+            state = step(p["U"], state, wx)
+            return state, state[0]
+
+        zeros = jax.numpy.zeros((x.shape[1], p["U"].shape[1]))
+        return jax.lax.scan(body, (zeros,) * states, x @ p["W"].T + p["b"])[1].sum()
+
+    gradient: Callable[[Any, Any], Any] = jax.jit(jax.value_and_grad(run, argnums=(0, 1)))
+    return gradient
+
+
 def against_jax(seconds: float) -> list[dict[str, Any]]:
-    """MGU against a jitted `lax.scan` of the same equations; nothing where jax is not installed."""
+    """MGU and a user's LSTM against a jitted `lax.scan` of the same equations; nothing where jax is not installed."""
     if importlib.util.find_spec("jax") is None:
         return []
     import jax  # type: ignore[import-not-found, unused-ignore]
-    import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
-
-    def run(p: Any, x: Any) -> Any:
-        wx = x @ p["W"].T + p["b"]
-        f_rows, n_rows = jnp.split(p["U"], 2)
-
-        def step(h: Any, wx: Any) -> Any:
-            x_f, x_n = jnp.split(wx, 2, -1)
-            f = jax.nn.sigmoid(x_f + h @ f_rows.T)
-            n = jnp.tanh(x_n + (f * h) @ n_rows.T)
-            h = (1 - f) * h + f * n
-            return h, h
-
-        return jax.lax.scan(step, jnp.zeros((x.shape[1], f_rows.shape[0])), wx)[1].sum()
 
     rows = []
-    for T, B, I, H in AT_JAX:
-        x = torch.randn(T, B, I, requires_grad=True)
-        layer: Any = Recurrent(MGU(), I, H)
-        start = time.perf_counter()
-        _train(first_of(layer), x, layer)()
-        first = time.perf_counter() - start
-        p = {"W": layer.weight_ih_l0, "U": layer.weight_hh_l0, "b": layer.bias_ih_l0 + layer.bias_hh_l0}
-        p = {name: jnp.asarray(value.detach().numpy()) for name, value in p.items()}
-        given, grad = jnp.asarray(x.detach().numpy()), jax.jit(jax.value_and_grad(run, argnums=(0, 1)))
-        start = time.perf_counter()
-        jax.block_until_ready(grad(p, given))
-        compiled = time.perf_counter() - start
-        theirs = lambda: jax.block_until_ready(grad(p, given))  # noqa: B023, E731
-        found = race({"carousel": _train(first_of(layer), x, layer), "jax": theirs}, seconds)
-        times = {"first call": first, "jax's first call": compiled, "ratio": found["jax"] / found["carousel"]}
-        rows.append({"cell": "MGU", "shape": (T, B, I, H), **found, **times})
+    for name, cell in (("MGU", MGU), ("LSTM", lambda: _as_program(registry()["lstm"]))):
+        for T, B, I, H in AT_JAX:
+            torch.manual_seed(0)
+            x, layer = torch.randn(T, B, I, requires_grad=True), cast(Any, Recurrent(cell(), I, H))
+            p = {"W": layer.weight_ih_l0, "U": layer.weight_hh_l0, "b": layer.bias_ih_l0 + layer.bias_hh_l0}
+            p = {key: jax.numpy.asarray(value.detach().numpy()) for key, value in p.items()}
+            given, gradient = jax.numpy.asarray(x.detach().numpy()), _jax_gradient(jax, name, len(layer.cell.states))
+            ours, theirs = (
+                lambda layer=layer, x=x: torch.autograd.grad(layer(x)[0].sum(), [x, *layer.parameters()]),
+                lambda gradient=gradient, p=p, given=given: jax.block_until_ready(gradient(p, given)),
+            )
+            first = {"first call": _first_call(ours), "jax first call": _first_call(theirs)}
+            found = race({"carousel": ours, "jax": theirs}, seconds)
+            ratio = {"ratio": found["jax"] / found["carousel"]}
+            rows.append({"cell": name, "shape": (T, B, I, H), **found, **first, **ratio})
+    return rows
+
+
+def against_compile(seconds: float) -> list[dict[str, Any]]:
+    """MGU against torch.compile of a plain loop, which takes a minute or two to compile."""
+    rows = []
+    for T, B, I, H in AT_COMPILE:
+        torch.manual_seed(0)
+        x, layer = torch.randn(T, B, I, requires_grad=True), Recurrent(MGU(), I, H)
+        compiled = torch.compile(loop_of(layer))
+
+        def train(call: Callable[[Tensor], Tensor], x: Tensor = x, layer: Any = layer) -> None:
+            torch.autograd.grad(call(x).sum(), [x, *layer.parameters()])
+
+        runs = {"carousel": partial(train, first_of(layer)), "compile": partial(train, compiled)}
+        first, compiling = (_first_call(run) for run in runs.values())
+        found = race(runs, seconds)
+        times = {"first call": first, "compile first call": compiling}
+        ratio = {"ratio": found["compile"] / found["carousel"]}
+        rows.append({"cell": "MGU", "shape": (T, B, I, H), **found, **times, **ratio})
     return rows
 
 
@@ -194,18 +294,35 @@ def claims(result: dict[str, Any]) -> list[dict[str, Any]]:
             claim(f"minGRU against a plain loop at {where}", row["of loop"], bounds[0])
             claim(f"minGRU against a scan at {where}", row["of scan"], bounds[1])
     for row in result["jax"]:
-        claim(f"MGU against jax's jitted scan at {' '.join(map(str, row['shape']))}", row["ratio"], 1.3)
+        where = f"{row['cell']} against jax's jitted scan at {' '.join(map(str, row['shape']))}"
+        claim(where, row["ratio"], 1.3)
+        claim(f"{where}: first call, times its own", row["first call"] / row["jax first call"], 1.0, at_most=True)
+    for row in result["compile"]:
+        where = f"MGU against torch.compile of the loop at {' '.join(map(str, row['shape']))}"
+        claim(where, row["ratio"], 1.0)
+        claim(f"{where}: seconds of our first call", row["first call"], 0.5, at_most=True)
+    for row in result["watched"]:
+        where = f"{row['cell']} at {' '.join(map(str, row['shape']))}"
+        claim(f"intervene, times a trace: {where}", row["of trace"], 1.2, at_most=True)
+        claim(f"gradients of all values, times a training step: {where}", row["of training"], 1.4, at_most=True)
+    for row in result["steps"]:
+        claim(f"{row['cell']}: a step as a program, times the kernel's", row["cost"], 1.3, at_most=True)
     claim("seconds to trace and lower a cell: slowest", max(r["seconds"] for r in result["first"]), 0.5, at_most=True)
     return rows
 
 
-def measure(seconds: float, shapes: list[Shape], clock: Clock = time.perf_counter) -> dict[str, Any]:
+def measure(
+    seconds: float, shapes: list[Shape], clock: Clock = time.perf_counter, compiles: bool = False
+) -> dict[str, Any]:
     """All of it."""
     result: dict[str, Any] = {"isa": backend.isa(), "threads": torch.get_num_threads(), "first": first_calls()}
     result["clock"] = "wall clock" if clock is time.perf_counter else "processor time of one thread"
     result["built-in"] = built_in(seconds, shapes, clock)
     result["loops"] = against_loops(seconds, shapes, clock)
+    result["watched"] = watched(seconds, [shape for shape in shapes if shape in QUICK] or shapes, clock)
+    result["steps"] = steps(seconds, clock)
     result["jax"] = [] if clock is time.thread_time else against_jax(seconds)  # whose threads are its own
+    result["compile"] = against_compile(seconds) if compiles else []
     return result
 
 
@@ -222,23 +339,63 @@ def lines(result: dict[str, Any]) -> list[str]:
         others = "  ".join(f"{k} {row[k] * 1e3:8.2f} ({row[f'of {k}']:.1f}×)" for k in ("loop", "scan") if k in row)
         where = " ".join(map(str, row["shape"]))
         text.append(f"{row['cell']:<17} {where:<16} ours   {row['carousel'] * 1e3:8.2f}  {others}")
-    for row in result["jax"]:
+    return text + _watched_lines(result) + _peer_lines(result)
+
+
+def _watched_lines(result: dict[str, Any]) -> list[str]:
+    text = []
+    for row in result["watched"]:
         where = " ".join(map(str, row["shape"]))
-        text.append(f"{row['cell']:<17} {where:<16} ours   {row['carousel'] * 1e3:8.2f}  jax {row['jax'] * 1e3:8.2f}")
-    if not result["jax"]:
-        text.append("jax is not installed: no comparison with it (the extra `peers` has it)")
+        text.append(
+            f"{row['cell']:<17} {where:<16} trace {row['trace'] * 1e3:8.2f}  intervene {row['intervene'] * 1e3:8.2f}  "
+            f"{row['of trace']:5.2f}×  training step {row['train'] * 1e3:8.2f}  "
+            f"gradients {row['gradients'] * 1e3:8.2f}  {row['of training']:5.2f}×"
+        )
+    for row in result["steps"]:
+        kernel, program = row["kernel"] * 1e6, row["program"] * 1e6
+        found = f"kernel {kernel:6.1f}  program {program:6.1f}  {row['cost']:.2f}×"
+        text.append(f"{row['cell']:<17} a step, B 1 H 128, µs: {found}")
     return text
 
 
-def main(out: Path, quick: bool = False, seconds: float | None = None, processor_time: bool = False) -> dict[str, Any]:
-    """Measure, print, and write cells.json into `out`; with `processor_time` that of one thread."""
+def _peer_lines(result: dict[str, Any]) -> list[str]:
+    text = []
+    for other in ("jax", "compile"):
+        name = {"jax": "jax", "compile": "torch.compile"}[other]
+        for row in result[other]:
+            where = " ".join(map(str, row["shape"]))
+            text.append(
+                f"{row['cell']:<17} {where:<16} ours   {row['carousel'] * 1e3:8.2f}  {name} {row[other] * 1e3:8.2f} "
+                f"({row['ratio']:.2f}×); first calls {row['first call']:.2f} s, {row[other + ' first call']:.2f} s"
+            )
+    if not result["jax"]:
+        why = (
+            "it has threads of its own"
+            if "thread" in result["clock"]
+            else "the extra `peers` has it, and is not installed"
+        )
+        text.append(f"no comparison with jax: {why}")
+    if not result["compile"]:
+        text.append("no comparison with torch.compile: it takes minutes; ask for it with --compile")
+    return text
+
+
+def main(
+    out: Path,
+    quick: bool = False,
+    seconds: float | None = None,
+    processor_time: bool = False,
+    compiles: bool = False,
+) -> dict[str, Any]:
+    """Measure, print, and write cells.json into `out`; with `processor_time` that of one thread, with `compiles` beside
+    torch.compile too."""
     shapes, each = (QUICK, 0.3) if quick else (SHAPES, 1.0)
     clock: Clock = time.thread_time if processor_time else time.perf_counter
     out.mkdir(parents=True, exist_ok=True)
 
     def run() -> dict[str, Any]:
         with threads(1 if processor_time else torch.get_num_threads()):
-            return measure(seconds or each, shapes, clock)
+            return measure(seconds or each, shapes, clock, compiles)
 
     result = measured(out / "cells.json", run, claims)
     console = Console(highlight=False)

@@ -52,6 +52,10 @@ def cells(
     processor_time: Annotated[
         bool, typer.Option("--processor-time", help="Measure the CPU time of one thread, for a machine that is busy.")
     ] = False,
+    compiles: Annotated[
+        bool,
+        typer.Option("--compile", help="Also beside torch.compile of a plain loop: minutes to compile."),
+    ] = False,
 ) -> None:
     """Cells that run as programs: beside kernels of their own, plain loops, a scan and jax.
 
@@ -62,7 +66,7 @@ def cells(
     from carousel.bench import cells
 
     with option("--out"):
-        cells.main(out=out, quick=quick, seconds=seconds, processor_time=processor_time)
+        cells.main(out=out, quick=quick, seconds=seconds, processor_time=processor_time, compiles=compiles)
 
 
 @app.command()
