@@ -49,11 +49,21 @@ void bind_program_calls(nanobind::module_& module, nanobind::class_<StepProgram>
     const ProgramLayout l = program_layout<T>(program);
     return std::make_tuple(l.states, l.saved, l.kept, l.sums, l.saved_row, l.kept_row, l.sums_row);
   });
+  // sizes: M, N, K, length of the rows of A, B and C, whether A is turned over, whether C is added to, threads
+  module.def(("large_product" + suffix).c_str(), [](const std::array<long, 9>& n, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c) {
+    const LargeProduct<T> p{n[0], n[1], n[2], reinterpret_cast<const T*>(a), n[3], n[6] != 0, reinterpret_cast<const T*>(b), n[4],
+                            reinterpret_cast<T*>(c), n[5], n[7] != 0, int(n[8])};
+    nanobind::gil_scoped_release release;
+    large_product(p);
+  });
+  // projection: x, weight_ih, bias_ih and the size of x, in the place of the first tensor
   module.def(("program_forward" + suffix).c_str(),
              [](const StepProgram& program, const Sizes& sizes, const Shared& shared, const Addresses& tensors,
-                const Addresses& state_0, const Addresses& initial, const Addresses& state_n) {
+                const Addresses& state_0, const Addresses& initial, const Addresses& state_n, const Shared& projection) {
                ProgramCall<T> call = make_call<T>(program, sizes, shared, tensors, state_0, initial);
                fill(call.state_n, state_n, program.states.size());
+               call.x = reinterpret_cast<const T*>(projection[0]), call.weight_ih = reinterpret_cast<const T*>(projection[1]);
+               call.bias_ih = reinterpret_cast<const T*>(projection[2]), call.input = long(projection[3]);
                nanobind::gil_scoped_release release;
                program_forward(program, call);
              });

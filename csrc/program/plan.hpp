@@ -142,6 +142,7 @@ class ProgramPlan {
       call.steps = 1, call.batch = batch, call.threads = threads;
       call.x = x, call.weight_ih = own[0], call.bias_ih = own[1], call.input = layers[l].slots[0].shape[1];
       call.tensors.assign(own + 1, own + layers[l].slots.size());
+      call.tensors[0] = nullptr;  // W x + b
       for (std::size_t k = 0; k < program.states.size(); k++) {
         const long at = long(l) * batch * program.states[k];
         call.state_0.push_back(before[k] ? before[k] + at : nullptr);

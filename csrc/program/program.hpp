@@ -105,7 +105,7 @@ struct ProgramCall {
   bool reverse = false;
   const std::int64_t* lengths = nullptr;  // (B)
   const std::uint8_t* reset = nullptr;    // (T, B): the state restarts before this step
-  std::vector<const T*> tensors;  // the first is W x + b (T, B, G·H); null where x is given:
+  std::vector<const T*> tensors;  // the first is W x + b (T, B, G·H); where x is given, null, or memory for it:
   const T *x = nullptr, *weight_ih = nullptr, *bias_ih = nullptr;  // (T, B, I), (G·H, I), (G·H) or null
   long input = 0;
   std::vector<const T*> state_0, initial;  // (B, S) each; (S) each
@@ -125,6 +125,23 @@ struct ProgramLayout {
   std::vector<long> states, saved, kept, sums;
   long saved_row, kept_row, sums_row;
 };
+
+// C (M, N) (=, +=) A B, or Aᵀ B if `turned`; A (M, K) or (K, M), B (K, N), each with the length of its rows.
+template <class T>
+struct LargeProduct {
+  long M, N, K;
+  const T* A;
+  long lda;
+  bool turned;
+  const T* B;
+  long ldb;
+  T* C;
+  long ldc;
+  bool add;
+  int threads;
+};
+template <class T>
+void large_product(const LargeProduct<T>&);
 
 template <class T>
 ProgramLayout program_layout(const StepProgram&);

@@ -77,7 +77,8 @@ class Runner {
         layout(program_layout<T>(program)), layer(times(call)), schedule(layer, call.reverse),
         states(long(program.states.size())), tensors(call.tensors), temporary(places<T>(code.temporaries)), state(places<T>(program.states)) {
     const long B = call.batch;
-    if (call.x) projected.reserve(call.steps * B * program.tensors[0].row + lanes<T>), tensors[0] = projected;
+    if (call.x && !tensors[0]) own_projected.reserve(call.steps * B * program.tensors[0].row + lanes<T>), tensors[0] = own_projected;
+    if (call.x) projected = const_cast<T*>(tensors[0]);
     for (std::size_t i = 0; i < code.slots.size(); i++) {  // rows of tensors that are no whole vectors pass through a copy
       const Slot& s = code.slots[i];
       const bool outside = s.space == Space::d_input || (s.space == Space::input && kind(s) != Kind::unit);
@@ -134,7 +135,8 @@ class Runner {
 
  private:
   std::vector<const T*> tensors;
-  Buffer<T> projected;                 // (T, B, G·H): W x + b, if x is what was given
+  Buffer<T> own_projected;
+  T* projected = nullptr;              // (T, B, G·H): W x + b, if x is what was given
   std::vector<long> temporary, state;  // where planes begin in a row of temporaries; in one of all states
   std::vector<long> staged;            // of a slot: its copy in the row of temporaries, or −1
   bool stages_rows = false, split_columns = false;
@@ -151,10 +153,9 @@ class Runner {
 
   static T* T_of(const Buffer<T>& b) { return b; }
   Kind kind(const Slot& s) const { return program.tensors[s.index].kind; }
-  // Few rows do not pay for packing; `dots` reads the matrices as they are.
-  bool few() const {
-    return !backward && (few_rows(call.steps * call.batch) || (whole_dots<T> && call.batch == 1 && call.steps <= 16));
-  }
+  // Few rows do not pay for packing: `dots` reads the matrices as they are. In a batch of one every product has one row.
+  bool few() const { return !backward && (few_rows(call.steps * call.batch) || (whole_dots<T> && call.batch == 1)); }
+  bool few_inputs() const { return few_rows(call.steps * call.batch) || (few() && call.steps <= 16); }
   static long columns(const MatrixProduct& p) { return p.turned ? p.rows : p.depth; }
   static long depth(const MatrixProduct& p) { return p.turned ? p.depth : p.rows; }
 
@@ -268,7 +269,7 @@ class Runner {
   void work_of(const Team& team) {
     Mine my;
     prepare(my, team);
-    const bool alone = call.x && few() && split_columns && own_columns();  // each thread makes what it will read
+    const bool alone = call.x && few_inputs() && split_columns && own_columns();  // each thread makes what it will read
     if (call.x) project(team, alone);
     pack(team);
     if (!alone) team.sync();
@@ -400,7 +401,7 @@ class Runner {
     long from, to;
     share(team.rank, team.size, width, from, to);
     if (from >= to) return;
-    if (few()) {
+    if (few_inputs()) {
       for (long j = 0; j < rows; j++)
         for (long gate = 0; gate < columns; gate += width) project_few(j, gate + from, gate + to);
       return;

@@ -82,6 +82,55 @@ struct ProgramCase {
   }
 };
 
+// The same from x, whose projection is a part of the call: into memory of its own, or into what is given.
+template <class T>
+bool check_input(ProgramCase<T>& c, std::mt19937& random) {
+  std::normal_distribution<double> normal(0, 0.4);
+  const long I = 5, rows = c.T_ * c.B, G = 2 * c.H;
+  std::vector<T> x(rows * I), weight(G * I), bias(G), given(rows * G);
+  for (auto* v : {&x, &weight, &bias})
+    for (T& n : *v) n = T(normal(random));
+  for (long j = 0; j < rows; j++)
+    for (long u = 0; u < G; u++) {
+      T& sum = c.projected[j * G + u] = bias[u];
+      for (long i = 0; i < I; i++) sum += weight[u * I + i] * x[j * I + i];
+    }
+  program_forward(c.program, c.call);
+  const std::vector<T> expected = c.output;
+  bool right = true;
+  c.call.x = x.data(), c.call.weight_ih = weight.data(), c.call.bias_ih = bias.data(), c.call.input = I;
+  for (T* memory : {static_cast<T*>(nullptr), given.data()}) {
+    c.call.tensors[0] = memory;
+    program_forward(c.program, c.call);
+    for (std::size_t k = 0; k < expected.size(); k++) right &= std::abs(double(expected[k] - c.output[k])) < 1e-4;
+  }
+  c.call.x = nullptr, c.call.tensors[0] = c.projected.data();
+  return right;
+}
+
+// A B and Aᵀ B, stored and added, from matrices of exactly the stated size.
+template <class T>
+bool check_large_product(long M, long N, long K, int threads, std::mt19937& random) {
+  std::normal_distribution<double> normal(0, 1);
+  std::vector<T> a(M * K), b(K * N), c(M * N);
+  for (auto* v : {&a, &b})
+    for (T& n : *v) n = T(normal(random));
+  bool right = true;
+  for (int turned : {0, 1})
+    for (int add : {0, 1}) {
+      std::fill(c.begin(), c.end(), add ? T(1) : T(NAN));
+      large_product<T>({M, N, K, a.data(), turned ? M : K, turned != 0, b.data(), N, c.data(), N, add != 0, threads});
+      for (long m = 0; m < M; m++)
+        for (long n = 0; n < N; n++) {
+          double sum = add;
+          for (long k = 0; k < K; k++) sum += double(a[turned ? k * M + m : m * K + k]) * double(b[k * N + n]);
+          right &= std::abs(sum - double(c[m * N + n])) < 1e-3 * (1 + std::sqrt(double(K)));
+        }
+    }
+  if (!right) std::printf("large product: M %ld N %ld K %ld threads %d is wrong\n", M, N, K, threads);
+  return right;
+}
+
 // Forwards with and without saving, and back; results are numbers, and in double those of finite differences.
 template <class T>
 bool check_program(long steps, long batch, long hidden, int threads, unsigned options, std::mt19937& random) {
@@ -107,6 +156,7 @@ bool check_program(long steps, long batch, long hidden, int threads, unsigned op
       c.projected[k] = at;
       right &= std::abs(slope - double(c.d_projected[k])) < 1e-6 * (1 + std::abs(slope));
     }
+  right &= check_input(c, random);
   if (!right) std::printf("program: T %ld B %ld H %ld threads %d options %u is wrong\n", steps, batch, hidden, threads, options);
   return right;
 }

@@ -109,7 +109,7 @@ def test_calls_check_their_addresses():
     native = backend.load()[0]
     program = build(parts())
     with pytest.raises(ValueError, match="program: 1 addresses for"):
-        native.program_forward32(program, (1, 1, 1, 0), (0, 0, 0, 0), [0], [], [], [])
+        native.program_forward32(program, (1, 1, 1, 0), (0, 0, 0, 0), [0], [], [], [], (0, 0, 0, 0))
     given = parts()
     given[6] = None
     with pytest.raises(ValueError, match="no derivative"):

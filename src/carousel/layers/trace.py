@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..cells.spec import Cell, Let
+from ..ops.backend import empty_from_pool
 from .batch import Batch
 from .paths import ExecutionPath
 from .unroll import Steps, Unrolled
@@ -134,7 +135,7 @@ class Clamp:
 
 def clamp_planes(clamps: Sequence[Clamp], shape: tuple[int, int, int], like: Tensor) -> tuple[Tensor, Tensor]:
     """Where values (T, B, S) are held by `clamps`, as 1 and 0, and at what: (T, B, S) each, of the type of `like`."""
-    mask, held = like.new_zeros(shape), like.new_zeros(shape)
+    mask, held = empty_from_pool(like, *shape).zero_(), empty_from_pool(like, *shape)  # read only where it is held
     for clamp in clamps:
         chosen = (
             _indices(what, choice, available)

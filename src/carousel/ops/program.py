@@ -1,7 +1,6 @@
 """One direction of one layer whose cell is a program, in native calls, as a differentiable function.
 
-Products with matrices inside the loop are the kernels'; the input's projection before it and the gradients of matrices
-after it are large products, and torch's.
+The gradients of matrices are large products after the loop over time, and so is that of the input.
 """
 
 from __future__ import annotations
@@ -108,8 +107,8 @@ def run_program(
     if autograd_records() and any(t is not None and t.requires_grad for t in given):
         output, *rest = ProgramLayer.apply(call, *given)
     else:
-        output, *rest, saved = run_forward(call, given, call.traced)
-        rest = [*rest, saved] if call.traced else rest
+        (output, *rest), saved, _ = run_forward(call, given, call.traced)
+        rest = rest if saved is None else [*rest, saved]
     return output, rest[: call.states], rest[-1] if call.traced else None
 
 
@@ -119,48 +118,61 @@ def _split(call: ProgramCall, tensors: Sequence[Any]) -> tuple[Sequence[Any], Se
     return tensors[:n], tensors[n : n + states], tensors[n + states : n + 2 * states]
 
 
-def _project(call: ProgramCall, tensors: Sequence[Any]) -> Any:
-    """W x + b, (T, B, G·H), if it is not what the call was given."""
+def _projected(call: ProgramCall, tensors: Sequence[Any], keep: bool) -> tuple[Any, list[int]]:
+    """Memory for W x + b (T, B, G·H), or what was given in its place, and what makes it; None: it is not kept."""
     x = tensors[0]
     if not call.projects:
-        return x
+        return x, [0, 0, 0, 0]
     weight, bias = tensors[-2:]
-    projected = empty_from_pool(x, *x.shape[:2], weight.shape[0])
-    rows, flat = projected.flatten(0, 1), x.flatten(0, 1)
-    torch.mm(flat, weight.t(), out=rows) if bias is None else torch.addmm(bias, flat, weight.t(), out=rows)
-    return projected
+    projected = empty_from_pool(x, *x.shape[:2], weight.shape[0]) if keep else None
+    return projected, [*addresses((x, weight, bias)), weight.shape[1]]
+
+
+def _multiply(a: Tensor, b: Tensor, turned: bool, out: Tensor | None = None) -> Tensor:
+    """a (M, K) b (K, N), or aᵀ b of a (K, M), on the kernels' threads; added to `out` (M, N) if that is given."""
+    a, b = (m if m.stride(1) == 1 else m.contiguous() for m in (a, b))
+    if turned and len(a) > 1024 and a.shape[1] >= 4 * b.shape[1]:  # the narrower of the two is turned over: bᵀ a
+        found = _multiply(b, a, True).t()
+        return found.contiguous() if out is None else out.add_(found)
+    rows, depth = a.shape[::-1] if turned else a.shape
+    to = a.new_empty(rows, b.shape[1]) if out is None else out
+    native: Any = load()[0]
+    run = native.large_product32 if a.dtype is torch.float32 else native.large_product64
+    sizes = (rows, b.shape[1], depth, a.stride(0), b.stride(0), to.stride(0), turned, out is not None)
+    run((*sizes, torch.get_num_threads()), a.data_ptr(), b.data_ptr(), to.data_ptr())
+    return to
 
 
 def _shared(call: ProgramCall, output: Tensor, saved: Tensor | None) -> list[int]:
     return addresses((call.lengths, call.reset, output, saved))
 
 
-def _sizes(call: ProgramCall, state: Tensor, own: Sequence[Tensor]) -> tuple[int, int, int, int]:
-    steps = own[0].shape[0]  # the first tensor is what the input was projected to
-    return steps, state.shape[0], torch.get_num_threads(), int(call.reverse)
+def _sizes(call: ProgramCall, state: Tensor, first: Tensor) -> tuple[int, int, int, int]:
+    return first.shape[0], state.shape[0], torch.get_num_threads(), int(call.reverse)
 
 
 def run_forward(
-    call: ProgramCall, tensors: Sequence[Any], save: bool, projected: Tensor | None = None, zero: bool = False
-) -> list[Any]:
-    """Output, final states, and what is saved; with `zero`, what lies between its rows is 0, not what was in memory."""
+    call: ProgramCall, tensors: Sequence[Any], save: bool, zero: bool = False, keep: bool = False
+) -> tuple[list[Tensor], Tensor | None, Tensor | None]:
+    """Output and final states; what is saved; and with `keep` W x + b. With `zero`, what lies between the rows of what
+    is saved is 0, not what was in memory."""
     own, state, initial = _split(call, tensors)
-    own = (_project(call, tensors) if projected is None else projected, *own[1:])
+    projected, projection = _projected(call, tensors, keep)
     compiled = call.compiled
-    sizes = steps, batch, _, _ = _sizes(call, state[0], own)
-    output = own[0].new_empty(steps, batch, compiled.plan.states[0])
+    sizes = steps, batch, _, _ = _sizes(call, state[0], tensors[0])
+    output = tensors[0].new_empty(steps, batch, compiled.plan.states[0])
     final = [output.new_empty(batch, width) for width in compiled.plan.states]
     saved = empty_from_pool(output, steps, batch, compiled.saved_row) if save else None
     if saved is not None and zero:
         saved.zero_()  # steps past the ends of sequences
     compiled.forward(
-        compiled.native, sizes, _shared(call, output, saved), addresses(own), addresses(state), addresses(initial),
-        addresses(final),
+        compiled.native, sizes, _shared(call, output, saved), addresses((projected, *own[1:])), addresses(state),
+        addresses(initial), addresses(final), projection,
     )  # fmt: skip
     if saved is not None and zero:
         for start, stop in compiled.gaps:
             saved[..., start:stop] = 0
-    return [output, *final, saved]
+    return [output, *final], saved, projected
 
 
 class ProgramLayer(torch.autograd.Function):
@@ -168,10 +180,10 @@ class ProgramLayer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: ProgramCall, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        projected = _project(call, tensors)
-        output, *final, saved = run_forward(call, tensors, True, projected)
+        (output, *final), saved, projected = run_forward(call, tensors, True, keep=call.compiled.reads_input)
+        assert saved is not None
         ctx.call = call
-        needed = projected if call.projects and call.compiled.reads_input else None
+        needed = projected if call.projects else None
         ctx.save_for_backward(
             *tensors, output.data, saved, needed
         )  # see ops/layer.py: the output may be changed in place
@@ -192,7 +204,7 @@ class ProgramLayer(torch.autograd.Function):
         if torch.is_grad_enabled() or unsupported_reason("layer_backward", *grads) is not None:
             return None, *gradients_by_reference(lambda own: run_by_torch(call, own), tensors, grads, wanted)
         if ctx.counter._version != ctx.version:  # changed since: computed again, to the same bits
-            output = run_forward(call, tensors, True)[0]
+            output = run_forward(call, tensors, True)[0][0]
         return None, *differentiate(call, tensors, (output, saved, projected), grads, wanted)
 
 
@@ -208,9 +220,9 @@ def differentiate(
     compiled, plan = call.compiled, call.compiled.plan
     output, saved, projected = kept_forward
     if projected is None and compiled.reads_input:
-        projected = _project(call, tensors)
+        projected = run_forward(call, tensors, False, keep=True)[2]
     read = (projected if call.projects else own[0], *own[1:])
-    sizes = steps, batch, _, _ = _sizes(call, state[0], own)
+    sizes = steps, batch, _, _ = _sizes(call, state[0], own[0])
     d_output, *d_final = (None if g is None else g.contiguous() for g in grads)
     steps_of = [t.kind == "step" and t.what[0] not in ("zone", "clamp") for t in plan.tensors]
     shapes = [(*t.shape[:2], spec.row) for t, spec in zip(own, plan.tensors, strict=True)]
@@ -242,8 +254,8 @@ def _projection_gradients(
 ) -> list[Tensor | None]:
     """The gradients of x, weight_ih and bias_ih from that of W x + b."""
     rows, width = d.flatten(0, 1), weight.shape[0]
-    d_x = (rows @ weight).view(x.shape) if wanted[0] else None
-    d_weight = rows.mT @ x.flatten(0, 1) if wanted[-2] else None
+    d_x = _multiply(rows, weight, False).view(x.shape) if wanted[0] else None
+    d_weight = _multiply(rows, x.flatten(0, 1), True) if wanted[-2] else None
     d_bias = None
     if bias is not None and wanted[-1]:  # often bias_hh's too, and then known
         known = totals.get(("d_input", 0, 0, width))
@@ -324,9 +336,9 @@ def _unit_gradients(
             if g.blocks == 1:
                 whole = d_own[g.matrix] is None and own[g.matrix].shape[0] == g.rows
                 if whole:
-                    d_own[g.matrix] = δ.mT @ argument
+                    d_own[g.matrix] = _multiply(δ, argument, True)
                 else:
-                    gradient(g.matrix)[g.row : g.row + g.rows].addmm_(δ.mT, argument)
+                    _multiply(δ, argument, True, gradient(g.matrix)[g.row : g.row + g.rows])
             else:
                 blocks = (m.unflatten(1, (g.blocks, -1)) for m in (δ, argument))
                 gradient(g.matrix)[g.row : g.row + g.rows] += torch.einsum("rnm,rnk->nmk", *blocks).flatten(0, 1)

@@ -63,7 +63,7 @@ def _program_cpu(
     lengths: Tensor | None, reset: Tensor | None, save: bool,
 ) -> list[Tensor]:  # fmt: skip
     call = _call(code, tensors, reverse, projects, lengths, reset)
-    *found, saved = run_forward(call, _gaps(tensors, present), save, zero=True)
+    found, saved, _ = run_forward(call, _gaps(tensors, present), save, zero=True)
     return [*found, found[0].new_empty(0) if saved is None else saved]
 
 
