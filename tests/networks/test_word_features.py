@@ -36,7 +36,7 @@ def strings_of(word):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("column, name", list(enumerate(WordFeatures.NAMES)))
+@pytest.mark.parametrize("column, name", list(enumerate(WordFeatures(KNOWN, 4).names)))
 def test_features_are_equal_where_their_strings_are(column, name):
     features = WordFeatures(KNOWN, 4).features(*characters_of(WORDS))[:, column].tolist()
     expected = [strings_of(word)[name] for word in WORDS]
@@ -63,6 +63,36 @@ def test_padding_and_neighbours_have_no_effect():
     together = reader(*characters_of(WORDS))
     for word, vector in zip(WORDS, together, strict=True):
         torch.testing.assert_close(reader(*characters_of([word]))[0], vector)
+
+
+def test_a_feature_that_training_did_not_have_adds_nothing():
+    reader = WordFeatures(KNOWN, 4, whole=False)
+    assert not reader(*characters_of(WORDS)).any()
+    reader(*characters_of(["abba"])).sum().backward()
+    with torch.no_grad():
+        reader.weight -= reader.weight.grad
+    assert reader(*characters_of(["abba"])).any() and not reader(*characters_of(["1.9"])).any()
+
+
+def test_the_whole_word_is_a_feature_or_not():
+    names = [WordFeatures(KNOWN, 4, whole=whole).names for whole in (True, False)]
+    assert set(names[0]) - set(names[1]) == {"word", "lower"}
+    reader = WordFeatures(KNOWN, 4, whole=False)
+    first, second = reader.features(*characters_of(["abbaaabba", "abbabbabba"]))
+    torch.testing.assert_close(first, second)  # they differ in the middle alone
+    assert reader.features(*characters_of(["abba"]))[0].count_nonzero() == 2 + 2 * 3  # no affix of four
+
+
+def test_dropout_leaves_features_out_and_keeps_their_mean():
+    torch.manual_seed(0)
+    reader = WordFeatures(KNOWN, 4, dropout=0.5)
+    characters, lengths = characters_of(["abba"])
+    whole = reader.eval()(characters, lengths)
+    torch.testing.assert_close(whole, reader(characters, lengths))
+    many = characters.expand(-1, 4000), lengths.expand(4000)
+    noisy = reader.train()(*many)
+    assert len(noisy.unique(dim=0)) > 100  # of 2^12
+    torch.testing.assert_close(noisy.mean(0), whole[0], atol=0.02, rtol=0)
 
 
 def test_beside_another_reader():

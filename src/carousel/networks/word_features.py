@@ -1,4 +1,4 @@
-"""Hand-made features of words: the word itself, its affixes, its shape and its case, as embeddings.
+"""Hand-made features of words: their affixes, shape and case, and the words themselves, as embeddings.
 
 Each feature has the vector of its hash, so that nothing is counted beforehand, and what a word has follows from its
 characters alone. A word that training did not have shares most of its features with words that it had.
@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..masks import length_mask
+from ..ops.embedding import embedding
 
-BUCKETS = 1 << 16  # vectors; features with the same hash share one
+BUCKETS = {True: 1 << 16, False: 1 << 15}  # vectors, with whole words and without; features of one hash share one
 AFFIX = 4  # characters of the longest prefix and suffix
 UPPER, LOWER, DIGIT, SPECIAL = range(1, 5)  # kinds of characters; any other is a kind by itself
 
@@ -28,19 +29,20 @@ class WordFeatures(nn.Module):
     (torch.Size([2, 16]), 16)
     """
 
-    NAMES = (
-        "word", "lower", "shape", "flags",
-        *(f"prefix {n}" for n in range(1, AFFIX + 1)), *(f"suffix {n}" for n in range(1, AFFIX + 1)),
-    )  # fmt: skip
+    AFFIXES = tuple(f"{kind} {n}" for kind in ("prefix", "suffix") for n in range(1, AFFIX + 1))
 
-    def __init__(self, characters: Sequence[str], size: int, buckets: int = BUCKETS) -> None:
-        """`characters` are those that the ids stand for, the special tokens included."""
+    def __init__(self, characters: Sequence[str], size: int, *, whole: bool = True, dropout: float = 0.0) -> None:
+        """`characters` are those that the ids stand for, the special tokens included; `whole`: the word itself, as it
+        is written and in lower case, is a feature, too. In training, features are left out with probability `dropout`.
+
+        Without `whole`, vectors begin at zero, so that a feature which training did not have adds nothing."""
         super().__init__()
-        self.size = size
-        self.weight = nn.Parameter(torch.empty(buckets, size))
-        nn.init.uniform_(self.weight, -0.1, 0.1)
-        with torch.no_grad():
-            self.weight[0] = 0
+        self.names = (*(("word", "lower") if whole else ()), "shape", "flags", *self.AFFIXES)
+        self.size, self.whole, self.dropout = size, whole, dropout
+        self.weight = nn.Parameter(torch.zeros(BUCKETS[whole], size))
+        if whole:
+            nn.init.uniform_(self.weight, -0.1, 0.1)
+            self.weight.data[0] = 0
         self.lowered: Tensor  # a number for each character in lower case
         self.kinds: Tensor
         self.register_buffer("lowered", torch.tensor([zlib.crc32(c.lower().encode()) for c in characters]))
@@ -49,29 +51,32 @@ class WordFeatures(nn.Module):
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
         """characters (C, W), lengths (W) → (W, size)."""
         features = self.features(characters, lengths)
-        salted = _spread(features + torch.arange(1, len(self.NAMES) + 1, device=features.device))
+        salted = _spread(features + torch.arange(1, len(self.names) + 1, device=features.device))
         buckets = torch.where(features != 0, salted % (len(self.weight) - 1) + 1, 0)
-        return F.embedding_bag(buckets, self.weight, mode="sum", padding_idx=0)
+        if self.training and self.dropout:
+            buckets = buckets.masked_fill(torch.rand(buckets.shape, device=buckets.device) < self.dropout, 0)
+            return embedding(buckets, self.weight).sum(1) / (1 - self.dropout)
+        return embedding(buckets, self.weight).sum(1)
 
     def features(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        """A hash of each feature in `NAMES` of each word, (W, names); 0 for affixes that a word is too short for."""
+        """A hash of each feature in `names` of each word, (W, names); 0 for affixes that a word is too short for."""
         steps = torch.arange(len(characters), device=characters.device)[:, None]
         real = length_mask(lengths, len(characters))  # (C, W)
         from_end = lengths - 1 - steps
         low, kinds = (torch.where(real, table[characters], 0) for table in (self.lowered, self.kinds))
         begins = real & (kinds != F.pad(kinds, (0, 0, 1, 0))[:-1])  # a run of characters of one kind
-        columns = [
-            _hash(characters, steps, real),
-            _hash(low, steps, real),
+        columns = [_hash(characters, steps, real), _hash(low, steps, real)] if self.whole else []
+        columns += [
             _hash(kinds, begins.cumsum(0), begins),
             _flags(kinds),
         ]
+        enough = lengths if self.whole else lengths - 1  # no affix is the whole word
         for places in (steps, from_end):
-            columns += [_hash(low, places, real & (places < n)) * (lengths >= n) for n in range(1, AFFIX + 1)]
+            columns += [_hash(low, places, real & (places < n)) * (enough >= n) for n in range(1, AFFIX + 1)]
         return torch.stack(columns, 1)
 
     def extra_repr(self) -> str:
-        return f"{len(self.NAMES)} features, {self.weight.shape[0]}, {self.size}"
+        return f"{len(self.names)} features, {self.weight.shape[0]}, {self.size}, dropout={self.dropout}"
 
 
 def _kind(character: str) -> int:
