@@ -15,7 +15,7 @@ def make_run(folder, value, seed=0, task="lm", metric="perplexity", curve=(9.0, 
     """The files of a run, as far as a comparison reads them."""
     folder.mkdir()
     config = {"task": task, "train": "/t.txt", "epochs": 2, "seed": seed, "hidden": 8, "threads": seed, **settings}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config, explicit_end=True))
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
     result = {"task": task, "metric": metric, f"dev_{metric}": value, "epochs": 2, "minutes": 1.5, "parameters": 1000}
     (folder / "result.json").write_text(json.dumps(result))
     rows = "".join(f"{k},{k},{v}\n" for k, v in enumerate(curve, 1))

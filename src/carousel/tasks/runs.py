@@ -33,7 +33,7 @@ def settings_of(run: Run) -> tuple[type[Task], Settings]:
         raise RunError(
             f"{run.folder}: the cell {cell!r} is not known here; give --cell FILE.py:CLASS, or import its module first"
         )
-    return task, task.Settings.read({}, file=run.config)
+    return task, run.read_settings(task.Settings)
 
 
 def load_run(folder: str | Path) -> Any:

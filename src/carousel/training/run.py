@@ -30,7 +30,7 @@ from ..errors import RunError, SettingsError, did_you_mean, shorten
 from ..files import PART, write_bytes
 from ..parsing import parse_json
 from .manifest import weights_digest
-from .settings import END, load_yaml
+from .settings import END, Settings, load_yaml
 
 if TYPE_CHECKING:  # a run is found and its files are read without torch
     from torch import Tensor
@@ -43,6 +43,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Settings)
 COPY = "copy it again from an intact copy of the run, or train again"  # the remedy for a damaged file
 INCOMPLETE = b"a run of carousel train that is being set up\n"
 
@@ -195,9 +196,14 @@ class Run:
         values, _ = load_yaml(self.config)
         if "task" not in values:
             raise SettingsError(f"{self.config}: task: missing; give the name of one")
-        if not self.config.read_text("utf-8-sig").rstrip().endswith(f"\n{END}"):
-            raise RunError(f"{self.config}: cut short, its last line is not {END}; {COPY}")
         return values
+
+    def read_settings(self, kind: type[S]) -> S:
+        """The settings in config.yaml. If it was cut short, defaults do not take the place of what is lost."""
+        lost = kind.model_fields.keys() - self.config_values().keys()
+        if lost and not self.config.read_text("utf-8-sig").rstrip().endswith(f"\n{END}"):
+            raise RunError(f"{self.config}: cut short, its last line is not {END}; {COPY}")
+        return kind.read({}, file=self.config)
 
     def finished(self, epochs: int) -> bool:
         """Whether so many epochs have been trained to the end."""

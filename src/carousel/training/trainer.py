@@ -243,7 +243,7 @@ def resumed_settings(
         raise RunError(f"{run.folder}: {an(str(name))} run; resume it with carousel train {name}")
     raw, _ = gather(run.config, (), {})
     new = task.Settings.check({**raw, **given}, places or {})  # first: a cell given as FILE.py:CLASS is known then
-    kept = task.Settings.read({}, file=run.config)
+    kept = run.read_settings(task.Settings)
     for name in type(new).model_fields:
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
         grows = name == "seeds" and 1 < then < now  # an ensemble gets more members

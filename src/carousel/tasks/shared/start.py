@@ -70,7 +70,7 @@ def _read(folder: Path) -> Source:
     if name not in names():
         raise RunError(f"start_from: {folder} is a run of the task {name!r}, which is not known here; import it first")
     task = find(str(name))
-    settings = task.Settings.read({}, file=run.config)
+    settings = run.read_settings(task.Settings)
     if getattr(settings, "seeds", 1) > 1:
         raise RunError(f"start_from: {folder} is an ensemble; give one of its members, such as {run.member(1).folder}")
     assets = task.load_assets(settings, folder)
