@@ -1,10 +1,15 @@
-"""A linear model of n-grams: logistic regression on TF-IDF weights, the strong simple classifier of short texts."""
+"""A linear model of n-grams, the strong simple classifier of short texts.
+
+It is two logistic regressions, whose probabilities are averaged: on TF-IDF weights, and on the same times each n-gram's
+log-count ratio, by how much it is more frequent in one class than in the others (Wang and Manning, 2012).
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -38,7 +43,7 @@ class Rows(NamedTuple):
 
 
 class NGramClassifier:
-    """Texts to log-probabilities of classes, by the TF-IDF weights of their words, word pairs and character n-grams.
+    """Texts to log-probabilities of classes, by the weights of their words, word pairs and character n-grams.
 
     >>> texts = ["a fine film", "a good film", "a dull film", "so dull"]
     >>> model = NGramClassifier.fit(texts, torch.tensor([1, 1, 0, 0]), classes=2)
@@ -46,11 +51,11 @@ class NGramClassifier:
     [1, 0]
     """
 
-    def __init__(self, names: Sequence[str], idf: np.ndarray, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, names: Sequence[str], scales: np.ndarray, weight: Tensor, bias: Tensor) -> None:
         self.names = names  # of the features: n-grams of words, which begin with a tab, and of characters
-        self.idf = idf  # (features,) float32
-        self.weight = weight  # (features, classes)
-        self.bias = bias  # (classes,)
+        self.scales = scales  # (2, features) float32: inverse document frequency; the same times log-count ratio
+        self.weight = weight  # (2, features, classes)
+        self.bias = bias  # (2, classes)
         self._index = {name: i for i, name in enumerate(names)}
         self._is_word = np.array([name.startswith("\t") for name in names], bool)  # (features,)
 
@@ -64,16 +69,22 @@ class NGramClassifier:
         names = [name for name, _ in spread.most_common(2 * MOST)]
         frequency = np.array([spread[name] for name in names], np.float64)
         idf = (np.log((1 + len(counts)) / (1 + frequency)) + 1).astype(np.float32)
-        model = cls(names, idf, torch.zeros(len(names), classes), torch.zeros(classes))
-        x = model._rows(counts)
+        model = cls(names, np.stack([idf, idf]), torch.zeros(2, len(names), classes), torch.zeros(2, classes))
+        tf = model._frequencies(counts)
+        model.scales[1] *= _log_count_ratios(tf, len(names), labels, classes)
         weights = torch.ones(len(labels)) if class_weights is None else class_weights[labels]
-        model.weight, model.bias = _regress(x, len(names), labels, classes, weights.double())
+        for k, x in enumerate(model._weighted(tf)):
+            model.weight[k], model.bias[k] = _regress(x, len(names), labels, classes, weights.double())
         return model
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """The log-probability of each class of each text, (texts, classes)."""
-        x = self._rows([_grams(text) for text in texts]).tensor(len(self.names), torch.float32)
-        return (x @ self.weight + self.bias).log_softmax(1)
+        both = self._weighted(self._frequencies([_grams(text) for text in texts]))
+        scores = [
+            x.tensor(len(self.names), torch.float32) @ w + b
+            for x, w, b in zip(both, self.weight, self.bias, strict=True)
+        ]
+        return torch.stack(scores).log_softmax(2).logsumexp(0) - math.log(len(scores))
 
     @property
     def fingerprint(self) -> str:
@@ -81,40 +92,36 @@ class NGramClassifier:
         return fingerprint.of_array(self.weight.numpy().reshape(-1))
 
     def strongest(self, k: int) -> list[list[tuple[str, float]]]:
-        """For each class, the `k` n-grams that speak most for it, with their weights times their rarity."""
-        pull = (self.weight - self.weight.mean(1, keepdim=True)) * torch.from_numpy(self.idf)[:, None]
+        """For each class, the `k` n-grams that speak most for it, with their weights times their scales."""
+        pull = ((self.weight - self.weight.mean(2, keepdim=True)) * torch.from_numpy(self.scales)[..., None]).mean(0)
         top = pull.topk(min(k, len(pull)), 0)
         return [
             [(self.names[i].strip(), value) for i, value in zip(rows.tolist(), values.tolist(), strict=True)]
             for rows, values in zip(top.indices.T, top.values.T, strict=True)
         ]
 
-    def _rows(self, counts: Sequence[Counter[str]]) -> Rows:
-        """TF-IDF weights: (1 + ln tf) · idf, the n-grams of words and those of characters each of length 1."""
-        starts, columns, values = [0], [], []
+    def _frequencies(self, counts: Sequence[Counter[str]]) -> Rows:
+        """1 + ln tf of the known n-grams of each text."""
         index = self._index
-        for row in counts:
-            known = [(i, count) for name, count in row.items() if (i := index.get(name)) is not None]
-            at = np.array([i for i, _ in known], np.int64)
-            weight = (1 + np.log(np.array([count for _, count in known], np.float32))) * self.idf[at]
-            word = self._is_word[at]
-            for kind in (word, ~word):
-                weight[kind] /= max(float(np.sqrt((weight[kind] ** 2).sum())), 1e-12)
-            order = np.argsort(at)
-            columns.append(at[order])
-            values.append(weight[order].astype(np.float32))
-            starts.append(starts[-1] + len(at))
-        empty = [np.zeros(0)]
-        return Rows(
-            np.array(starts, np.int64),
-            np.concatenate(columns or empty).astype(np.int64),
-            np.concatenate(values or empty).astype(np.float32),
-        )
+        rows = [sorted((i, n) for name, n in row.items() if (i := index.get(name)) is not None) for row in counts]
+        starts = np.cumsum([0, *map(len, rows)])
+        columns = np.array([i for row in rows for i, _ in row], np.int64)
+        tf = np.array([n for row in rows for _, n in row], np.float32)
+        return Rows(starts, columns, 1 + np.log(tf))
+
+    def _weighted(self, tf: Rows) -> Iterator[Rows]:
+        """Times each of the scales, the n-grams of words and those of characters each of length 1."""
+        row = np.repeat(np.arange(len(tf.starts) - 1), np.diff(tf.starts))
+        kind = 2 * row + self._is_word[tf.columns]
+        for scale in self.scales:
+            values = tf.values * scale[tf.columns]
+            norms = np.sqrt(np.bincount(kind, values.astype(np.float64) ** 2, minlength=2 * len(tf.starts)))
+            yield tf._replace(values=(values / np.maximum(norms[kind], 1e-12)).astype(np.float32))
 
     def save(self, path: Path) -> None:
         """Write it to a safetensors file."""
         names = np.frombuffer("\n".join(self.names).encode(), np.uint8)
-        parts = {"idf": self.idf, "weight": self.weight.numpy(), "bias": self.bias.numpy(), "names": names}
+        parts = {"scales": self.scales, "weight": self.weight.numpy(), "bias": self.bias.numpy(), "names": names}
         save_file(parts, path)
 
     @classmethod
@@ -124,12 +131,12 @@ class NGramClassifier:
             parts = load_file(path)
             names = parts["names"].tobytes().decode().split("\n")
             weight, bias = (torch.from_numpy(parts[name]) for name in ("weight", "bias"))
-            if len(names) != len(parts["idf"]) or len(names) not in weight.shape:
+            if (2, len(names)) != parts["scales"].shape or (2, len(names)) != weight.shape[:2] or bias.dim() != 2:
                 raise ValueError(f"{len(names)} n-grams, weights {tuple(weight.shape)}")
         except (SafetensorError, ValueError, KeyError) as error:
             remedy = "copy it again from an intact copy of the run, or train again"
             raise DataError(path, None, f"damaged ({error})", remedy) from error
-        return cls(names, parts["idf"], weight, bias)
+        return cls(names, parts["scales"], weight, bias)
 
 
 def _grams(text: str) -> Counter[str]:
@@ -150,6 +157,20 @@ def _grams(text: str) -> Counter[str]:
             if len(padded) <= n:
                 break  # the whole word, once
     return found
+
+
+def _log_count_ratios(tf: Rows, width: int, labels: Tensor, classes: int) -> np.ndarray:
+    """(features,): |ln of the share of an n-gram among those of a class, beside its share in the other classes|, of the
+    class where that is largest. Each text counts an n-gram once, and every count is one larger."""
+    present = tf._replace(values=np.ones_like(tf.values)).tensor(width, torch.float32)
+    own = present.to_sparse_coo().t().to_sparse_csr() @ torch.nn.functional.one_hot(labels, classes).float()
+    ratios = np.zeros(width)
+    for inside, outside in zip(
+        own.T.double().numpy(), (own.sum(1, keepdim=True) - own).T.double().numpy(), strict=True
+    ):
+        inside, outside = ((1 + count) / (width + count.sum()) for count in (inside, outside))
+        ratios = np.maximum(ratios, np.abs(np.log(inside / outside)))
+    return ratios.astype(np.float32)
 
 
 def _regress(x: Rows, width: int, labels: Tensor, classes: int, weights: Tensor) -> tuple[Tensor, Tensor]:
