@@ -77,3 +77,20 @@ def test_attention_weights_are_shares():
 def test_an_unknown_name_is_refused():
     with pytest.raises(ValueError, match="pooling must be one of last, mean, max, attention; got 'sum'"):
         pooling("sum", 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_parts_of_chunks_are_joined_to_the_whole(name, bidirectional):
+    torch.manual_seed(0)
+    pool = pooling(name, 6, bidirectional)
+    y, lengths = torch.randn(7, 3, 6, requires_grad=True), torch.tensor([7, 0, 2])
+    chunks = [(0, 0, 3), (0, 3, 2), (0, 5, 2), (1, 0, 0), (2, 0, 1), (2, 1, 1)]  # sequence, start, length
+    owners, _, sizes = torch.tensor(chunks).T
+    cut = [torch.cat((y[start : start + n, b], torch.full((3 - n, 6), torch.nan))) for b, start, n in chunks]
+    joined = pool.join(pool.parts(torch.stack(cut, 1), sizes), sizes, owners)
+    whole = pool(y, lengths)
+    torch.testing.assert_close(joined, whole)
+    weights = torch.randn_like(whole)
+    for one, two in zip(*(torch.autograd.grad((made * weights).sum(), y) for made in (joined, whole)), strict=True):
+        torch.testing.assert_close(one, two)

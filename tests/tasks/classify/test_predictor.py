@@ -60,7 +60,7 @@ def trained(reviews, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("runs")
     write_reviews(folder / "train.tsv", 960, seed=1)
-    given = {"hidden": 8, "embedding": 8, "epochs": 1, "lr": 0.02, "batch_size": 8}
+    given = {"hidden": 8, "embedding": 8, "epochs": 1, "lr": 0.02, "batch_size": 8, "max_length": 1000}
     files = {"train": folder / "train.tsv", "dev": reviews / "dev.tsv", "cache": folder / "cache"}
     trainer.train(Classify, ClassifySettings.read({**files, **given}), folder / "run", quiet=True)
     return folder / "run"
@@ -224,8 +224,7 @@ def test_predict(command, trained, tmp_path):
 
 def test_predict_says_what_it_cuts_off(command, trained, tmp_path):
     raw = tmp_path / "raw.txt"
-    most = ClassifySettings.model_fields["max_length"].default
-    long = "film " * most
+    long = "film " * 1000
     raw.write_text(f"a warm film\n{long}\n\n{long}warm\n{long}flat\n{long}dull\n")
     code, out, err = command("predict", trained, raw, "--json")
     said = [json.loads(line) for line in out.splitlines()]

@@ -183,6 +183,24 @@ class ExampleBatch:
         """(T, B) bool: which steps are real."""
         return length_mask(self.lengths, len(self.tokens))
 
+    def spans(self, rows: Tensor, starts: Tensor, lengths: Tensor) -> ExampleBatch:
+        """Parts of its examples as a batch of their own, without labels: from the rows (C,) the steps from `starts`
+        (C,) on, as many as `lengths` (C,)."""
+        real = length_mask(lengths, int(lengths.max()))
+        steps = torch.arange(len(real), device=rows.device).unsqueeze(1)
+        at = (starts + steps).clamp(max=len(self.tokens) - 1)
+        characters = spelling = None
+        if self.characters is not None and self.spelling is not None:
+            words = torch.zeros_like(self.tokens)
+            words[self.mask] = torch.arange(len(self.spelling), device=rows.device)
+            chosen = words[at, rows][real]
+            spelling = self.spelling[chosen]
+            characters = self.characters[: int(spelling.max()), chosen]
+        return ExampleBatch(
+            self.tokens[at, rows].masked_fill(~real, PAD), lengths, None, self.rows[rows], characters, spelling,
+            None if self.context is None else self.context.spans(rows, starts, lengths),
+        )  # fmt: skip
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> ExampleBatch:
         """This batch on another device."""
         return self._map(lambda part: part.to(device, non_blocking=non_blocking))

@@ -38,6 +38,7 @@ class TableFacts(TextFacts):
 
     texts: int
     cut: int  # texts longer than max_length
+    chunked: int  # texts that are read in chunks
     repeated: int  # texts that stood in the file before
     contradictory: int  # those of them that had another label before
     labels: dict[str, int]
@@ -107,6 +108,8 @@ class TableCheck(FilesCheck):
             **length_rows("text"),
             "repeated texts": lambda f: f"{f.repeated:,}",
         }
+        if any(f.chunked for f in files):
+            rows["read in chunks"] = lambda f: f"{f.chunked:,}"
         table = table_of_files(f"vocabulary of {self.vocabulary_size:,} tokens", files, rows, self.shared)
         table.add_section()
         labels = sorted({label for info in files for label in info.labels})
@@ -128,6 +131,7 @@ def check_tables(
     extra: Rows | None = None,
     weighted: bool = True,
     target: Target | None = None,
+    chunk: int | None = None,
 ) -> TableCheck:
     """Read `train`, `dev` and `extra` (more to train on) once each and say what is in them, as `vocabulary` sees it.
 
@@ -142,13 +146,14 @@ def check_tables(
     ({'good': 1, 'bad': 2}, 3, 1, 1)
     """
     split = (lambda label: [label]) if target is None else target.cells
-    train_facts, known = _read(train, vocabulary, max_length, change, split)
+    limits = max_length, chunk or max_length
+    train_facts, known = _read(train, vocabulary, limits, change, split)
     extra_facts = dev_info = shared = None
     if extra is not None:
-        extra_facts, texts = _read(extra, vocabulary, max_length, change, split)
+        extra_facts, texts = _read(extra, vocabulary, limits, change, split)
         known |= texts
     if dev is not None:
-        dev_info, texts = _read(dev, vocabulary, max_length, change, split)
+        dev_info, texts = _read(dev, vocabulary, limits, change, split)
         shared = sum(count for text, count in texts.items() if text in known)
     columns, doubts = train.layout()
     single = target is None or target.kind == "class"
@@ -176,11 +181,12 @@ def header_doubt(table: Rows, labels: Mapping[str, int]) -> str | None:
 def _read(
     table: Rows,
     vocabulary: Vocabulary,
-    max_length: int,
+    limits: tuple[int, int],
     change: Callable[[str], str],
     split: Callable[[str], list[str]],
 ) -> tuple[TableFacts, Counter[int]]:
-    """The info of a file, and how often a text with each hash occurs in it."""
+    """The info of a file, and how often a text with each hash occurs in it. `limits` are those of lengths beyond which
+    texts are cut off, and read in chunks."""
     texts: Counter[int] = Counter()
     labels: Counter[str] = Counter()
     first: dict[int, str] = {}  # the label that a text had where it stood first
@@ -201,7 +207,8 @@ def _read(
         file=str(table.path),
         texts=len(length),
         **length_facts(length, line),
-        cut=int((length > max_length).sum()),
+        cut=int((length > limits[0]).sum()),
+        chunked=int((length > limits[1]).sum()),
         unknown=unknown,
         repeated=texts.total() - len(texts),
         contradictory=contradictory,

@@ -164,7 +164,7 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         assets.linear = fit_linear(s, assets, tables)
     unknown = f"{store.unknown / store.tokens:.2%} unknown"
     info = {
-        "training texts": _describe(s.train, store),
+        "training texts": _describe(s, s.train, store),
         **_describe_target(target, count, texts),
         "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens; {unknown}",
         **({} if assets.linear is None else {"linear model": f"{len(assets.linear.names):,} n-grams"}),
@@ -175,7 +175,7 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
     if dev_table is not None:
         held_out = store_examples(s, assets, [dev_table])
         dev = s.reading_batches(held_out)
-        info["dev texts"] = f"{_describe(sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
+        info["dev texts"] = f"{_describe(s, sources.name, held_out)}; {held_out.unknown / held_out.tokens:.2%} unknown"
     layout = sources.whole.layout()
     doubt = header_doubt(sources.whole, count) if target.kind == "class" else None
     notes = [*layout.doubts, *([] if doubt is None else [doubt]), *s.cut_notes(store)]
@@ -213,7 +213,9 @@ def check(settings: ClassifySettings) -> TableCheck:
     vocabulary, form = learn_vocabulary(s, tables)
     extra = tables[1] if len(tables) > 1 else None
     target, _ = Target.learn(s, tables[0]) if s.target != "class" else (Target(), None)
-    return check_tables(tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra, target=target)
+    return check_tables(
+        tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra, target=target, chunk=s.chunk
+    )
 
 
 def _describe_target(target: Target, count: Counter[str], texts: int) -> dict[str, str]:
@@ -224,7 +226,9 @@ def _describe_target(target: Target, count: Counter[str], texts: int) -> dict[st
     return {name: ", ".join(f"{label} ({count[label] / texts:.1%})" for label in target.labels[:50])}
 
 
-def _describe(path: Path | str, store: ExampleStore) -> str:
-    cut = store.info["cut"]
+def _describe(settings: ClassifySettings, path: Path | str, store: ExampleStore) -> str:
+    cut, long = store.info["cut"], int((store.lengths > settings.chunk).sum())
     note = f"; {cut:,} cut off after max_length" if cut else ""
+    if long:
+        note += f"; {counted(long, 'long one is', 'long ones are')} read in chunks of at most {settings.chunk:,}"
     return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{note}"

@@ -4,68 +4,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...data.stores.examples import ExampleBatch
+from ...layers import Recurrent
 from ...metrics import Confusion, expected_calibration_error
 from ...networks.encoder import SequenceDropout
 from ...networks.pooling import pooling
 from ...training import Loss, Metric, Network
 from ..shared.context_network import context_embedder, read_words
+from .chunks import Chunks
 from .data import ClassifyAssets
 from .metrics import LabelScores, NumberErrors
 from .settings import ClassifySettings
+from .targets import Target
 
 
-class ClassifierNetwork(Network):
-    """Texts (T, B) to scores of the classes (B, classes)."""
+class LabelNetwork(Network):
+    """Sequences to scores of classes: a subclass makes its `layers` and what they read, and calls `make_output`."""
 
-    unit = "texts"
+    layers: Recurrent
 
-    def __init__(self, settings: ClassifySettings, assets: ClassifyAssets) -> None:
-        super().__init__()
+    def make_output(self, settings: Any, target: Target, weights: Tensor | None) -> None:
+        """Pooling, output layer, and what is chosen on the dev set; `weights` are those of the classes in the loss."""
         self.settings = s = settings
-        self.labels, self.target = assets.labels, assets.target
-        context = context_embedder(s, assets.context)
-        self.embedder = s.word_embedder(assets.vocabulary, s.variational)
-        self.context = context
-        self.layers = s.encoder(s.embedding + (self.context.size if self.context is not None else 0))
+        self.labels, self.target = target.labels, target
         self.drop = SequenceDropout(s.dropout, s.variational)
         self.pool = pooling(s.pooling, s.encoded, s.bidirectional)
-        self.output = nn.Linear(s.encoded, self.target.outputs)
-        thresholds = torch.full((len(self.labels),), 0.5) if self.target.kind == "labels" else None
+        self.output = nn.Linear(s.encoded, target.outputs)
+        thresholds = torch.full((len(self.labels),), 0.5) if target.kind == "labels" else None
         self.thresholds: Tensor | None  # (labels,): of probabilities, chosen on the dev set
         self.register_buffer("thresholds", thresholds)
         self.weights: Tensor | None
-        self.register_buffer("weights", assets.weights, persistent=False)
+        self.register_buffer("weights", weights, persistent=False)
         self.mixture: Tensor | None  # (2,): the share of the linear model, the temperature of this network
         self.register_buffer("mixture", torch.tensor([0.5, 1.0]) if s.mixes else None)
-        if assets.vectors is not None:
-            self.embedder.set_vectors(assets.vectors)
 
-    def read(self, batch: ExampleBatch) -> Tensor:
+    def read(self, batch: Any) -> Tensor:
         """What the layers read of a batch, (T, B, I)."""
-        return read_words(self.embedder, self.context, batch)
+        raise NotImplementedError
 
-    def own_scores(self, batch: ExampleBatch) -> Tensor:
+    def encode(self, batch: Any) -> Tensor:
+        """The vectors of each step of a batch, (T, B, F)."""
+        y, _ = self.layers(self.read(batch), lengths=batch.lengths)
+        return self.drop(y)
+
+    def own_scores(self, batch: Any) -> Tensor:
         """Log-probabilities of the classes before they are normalised, by this network alone, (B, classes); of labels
         the logits, (B, labels); of a number its distance from the mean in standard deviations, (B, 1)."""
-        y, _ = self.layers(self.read(batch), lengths=batch.lengths)
-        return self.output(self.pool(self.drop(y), batch.lengths))
+        chunks = Chunks(batch, self.settings.chunk)
+        if chunks.needed:
+            return self.output(chunks.pooled(self.encode, self.pool))
+        return self.output(self.pool(self.encode(batch), batch.lengths))
 
-    def scores(self, batch: ExampleBatch) -> Tensor:
+    def scores(self, batch: Any) -> Tensor:
         """The same of the mixture with the linear model, if there is one: then they are normalised."""
         own = self.own_scores(batch)
         if self.mixture is None or batch.linear is None:
             return own
         return mix(own, batch.linear, *self.mixture.tolist())
 
-    def loss(self, batch: ExampleBatch) -> Loss:
-        """The mean cross-entropy of a text's label by this network alone: the linear model is trained apart. Of several
+    def loss(self, batch: Any) -> Loss:
+        """The mean cross-entropy of the label by this network alone: the linear model is trained apart. Of several
         labels the mean binary cross-entropy of a decision, of a number its squared error."""
         scores, smooth = self.own_scores(batch), self.settings.label_smoothing
         if batch.targets is not None and self.target.kind == "number":
@@ -79,10 +83,6 @@ class ClassifierNetwork(Network):
             losses = losses * self.weights[batch.labels]
         return Loss(losses.mean(), len(losses))
 
-    def row_names(self, assets: ClassifyAssets) -> dict[str, tuple[Sequence[str], ...]]:
-        words, labels = (assets.vocabulary.tokens,), (assets.labels or ["number"],)
-        return {"embedder.embedder.weight": words, "output.weight": labels, "output.bias": labels}
-
     def metric(self, tune: bool = True) -> Metric:
         """With `tune`, whatever is chosen on the dev set is chosen: thresholds, the share of the linear model."""
         if self.target.kind == "number":
@@ -90,6 +90,30 @@ class ClassifierNetwork(Network):
         if self.target.kind == "labels":
             return LabelScores(self, tune)
         return MixtureAccuracy(self) if self.mixture is not None and tune else Accuracy(self)
+
+
+class ClassifierNetwork(LabelNetwork):
+    """Texts (T, B) to scores of the classes (B, classes)."""
+
+    unit = "texts"
+
+    def __init__(self, settings: ClassifySettings, assets: ClassifyAssets) -> None:
+        super().__init__()
+        s = settings
+        context = context_embedder(s, assets.context)
+        self.embedder = s.word_embedder(assets.vocabulary, s.variational)
+        self.context = context
+        self.layers = s.encoder(s.embedding + (self.context.size if self.context is not None else 0))
+        self.make_output(s, assets.target, assets.weights)
+        if assets.vectors is not None:
+            self.embedder.set_vectors(assets.vectors)
+
+    def read(self, batch: ExampleBatch) -> Tensor:
+        return read_words(self.embedder, self.context, batch)
+
+    def row_names(self, assets: ClassifyAssets) -> dict[str, tuple[Sequence[str], ...]]:
+        words, labels = (assets.vocabulary.tokens,), (assets.labels or ["number"],)
+        return {"embedder.embedder.weight": words, "output.weight": labels, "output.bias": labels}
 
 
 def mix(own: Tensor, linear: Tensor, share: float, temperature: float) -> Tensor:
@@ -101,11 +125,11 @@ def mix(own: Tensor, linear: Tensor, share: float, temperature: float) -> Tensor
 
 
 class Accuracy(Metric):
-    """The share of texts whose label is the most probable one, and the mean F1 of the classes."""
+    """The share of examples whose label is the most probable one, and the mean F1 of the classes."""
 
     best = "accuracy"
 
-    def __init__(self, network: ClassifierNetwork) -> None:
+    def __init__(self, network: LabelNetwork) -> None:
         self.network = network
         self.confusion = Confusion(network.labels)
         self.total = 0.0
@@ -113,7 +137,7 @@ class Accuracy(Metric):
         self.right: list[bool] = []
 
     @torch.no_grad()
-    def add(self, batch: ExampleBatch) -> None:
+    def add(self, batch: Any) -> None:
         scores = self.network.scores(batch)
         assert batch.labels is not None
         self.confidences += scores.softmax(1).max(1).values.tolist()
@@ -144,7 +168,7 @@ class MixtureAccuracy(Accuracy):
     SHARES = tuple(k / 20 for k in range(21))
     TEMPERATURES = tuple(2 ** (k / 4) for k in range(-4, 9))  # 0.5 to 4
 
-    def __init__(self, network: ClassifierNetwork) -> None:
+    def __init__(self, network: LabelNetwork) -> None:
         super().__init__(network)
         self.seen: list[tuple[Tensor, Tensor, Tensor]] = []  # scores of both models (B, classes), labels (B,)
 

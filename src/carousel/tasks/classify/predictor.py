@@ -18,9 +18,12 @@ from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from ..shared.ensemble import with_members
+from .chunks import Chunks
 from .data import ClassifyAssets, open_table, store_examples
 from .metrics import LabelScores, NumberErrors
 from .network import ClassifierNetwork
+
+MOST_PADDED = 4_000_000  # tokens, padding included, that are predicted at once
 
 
 class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
@@ -80,9 +83,12 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         while group := list(islice(waiting, batch_size)):
             columns, cut = self.encoder(group, tokenized)
             self.tally.add(columns["tokens"].values, group)
-            batch = collate(columns)
-            scores = self.network.scores(batch)
-            for text, length, row, short in zip(group, batch.lengths.tolist(), scores, cut.tolist(), strict=True):
+            lengths = columns["tokens"].lengths.tolist()
+            if max(lengths) * len(group) > MOST_PADDED and len(group) > 1:  # long texts: one by one
+                scores = torch.cat([self.network.scores(self.batch_of([text])) for text in group])
+            else:
+                scores = self.network.scores(collate(columns))
+            for text, length, row, short in zip(group, lengths, scores, cut.tolist(), strict=True):
                 yield self._prediction(text, row if length else None, short)
 
     def _prediction(self, text: str, scores: torch.Tensor | None, cut: bool) -> Prediction:
@@ -119,6 +125,9 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
         return collate(self.encoder(items)[0])
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
+        chunks = Chunks(batch, self.settings.chunk)
+        if chunks.needed:  # each is a sequence, as the layers read it
+            batch = chunks.whole()
         tokens = texts_of(self.vocabulary, batch.tokens, batch.lengths)
         return LayerInput("layers", self.network.layers, self.network.read(batch), batch.lengths, tokens)
 

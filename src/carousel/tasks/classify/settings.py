@@ -10,7 +10,7 @@ from pydantic import model_validator
 from ...training.settings import DEFAULT, ColumnName, Preset, key
 from ..shared.settings import PoolingName, WordSettings
 
-DEFAULTS = {"lower": True, "epochs": 6, "average": 0.99, "dropout": 0.4, "word_dropout": 0.1}
+DEFAULTS = {"lower": True, "max_length": 1_000_000, "epochs": 6, "average": 0.99, "dropout": 0.4, "word_dropout": 0.1}
 PRESETS = {
     "fast": Preset({"epochs": 3, "hidden": 64}, "a third of the time"),
     "default": DEFAULT,
@@ -36,6 +36,10 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
     label_separator: str = key(
         ",", "separator of the labels of a text; the word none means no labels", "data",
         {"target": ("labels",)}, min_length=1,
+    )  # fmt: skip
+    chunk: int = key(
+        1000, "texts longer than this many tokens are read in chunks of at most so many, which are pooled together",
+        "model", ge=1,
     )  # fmt: skip
     linear: bool = key(
         True, "mix in a linear model of word and character n-grams, by a weight chosen on the dev set", "model",
