@@ -23,10 +23,12 @@ PAIRS = "sentence_a\tsentence_b\trelatedness_score\na man plays\ta man sings\t4.
 FLIGHTS = "month,passengers\n" + "".join(
     f"{1950 + k // 12}-{k % 12 + 1:02d},{100 + k + 10 * (k % 12)}\n" for k in range(120)
 )
+GESTURES = "label,t1,t2,t3,t4\n" + "".join(f"{'up' if k % 2 else 'down'},{k},1,{2 - k % 2},\n" for k in range(8))
 FILES = {
     "language-models": {"poems.txt": TEXT, "dev.txt": TEXT},
     "bilm": {"text.txt": TEXT, "dev.txt": TEXT, "names.conll": NAMES * 2, "dev.conll": NAMES},
     "classify": {"reviews.tsv": REVIEWS, "dev.tsv": REVIEWS, "texts.txt": TEXT},
+    "sequences": {"gestures.csv": GESTURES, "dev.csv": GESTURES, "new.csv": GESTURES},
     "tag": {"train.conllu": CONLLU * 2, "dev.conllu": CONLLU, "sentences.txt": TEXT},
     "encode": {"pairs.tsv": PAIRS, "dev.tsv": PAIRS, "texts.txt": TEXT},
     "trees": {"train.txt": TREES, "dev.txt": TREES},

@@ -22,6 +22,7 @@ _PLACES = {
     "lm": "carousel.tasks.lm.task:LanguageTask",
     "bilm": "carousel.tasks.bilm.task:Bilm",
     "classify": "carousel.tasks.classify.task:Classify",
+    "sequences": "carousel.tasks.sequences.task:Sequences",
     "tag": "carousel.tasks.tag.task:Tag",
     "encode": "carousel.tasks.encode.task:Encode",
     "tree": "carousel.tasks.tree.task:TreeTask",

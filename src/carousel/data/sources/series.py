@@ -293,7 +293,7 @@ def _variables(
     table = np.full((len(rows), len(wanted) + len(ahead)), np.nan)
     for r, (line, cells) in enumerate(rows):
         for k, c in enumerate([*wanted, *ahead]):
-            table[r, k] = _number(path, line, header[c], cells[c])
+            table[r, k] = read_number(path, line, header[c], cells[c])
     values, future = table[:, : len(wanted)], table[:, len(wanted) :]
     names = [header[c] for c in wanted]
     read = np.flatnonzero(~np.isnan(values).all(1))
@@ -430,7 +430,8 @@ def _place(path: Path, header: list[str], name: str) -> int:
     raise DataError(path, 1, f"there is no column {name!r}", remedy)
 
 
-def _number(path: Path, line: int, name: str, cell: str) -> float:
+def read_number(path: Path, line: int, name: str, cell: str) -> float:
+    """The number in a cell of the column `name`; NaN if it is missing."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return math.nan

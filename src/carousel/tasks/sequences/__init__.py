@@ -1,0 +1,1 @@
+"""The task `sequences`: labels for sequences of numbers."""
