@@ -10,6 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
+from carousel.data.text.vectors import open_vectors
 from carousel.errors import DataError
 from carousel.networks.ngrams import STRENGTH, NGramClassifier
 
@@ -24,7 +25,20 @@ def texts():
     return rows, torch.tensor(labels)
 
 
-def sklearns(train, labels, test):
+def mean_vectors(texts, words, vectors):
+    """The mean of the words' vectors by their inverse document frequencies, in a loop."""
+    rarest = words.idf_.max()
+    rows = []
+    for text in texts:
+        total = np.zeros(2)
+        for word in text.lower().split():
+            k = words.vocabulary_.get(word)
+            total += vectors.get(word, np.zeros(2)) * (rarest if k is None else words.idf_[k])
+        rows.append(total / max(np.linalg.norm(total), 1e-12))
+    return np.array(rows)
+
+
+def sklearns(train, labels, test, vectors=None):
     """Probabilities by scikit-learn's TF-IDF and logistic regression; log-count ratios by loops."""
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
@@ -44,6 +58,8 @@ def sklearns(train, labels, test):
         x, y = (
             np.hstack([normalize(part * r) for part, r in zip(some, scales, strict=True)]) for some in (fitted, new)
         )
+        if vectors is not None:
+            x, y = (np.hstack([a, mean_vectors(b, words, vectors)]) for a, b in ((x, train), (y, test)))
         each.append(LogisticRegression(C=STRENGTH, max_iter=5000, tol=1e-8).fit(x, labels).predict_proba(y))
     return sum(each) / 2
 
@@ -53,6 +69,23 @@ def test_it_is_logistic_regression_on_tf_idf_times_log_count_ratios(texts):
     ours = NGramClassifier.fit(rows[:90], labels[:90], 3)(rows[90:]).exp().numpy()
     np.testing.assert_allclose(ours, sklearns(rows[:90], labels[:90].numpy(), rows[90:]), atol=5e-3)
     assert (ours.argmax(1) == labels[90:].numpy()).mean() > 0.8
+
+
+def test_with_word_vectors_it_reads_their_mean_too(texts, tmp_path):
+    """Also those of words that training did not have; "splendid" is like "good"."""
+    rows, labels = texts
+    file = tmp_path / "vectors.txt"
+    file.write_text("good 1 0.2\nbad -1 0.1\nthe 0 1\nsplendid 0.9 0.2\n")
+    vectors = {"good": [1, 0.2], "bad": [-1, 0.1], "the": [0, 1], "splendid": [0.9, 0.2]}
+    new = [*rows[90:], "splendid", "The splendid film", "您好"]
+    model = NGramClassifier.fit(rows[:90], labels[:90], 3, vectors=open_vectors(file, tmp_path))
+    theirs = sklearns(rows[:90], labels[:90].numpy(), new, {word: np.array(v) for word, v in vectors.items()})
+    np.testing.assert_allclose(model(new).exp().numpy(), theirs, atol=5e-3)
+    model.save(tmp_path / "ngrams.safetensors")
+    again = NGramClassifier.load(tmp_path / "ngrams.safetensors", model.vectors)
+    assert torch.equal(again(new), model(new)) and again.strongest(2) == model.strongest(2)
+    with pytest.raises(DataError, match="damaged"):
+        NGramClassifier.load(tmp_path / "ngrams.safetensors")
 
 
 def test_class_weights_move_it_to_a_class(texts):

@@ -1,7 +1,8 @@
 """A linear model of n-grams, the strong simple classifier of short texts.
 
 It is two logistic regressions, whose probabilities are averaged: on TF-IDF weights, and on the same times each n-gram's
-log-count ratio, by how much it is more frequent in one class than in the others (Wang and Manning, 2012).
+log-count ratio, by how much it is more frequent in one class than in the others (Wang and Manning, 2012). With word
+vectors, both also read the mean vector of a text's words, weighted by their inverse document frequencies.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -20,6 +21,7 @@ from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
 from ..data.stores import fingerprint
+from ..data.text.vectors import WordVectors
 from ..errors import DataError
 
 WORDS = (1, 2)  # lengths of the n-grams of words
@@ -51,16 +53,22 @@ class NGramClassifier:
     [1, 0]
     """
 
-    def __init__(self, names: Sequence[str], scales: np.ndarray, weight: Tensor, bias: Tensor) -> None:
+    def __init__(
+        self, names: Sequence[str], scales: np.ndarray, weight: Tensor, bias: Tensor, vectors: WordVectors | None = None
+    ) -> None:
         self.names = names  # of the features: n-grams of words, which begin with a tab, and of characters
         self.scales = scales  # (2, features) float32: inverse document frequency; the same times log-count ratio
-        self.weight = weight  # (2, features, classes)
+        self.weight = weight  # (2, features + numbers of a word vector, classes)
         self.bias = bias  # (2, classes)
+        self.vectors = vectors  # of words, if it has them
         self._index = {name: i for i, name in enumerate(names)}
         self._is_word = np.array([name.startswith("\t") for name in names], bool)  # (features,)
 
     @classmethod
-    def fit(cls, texts: Iterable[str], labels: Tensor, classes: int, class_weights: Tensor | None = None) -> Self:
+    def fit(
+        cls, texts: Sequence[str], labels: Tensor, classes: int, class_weights: Tensor | None = None,
+        vectors: WordVectors | None = None,
+    ) -> Self:  # fmt: skip
         """Labels (texts,) are learned with the weights of their classes, (classes,), if there are any."""
         counts = [_grams(text) for text in texts]
         spread: Counter[str] = Counter()
@@ -69,19 +77,21 @@ class NGramClassifier:
         names = [name for name, _ in spread.most_common(2 * MOST)]
         frequency = np.array([spread[name] for name in names], np.float64)
         idf = (np.log((1 + len(counts)) / (1 + frequency)) + 1).astype(np.float32)
-        model = cls(names, np.stack([idf, idf]), torch.zeros(2, len(names), classes), torch.zeros(2, classes))
-        tf = model._frequencies(counts)
+        width = len(names) + (0 if vectors is None else vectors.size)
+        model = cls(names, np.stack([idf, idf]), torch.zeros(2, width, classes), torch.zeros(2, classes), vectors)
+        tf, means = model._frequencies(counts), model._means(texts)
         model.scales[1] *= _log_count_ratios(tf, len(names), labels, classes)
         weights = torch.ones(len(labels)) if class_weights is None else class_weights[labels]
         for k, x in enumerate(model._weighted(tf)):
-            model.weight[k], model.bias[k] = _regress(x, len(names), labels, classes, weights.double())
+            model.weight[k], model.bias[k] = _regress(x, len(names), means, labels, classes, weights.double())
         return model
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """The log-probability of each class of each text, (texts, classes)."""
-        both = self._weighted(self._frequencies([_grams(text) for text in texts]))
+        both, means = self._weighted(self._frequencies([_grams(text) for text in texts])), self._means(texts)
+        known = len(self.names)
         scores = [
-            x.tensor(len(self.names), torch.float32) @ w + b
+            x.tensor(known, torch.float32) @ w[:known] + means @ w[known:] + b
             for x, w, b in zip(both, self.weight, self.bias, strict=True)
         ]
         return torch.stack(scores).log_softmax(2).logsumexp(0) - math.log(len(scores))
@@ -93,7 +103,8 @@ class NGramClassifier:
 
     def strongest(self, k: int) -> list[list[tuple[str, float]]]:
         """For each class, the `k` n-grams that speak most for it, with their weights times their scales."""
-        pull = ((self.weight - self.weight.mean(2, keepdim=True)) * torch.from_numpy(self.scales)[..., None]).mean(0)
+        weight = self.weight[:, : len(self.names)]
+        pull = ((weight - weight.mean(2, keepdim=True)) * torch.from_numpy(self.scales)[..., None]).mean(0)
         top = pull.topk(min(k, len(pull)), 0)
         return [
             [(self.names[i].strip(), value) for i, value in zip(rows.tolist(), values.tolist(), strict=True)]
@@ -118,6 +129,25 @@ class NGramClassifier:
             norms = np.sqrt(np.bincount(kind, values.astype(np.float64) ** 2, minlength=2 * len(tf.starts)))
             yield tf._replace(values=(values / np.maximum(norms[kind], 1e-12)).astype(np.float32))
 
+    def _means(self, texts: Sequence[str]) -> Tensor:
+        """(texts, numbers of a word vector): the sum of the vectors of each text's words times their inverse document
+        frequencies, of length 1; words that training did not have count as the rarest."""
+        if self.vectors is None:
+            return torch.zeros(len(texts), 0)
+        words = [text.lower().split() for text in texts]
+        distinct = list(dict.fromkeys(word for row in words for word in row))
+        at = self.vectors.rows(distinct)
+        place = {word: row for word, row in zip(distinct, at.tolist(), strict=True) if row >= 0}
+        idf, rarest = self.scales[0], float(self.scales[0].max(initial=1))
+        means = np.zeros((len(texts), self.vectors.size), np.float32)
+        for mean, row in zip(means, words, strict=True):
+            known = [word for word in row if word in place]
+            if known:
+                rarity = [idf[i] if (i := self._index.get("\t" + word)) is not None else rarest for word in known]
+                mean[:] = np.array(rarity, np.float32) @ self.vectors.values[[place[word] for word in known]]
+        length = np.sqrt((means**2).sum(1, keepdims=True))
+        return torch.from_numpy(means / np.maximum(length, 1e-12))
+
     def save(self, path: Path) -> None:
         """Write it to a safetensors file."""
         names = np.frombuffer("\n".join(self.names).encode(), np.uint8)
@@ -125,18 +155,19 @@ class NGramClassifier:
         save_file(parts, path)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """The model in a file made by `save`."""
+    def load(cls, path: Path, vectors: WordVectors | None = None) -> Self:
+        """The model in a file made by `save`; `vectors` are those it was fitted with."""
         try:
             parts = load_file(path)
             names = parts["names"].tobytes().decode().split("\n")
             weight, bias = (torch.from_numpy(parts[name]) for name in ("weight", "bias"))
-            if (2, len(names)) != parts["scales"].shape or (2, len(names)) != weight.shape[:2] or bias.dim() != 2:
+            width = len(names) + (0 if vectors is None else vectors.size)
+            if (2, len(names)) != parts["scales"].shape or (2, width) != weight.shape[:2] or bias.dim() != 2:
                 raise ValueError(f"{len(names)} n-grams, weights {tuple(weight.shape)}")
         except (SafetensorError, ValueError, KeyError) as error:
             remedy = "copy it again from an intact copy of the run, or train again"
             raise DataError(path, None, f"damaged ({error})", remedy) from error
-        return cls(names, parts["scales"], weight, bias)
+        return cls(names, parts["scales"], weight, bias, vectors)
 
 
 def _grams(text: str) -> Counter[str]:
@@ -173,20 +204,25 @@ def _log_count_ratios(tf: Rows, width: int, labels: Tensor, classes: int) -> np.
     return ratios.astype(np.float32)
 
 
-def _regress(x: Rows, width: int, labels: Tensor, classes: int, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Multinomial logistic regression with an L2 penalty: weight (features, classes) and bias (classes,), float32."""
-    rows = x.tensor(width, torch.float64)
+def _regress(
+    x: Rows, width: int, means: Tensor, labels: Tensor, classes: int, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Multinomial logistic regression with an L2 penalty on sparse features, so many (`width`), and the dense `means`
+    (texts, n): weight (width + n, classes) and bias (classes,), float32."""
+    rows, dense = x.tensor(width, torch.float64), means.double()
     columns = rows.to_sparse_coo().t().to_sparse_csr()  # for the gradient
     truth = torch.nn.functional.one_hot(labels, classes).double()
-    weight, bias = torch.zeros(width, classes, dtype=torch.float64), torch.zeros(classes, dtype=torch.float64)
+    weight = torch.zeros(width + dense.shape[1], classes, dtype=torch.float64)
+    bias = torch.zeros(classes, dtype=torch.float64)
     solver = torch.optim.LBFGS([weight, bias], max_iter=100, tolerance_grad=1e-5, line_search_fn="strong_wolfe")
     shares = (weights / weights.sum())[:, None]
     penalty = 1 / (STRENGTH * len(labels))  # of half the squared weights, beside the mean loss of a text
 
     def closure() -> Tensor:
-        scores = (rows @ weight + bias).log_softmax(1)
+        scores = (rows @ weight[:width] + dense @ weight[width:] + bias).log_softmax(1)
         error = (scores.exp() - truth) * shares
-        weight.grad, bias.grad = columns @ error + penalty * weight, error.sum(0)
+        weight.grad = torch.cat((columns @ error, dense.T @ error)) + penalty * weight
+        bias.grad = error.sum(0)
         return 0.5 * penalty * (weight**2).sum() - (shares * truth * scores).sum()
 
     with torch.no_grad():

@@ -81,8 +81,7 @@ class SequenceTable(Splittable):
         asked = [name for name in (label, id, *wanted) if name is not None]
         others = [cell for k, cell in enumerate(first) if str(k + 1) not in (label, id)]
         header = any(not name.isdecimal() for name in asked) or not all(map(_is_cell, others))
-        at = None if not labelled and label is None and not header else self._label_place(label, names, header)
-        labelled = labelled and at is not None
+        at = self._label_place(label, names, header, labelled)
         ids = None if id is None else self._place("id_column", id, names, header)
         numbers = [self._place("columns", name, names, header) for name in wanted]
         numbers = numbers or [k for k in range(len(first)) if k not in (at, ids)]
@@ -133,11 +132,13 @@ class SequenceTable(Splittable):
             for name, same in groups.items()
         ]
 
-    def _label_place(self, label: str | None, names: list[str], header: bool) -> int | None:
-        if label is not None:
+    def _label_place(self, label: str | None, names: list[str], header: bool, labelled: bool) -> int | None:
+        """Where the labels stand; None if the file has and needs none."""
+        if label is not None and (labelled or label.isdecimal() or label in names):
             return self._place("label_column", label, names, header)
-        usual = next((k for k, name in enumerate(names) if name.lower() in (*LABELS, "y")), None)
-        if header and usual is not None:
+        lowered = [name.lower() for name in names] if header and label is None else []
+        usual = next((lowered.index(name) for name in LABELS if name in lowered), None)
+        if usual is not None or not labelled:
             return usual
         problem = "nothing says which column is the label"
         raise DataError(self.path, 1, problem, "say it with label_column, by name or by number from 1")

@@ -75,7 +75,7 @@ class ClassifyAssets:
             target.mean, target.deviation = read_json(folder / SCALE, list[float])
         context = ContextAssets.load(settings, folder)
         vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
-        linear = NGramClassifier.load(folder / LINEAR) if settings.mixes else None
+        linear = NGramClassifier.load(folder / LINEAR, vocabulary.beyond) if settings.mixes else None
         return cls(vocabulary, target, *load_reading(folder), context, linear=linear)
 
     @property
@@ -139,7 +139,7 @@ def fit_linear(settings: ClassifySettings, assets: ClassifyAssets, tables: Seque
     numbers = {label: k for k, label in enumerate(assets.labels)}
     texts = assets.encoder(settings, training=True).prepare([text for text, _ in rows])
     labels = torch.tensor([numbers[label] for _, label in rows])
-    return NGramClassifier.fit(texts, labels, len(assets.labels), assets.weights)
+    return NGramClassifier.fit(texts, labels, len(assets.labels), assets.weights, assets.vocabulary.beyond)
 
 
 def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) -> tuple[ClassifyAssets, Data]:
