@@ -42,10 +42,10 @@ class SequenceTable(Splittable):
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "gestures.csv")
-    ...     _ = file.write_text("wave,0.1,0.9,0.2\\npoint,0.3,0.3,\\n")
+    ...     _ = file.write_text("wave,0.5,1.5,0.25\\npoint,3,4,\\n")
     ...     table = SequenceTable(file, label="1")
-    >>> [(row.label, row.x[:, 0].round(1).tolist()) for row in table]
-    [('wave', [0.1, 0.9, 0.2]), ('point', [0.3, 0.3])]
+    >>> [(row.label, row.x[:, 0].tolist()) for row in table]
+    [('wave', [0.5, 1.5, 0.25]), ('point', [3.0, 4.0])]
     """
 
     def __init__(
