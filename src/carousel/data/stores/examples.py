@@ -186,6 +186,8 @@ class ExampleBatch:
     def spans(self, rows: Tensor, starts: Tensor, lengths: Tensor) -> ExampleBatch:
         """Parts of its examples as a batch of their own, without labels: from the rows (C,) the steps from `starts`
         (C,) on, as many as `lengths` (C,)."""
+        import torch
+
         real = length_mask(lengths, int(lengths.max()))
         steps = torch.arange(len(real), device=rows.device).unsqueeze(1)
         at = (starts + steps).clamp(max=len(self.tokens) - 1)

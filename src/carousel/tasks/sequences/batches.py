@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ...data.batches.bucketed import Bucketed
 from ...masks import length_mask
+
+if TYPE_CHECKING:  # data is read without torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class SequenceBatch:
     def spans(self, rows: Tensor, starts: Tensor, lengths: Tensor) -> SequenceBatch:
         """Parts of its sequences as a batch of their own, without labels: from the rows (C,) the steps from `starts`
         (C,) on, as many as `lengths` (C,)."""
+        import torch
+
         real = length_mask(lengths, int(lengths.max()))
         at = (starts + torch.arange(len(real), device=rows.device).unsqueeze(1)).clamp(max=len(self.x) - 1)
         return SequenceBatch(self.x[at, rows].masked_fill(~real.unsqueeze(2), 0), lengths, self.rows[rows])
@@ -78,6 +82,8 @@ class Scale:
 
 def collate(sequences: Sequence[np.ndarray], rows: np.ndarray, **labels: Tensor) -> SequenceBatch:
     """The batch of these scaled sequences, (T, I) each."""
+    import torch
+
     lengths = torch.tensor([len(x) for x in sequences])
     padded = np.zeros((max(map(len, sequences)), len(sequences), sequences[0].shape[1]), np.float32)
     for k, x in enumerate(sequences):
@@ -114,6 +120,8 @@ class SequenceBatches(Bucketed):
         super().__init__(store, store.lengths, **options)
 
     def _of(self, chosen: np.ndarray) -> SequenceBatch:
+        import torch
+
         labels = torch.from_numpy(self.store.labels[chosen])
         name = "labels" if labels.dim() == 1 else "targets"
         return collate([self.store.sequences[k] for k in chosen], chosen, **{name: labels})

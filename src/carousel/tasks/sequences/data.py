@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from torch import Tensor
 
 from ...data.sources.sequences import SequenceTable
 from ...errors import DataError, RunError
@@ -21,6 +20,9 @@ from ..shared.held_out import Sources, open_sources
 from .batches import Scale, SequenceBatches, SequenceStore
 from .check import SequenceCheck, check_sequences
 from .settings import SequenceSettings
+
+if TYPE_CHECKING:  # data is read without torch
+    from torch import Tensor
 
 FILE = "sequences.json"  # in the run directory
 READ_TOGETHER = {"tokens": 65_536, "sequences": 256, "shuffle": False}  # steps and sequences, where nothing is learned

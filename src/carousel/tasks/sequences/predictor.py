@@ -17,7 +17,7 @@ from ...parsing import parse_number
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from ..classify.chunks import Chunks
-from ..classify.targets import NumberErrors
+from ..classify.metrics import NumberErrors
 from .batches import SequenceBatch, SequenceBatches, collate
 from .data import READ_TOGETHER, SequenceAssets, open_table
 from .network import SequenceNetwork

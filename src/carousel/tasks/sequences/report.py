@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...pictures.confusion import show_confusion
 from ...report import Page, figure
-from ..classify.targets import NumberErrors
+from ..classify.metrics import NumberErrors
 from ..shared.analysis import Classified, first_examples, show_breakdown, show_misclassified
 from .data import open_data
 from .predictor import SequenceClassifier
