@@ -223,7 +223,7 @@ def read_array(value: Any, what: str) -> np.ndarray:
     try:
         x = np.asarray(value, np.float32)
     except (TypeError, ValueError):
-        x = np.zeros(0)
+        x = np.zeros(0, np.float32)
     if x.ndim not in (1, 2) or not x.size or np.isinf(x).any():
         raise ArgumentError(f"data: {what} is not a sequence of numbers: an array (T,) or (T, V)")
     return x.reshape(len(x), -1)

@@ -7,12 +7,12 @@ is forgotten once it is pooled, and computed again when its gradient is due (gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ...data.stores.examples import ExampleBatch
 from ...masks import row_positions
 from ...networks.pooling import Pooling
 
@@ -20,16 +20,17 @@ GROUP = 16_384  # steps, padding included, of chunks that are read together
 
 
 class Chunks:
-    """The chunks of a batch, text by text: at most `size` steps each, those of one text of equal length but for one
-    step.
+    """The chunks of a batch that has `lengths` and `spans`, text by text: at most `size` steps each, those of one text
+    of equal length but for one step.
 
+    >>> from carousel.data.stores.examples import ExampleBatch
     >>> batch = ExampleBatch(torch.tensor([[5, 9], [6, 0], [7, 0]]), torch.tensor([3, 1]), None, torch.arange(2))
     >>> chunks = Chunks(batch, 2)
     >>> chunks.owners.tolist(), chunks.lengths.tolist(), chunks.whole().tokens.T.tolist()
     ([0, 0, 1], [2, 1, 1], [[5, 6], [7, 0], [9, 0]])
     """
 
-    def __init__(self, batch: ExampleBatch, size: int) -> None:
+    def __init__(self, batch: Any, size: int) -> None:
         self.batch = batch
         count = ((batch.lengths + size - 1) // size).clamp(min=1)  # chunks of each text, (B,)
         self.owners = torch.arange(len(count), device=count.device).repeat_interleave(count)  # (C,)
@@ -43,7 +44,7 @@ class Chunks:
         """Whether a text has more than one chunk."""
         return len(self.owners) > len(self.batch.lengths)
 
-    def whole(self) -> ExampleBatch:
+    def whole(self) -> Any:
         """All chunks as one batch."""
         return self.batch.spans(self.owners, self.starts, self.lengths)
 
@@ -52,7 +53,7 @@ class Chunks:
         rows = max(1, GROUP // int(self.lengths.max()))
         return (slice(k, k + rows) for k in range(0, len(self.owners), rows))
 
-    def pooled(self, encode: Callable[[ExampleBatch], Tensor], pool: Pooling) -> Tensor:
+    def pooled(self, encode: Callable[[Any], Tensor], pool: Pooling) -> Tensor:
         """The texts pooled, (B, F): `encode` gives the vectors of a batch, (T, C, F)."""
 
         def parts(group: slice, _: Tensor | None = None) -> Tensor:

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from ...data.sources.tables import Row, Table
 from ...data.stores.examples import Column
 from ...errors import DataError
 from ...parsing import parse_number
-from .settings import ClassifySettings
 
 NONE = "none"  # in place of labels: a text that has none
+
+
+class LabelledRow(Protocol):
+    """A row of labelled texts, or of labelled sequences."""
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def label(self) -> str: ...
+
+
+class LabelledRows(Protocol):
+    """The rows of a file, as often as they are asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass
@@ -30,7 +47,7 @@ class Target:
     deviation: float = 1.0
 
     @classmethod
-    def learn(cls, settings: ClassifySettings, table: Table) -> tuple[Self, Counter[str]]:
+    def learn(cls, settings: Any, table: LabelledRows) -> tuple[Self, Counter[str]]:
         """The target of a table to train on, and how often each label occurs; a DataError if nothing can be learned."""
         target = cls(settings.target, separator=settings.label_separator)
         if target.kind == "number":
@@ -69,14 +86,14 @@ class Target:
         """What is counted of the cell of a table: its labels; of numbers nothing."""
         return [] if self.kind == "number" else self.split(label)
 
-    def number(self, table: Table, row: Row) -> float:
+    def number(self, table: LabelledRows, row: LabelledRow) -> float:
         value = parse_number(row.label)
         if value is None or not math.isfinite(value):
             problem = f"the label {row.label[:40]!r} is not a number"
             raise DataError(table.path, row.line, problem, "fix the row, or leave out target: number")
         return value
 
-    def columns(self, table: Table, rows: Sequence[Row]) -> dict[str, Column]:
+    def columns(self, table: LabelledRows, rows: Sequence[LabelledRow]) -> dict[str, Column]:
         """The column that a network learns from: `labels` (one class each), or `targets` (a number, or 0 and 1)."""
         one = np.ones(len(rows), np.int64)
         if self.kind == "number":
@@ -103,7 +120,7 @@ class Target:
             own if self.kind == "class" else {**own, "target": [self.kind, self.separator, self.mean, self.deviation]}
         )
 
-    def _place(self, places: dict[str, int], table: Table, row: Row, label: str) -> int:
+    def _place(self, places: dict[str, int], table: LabelledRows, row: LabelledRow, label: str) -> int:
         if label not in places:
             known = ", ".join(self.labels[:20]) + (", …" if len(self.labels) > 20 else "")
             problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
@@ -111,7 +128,7 @@ class Target:
         return places[label]
 
 
-def check_classes(table: Table, count: Counter[str]) -> None:
+def check_classes(table: LabelledRows, count: Counter[str]) -> None:
     """A DataError if nothing can be learned from how often each class occurs in a table."""
     total = count.total()
     if len(count) == 1:

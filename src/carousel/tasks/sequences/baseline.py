@@ -18,7 +18,7 @@ MOST = 20_000  # sequences that are compared with
 
 def baselines(settings: SequenceSettings, assets: SequenceAssets, data: Data) -> dict[str, Callable[[], float]]:
     """By accuracy, or R²."""
-    train, dev = (batches.store for batches in (data.train, data.dev))  # type: ignore[union-attr,attr-defined]
+    train, dev = (batches.store for batches in (data.train, data.dev))  # type: ignore[union-attr]
     step = -(-len(train) // MOST)
     known, labels = train.sequences[::step], train.labels[::step]
     if assets.target.kind == "number":

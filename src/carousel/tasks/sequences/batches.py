@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class SequenceBatch:
     rows: Tensor  # (B,) int64: which sequences of the store these are
     labels: Tensor | None = None  # (B,) int64: classes
     targets: Tensor | None = None  # (B, 1) float32: numbers, scaled
-    linear: None = None  # there is no linear model
+    linear: ClassVar[None] = None  # there is no linear model
 
     def spans(self, rows: Tensor, starts: Tensor, lengths: Tensor) -> SequenceBatch:
         """Parts of its sequences as a batch of their own, without labels: from the rows (C,) the steps from `starts`
