@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 import typer
 
+from carousel.__main__ import main as shell
 from carousel.cli import main as cli
 from carousel.cli.errors import BUG
 from carousel.data import corpora
@@ -95,6 +97,24 @@ def test_the_traceback_can_be_asked_for(raising, monkeypatch, error):
 def test_an_interruption_is_one_line(raising, tmp_path, error):
     assert raising(error) == (130, "error: interrupted\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_of_a_command_is_one_line(monkeypatch, capsys):
+    """Ctrl-C while a command runs, and while the command line is still being imported."""
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("carousel.tasks.find_for", interrupted)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["check", "a.txt"])
+    assert (end.value.code, capsys.readouterr().err) == (130, "error: interrupted\n")
+
+    monkeypatch.delitem(sys.modules, "carousel.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=interrupted), *sys.meta_path])
+    with pytest.raises(SystemExit) as end:
+        shell()
+    assert (end.value.code, capsys.readouterr().err) == (130, "error: interrupted\n")
 
 
 def test_a_bug_is_not_taken_for_a_wrong_option(monkeypatch, capsys, tmp_path):

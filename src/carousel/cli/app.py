@@ -40,6 +40,12 @@ class Command(TyperCommand):
                 raise typer.BadParameter(problem, ctx=ctx, param_hint=param.opts[0])
         return rest
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:  # Typer itself would leave without a word
+            raise typer.Abort from stopped
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_page(self, ctx))
 
