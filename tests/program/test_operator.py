@@ -6,6 +6,8 @@ from helpers.program_cells import CELLS
 from helpers.references import draw, randomise
 
 from carousel import Recurrent
+from carousel.cells.spec import Weights
+from carousel.layers import programs
 from carousel.ops import backend
 
 B, I, H = 4, 3, 6
@@ -81,16 +83,13 @@ def test_nothing_is_unrolled_and_options_are_seen():
 def test_the_operator_keeps_what_it_promises():
     """Schema, fake kernel and derivative, as torch checks them; what it saves follows from its inputs."""
     layer = randomise(Recurrent(CELLS["leaky"](), I, H, dtype=torch.float64))
-    calls = []
-
-    class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if func is torch.ops.carousel.program.default:
-                tensors, *rest = args
-                calls.append([[t.detach().clone().requires_grad_() for t in tensors], *rest])
-            return func(*args, **(kwargs or {}))
-
-    with Recorder():
-        layer(draw(4, B, I), lengths=LENGTHS.clamp(max=4))
-    (args,) = calls
-    torch.library.opcheck(torch.ops.carousel.program.default, tuple(args))
+    weights = Weights(layer.cell, layer._values_at("_l0"))
+    given = programs._hoisted(programs.recipe_of(layer, 0, torch.float64, False), weights)
+    given |= {("projected", None): draw(4, B, I)}
+    code, row, read = programs.code_of(layer, 0, torch.float64, False, (), False, True)
+    states = [draw(B, H, seed=2), draw(B, H, seed=3)]
+    tensors = [*(given[what] for what in read), *states, weights.weight_ih, weights.bias_ih]
+    some = [t.detach().clone().requires_grad_() for t in tensors]
+    present = [1] * (len(read) + 2) + [0, 0, 1, 1]
+    args = some, present, code, row, False, True, LENGTHS.clamp(max=4), None, True
+    torch.library.opcheck(torch.ops.carousel.program.default, args)

@@ -94,8 +94,8 @@ def unsupported_reason(
     tensors = (batch.x, *layer.parameters(), *(state or ()), *batch.side, batch.lengths, batch.reset)
     reason = backend.unsupported_reason("layer", *tensors)
     batch.direct = reason is None
-    if reason is not None and not clamps and backend.use_operator(*tensors):
-        reason = None
+    if torch.compiler.is_dynamo_compiling() and not clamps and backend.use_operator(*tensors):
+        reason = None  # not under other modes: they would see the step while it is traced
         _see_options(layer)
     for clamp in clamps:
         if reason is None and isinstance(clamp.value, Tensor):
@@ -113,7 +113,7 @@ def unsupported_reason(
             size = layer.state_shape(name)[0] if name in layer.cell.states else layer.hidden_size
             program = _program(layer, layer._sizes(at), batch.x.dtype, masked)
             assert isinstance(program, Program)
-            if name not in layer.zoneout and not program.widths_of(name) <= {size}:
+            if name not in layer.zoneout and not program.widths.get(name, set()) <= {size}:
                 return f"what {layer.cell!r} names {name!r} does not have {size} units"
     return None
 
@@ -292,6 +292,8 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """One step of a stream without gradients, or None where the general way is needed (to complain, for one)."""
     known, key = _programs(layer).steps, (x.dtype, *layer.zoneout.items())
     if key not in known:
+        if backend.unsupported_reason("step", x) is not None:  # a mode would see the step while it is traced
+            return None
         known[key] = _step_plan(layer, x.dtype)
     found = known[key]
     if found is None or native.is_noisy(layer) or (state is None and not found.starts):

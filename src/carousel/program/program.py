@@ -90,10 +90,14 @@ class Program:
 
         return self._rewritten(clamped)
 
-    def widths_of(self, name: str) -> set[int]:
-        """How many numbers the values have that `let` names so; 0 stands for a constant, which has any number."""
-        lets = (v for v in self.values() if v.op == "let" and v.attribute == name)
-        return {0 if v.args[0].op == "constant" else v.width for v in lets}
+    @cached_property
+    def widths(self) -> dict[str, set[int]]:
+        """How many numbers the values have that `let` names, by name; 0 stands for a constant, which has any number."""
+        found: dict[str, set[int]] = {}
+        for v in self.values():
+            if v.op == "let":
+                found.setdefault(v.attribute, set()).add(0 if v.args[0].op == "constant" else v.width)
+        return found
 
     def _rewritten(self, change: Callable[[Value, tuple[Value, ...]], Value | None]) -> Program:
         """The program with each value replaced by what `change` makes of it and its new arguments; None: as it was."""
