@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,6 +90,7 @@ class Training:
             "--threads",
             "1",
         ]
+        shutil.rmtree(out, ignore_errors=True)
         self.begun = time.time()
         self.process = subprocess.Popen(
             command, stdout=self.log.open("w"), stderr=subprocess.STDOUT,
@@ -100,7 +102,10 @@ class Training:
         """Wait for a line; seconds since the beginning, processor seconds, the most memory."""
         end = time.time() + seconds
         while time.time() < end and self.process.poll() is None:
-            figures = time.time() - self.begun, processor_time(self.process.pid), memory(self.process.pid)
+            try:
+                figures = time.time() - self.begun, processor_time(self.process.pid), memory(self.process.pid)
+            except (OSError, TypeError):  # it has just ended
+                continue
             self.own = max(self.own, figures[2][1])
             if re.search(pattern, self.log.read_text()):
                 return figures[0], figures[1], figures[2][0]

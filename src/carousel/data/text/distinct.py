@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from .tokenizers import ALIASES, SPECIAL, UNK, split_words
 BULK = 1 << 14  # characters of text below which Arrow is not worth its import
 MEMORY = 3 << 26  # bytes of pieces and ids that are remembered between calls
 ROWS = 1 << 20  # of counted words, the same ones several times, that are held
+OTHER_SPACES = r"[\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"  # than ASCII's
 # The first bytes of characters that may be space; before them, as before controls and spaces, BPE text is not cut.
 _MAYBE_SPACE = np.zeros(256, bool)
 _MAYBE_SPACE[:0x21] = True
@@ -116,15 +117,38 @@ class _WordCounts:
         sums = pa.concat_tables(self.parts).group_by("word", use_threads=False).aggregate([("count", "sum")])
         self.parts, self.rows = [sums.rename_columns({"count_sum": "count"}).select(["word", "count"])], 0
 
-    def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        if self.parts:
+    def add_words(self, count: Counter[str]) -> None:
+        import pyarrow as pa
+
+        words = pa.array([word.encode() for word in count], pa.large_binary())
+        self.parts.append(pa.table({"word": words, "count": pa.array(list(count.values()), pa.int64())}))
+
+    def most_frequent(self, min_frequency: int, most: int | None) -> list[str]:
+        """At most so many words, the most frequent first; equally frequent ones in their sorting order."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self._add_up()
+        spaces = pc.match_substring_regex(self.parts[0]["word"].cast(pa.large_string()), OTHER_SPACES)
+        several = self.parts[0].filter(spaces)
+        self.parts = [self.parts[0].filter(pc.invert(spaces))]
+        count: Counter[str] = Counter()
+        for piece, number in zip(several["word"].to_pylist(), several["count"].to_pylist(), strict=True):
+            for word in split_words(piece):
+                count[word] += number
+        if count:
+            self.add_words(count)
             self._add_up()
-            for batch in self.parts.pop().to_batches(1 << 16):
-                yield from zip(batch["word"].to_pylist(), batch["count"].to_pylist(), strict=True)
+        specials = pa.array([word.encode() for word in (*SPECIAL, *ALIASES)], pa.large_binary())
+        table = self.parts.pop()
+        kept = pc.and_not(pc.greater_equal(table["count"], min_frequency), pc.is_in(table["word"], value_set=specials))
+        table = table.filter(kept).sort_by([("count", "descending"), ("word", "ascending")])
+        return [word.decode() for word in table["word"].slice(0, most).to_pylist()]
 
 
-def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
-    """The words that occur often enough, the most frequent first, equally frequent ones in their sorting order."""
+def train_words(texts: Iterable[str], min_frequency: int, most: int | None = None) -> list[str]:
+    """The words that occur often enough, at most so many, the most frequent first; equally frequent ones in their
+    sorting order."""
     count: Counter[str] = Counter()
     large = _WordCounts()
     for block in merged(blocks_of(texts), LARGE):
@@ -132,12 +156,13 @@ def train_words(texts: Iterable[str], min_frequency: int) -> list[str]:
             count.update(word for text in block.texts() for word in split_words(text.encode()))
         else:
             large.add(block)
-    for piece, number in large:
-        for word in split_words(piece):
-            count[word] += number
+    if large.parts:
+        large.add_words(count)
+        return large.most_frequent(min_frequency, most)
     for special in (*SPECIAL, *ALIASES):
         del count[special]
-    return sorted((word for word in count if count[word] >= min_frequency), key=lambda word: (-count[word], word))
+    words = sorted((word for word in count if count[word] >= min_frequency), key=lambda word: (-count[word], word))
+    return words[:most]
 
 
 class WordEncoder:

@@ -86,7 +86,7 @@ class Vocabulary:
         if kind == "bpe":
             return cls(train_bpe(texts, size or BPE_SIZE, min_frequency))
         if kind == "word":
-            tokens = train_words(texts, min_frequency)
+            tokens = train_words(texts, min_frequency, None if size is None else size - len(SPECIAL))
         elif kind == "character":
             count: Counter[str] = Counter()
             for text in texts:
