@@ -401,21 +401,7 @@ class Recurrent(CellModule):
         for layer in range(self.num_layers):
             if layer > 0 and self.training:
                 x = dropout(x, self.dropout, repeat=self.variational)
-            weights, runs = [], []
-            for direction in range(self.num_directions):
-                at = layer * self.num_directions + direction
-                weights.append(self._weights(layer, direction, batch))
-                runs.append(
-                    Run(
-                        state=None if state is None else tuple(s[at] for s in state),
-                        restart_state=None if fresh is None else tuple(s[at] for s in fresh),
-                        reverse=direction == 1,
-                        active=active,
-                        restart=_restarts(batch.reset, reverse=direction == 1),
-                        zoneout=self._draw_zoneout(batch),
-                        side=batch.side,
-                    )
-                )
+            weights, runs = self._directions(layer, batch, state, fresh, active)
             if fused:
                 see = clamps is not None
                 x, states, planes = native.run(self, weights, x, batch, runs, self._learned(layer, batch), see)
@@ -437,6 +423,32 @@ class Recurrent(CellModule):
                 final.append(unrolled.state)
             x = directions[0] if len(directions) == 1 else self.join(directions)
         return x, final, seen
+
+    def _directions(
+        self,
+        layer: int,
+        batch: Batch,
+        state: list[Tensor] | None,
+        fresh: list[Tensor] | None,
+        active: Tensor | None,
+    ) -> tuple[list[Weights], list[Run]]:
+        """The weights of each direction of a layer, and what it runs with."""
+        weights, runs = [], []
+        for direction in range(self.num_directions):
+            at = layer * self.num_directions + direction
+            weights.append(self._weights(layer, direction, batch))
+            runs.append(
+                Run(
+                    state=None if state is None else tuple(s[at] for s in state),
+                    restart_state=None if fresh is None else tuple(s[at] for s in fresh),
+                    reverse=direction == 1,
+                    active=active,
+                    restart=_restarts(batch.reset, reverse=direction == 1),
+                    zoneout=self._draw_zoneout(batch),
+                    side=batch.side,
+                )
+            )
+        return weights, runs
 
     def _unrolled(self, w: Weights, x: Tensor, run: Run, clamps: Sequence[Clamp] | None) -> tuple[Unrolled, list[Seen]]:
         """One direction of one layer by the reference path, and with `clamps` what was seen of it."""
