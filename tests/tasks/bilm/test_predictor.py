@@ -379,7 +379,7 @@ def test_from_a_file_of_columns_on_the_command_line(tmp_path, command, monkeypat
 
 
 WRONG = {
-    "too few units": ({"hidden": 4}, "hidden: 4 units are fewer than embedding (6); give as many"),
+    "too few units": ({"hidden": 4}, "hidden: 4 units are fewer than embedding (6); give at least as many"),
     "a cell that does not project": (
         {"hidden": 9, "cell": "gru"}, "hidden: the cell gru does not project; set it to embedding (6)"
     ),
