@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import torch
-from tokenizers.decoders import ByteLevel
 
 from ..cells import Cell
 from ..inspect import LayerReading
@@ -78,20 +75,8 @@ def by_token(reading: LayerReading) -> list[tuple[str, float, int]]:
     with torch.no_grad():
         values = reading.layer.eval().trace(reading.x, lengths=reading.lengths).gates[gate][0].mean(-1)  # (T, B)
     by = defaultdict(list)
-    for k, tokens in enumerate(readable(reading.tokens)):
+    for k, tokens in enumerate(reading.tokens):
         for token, value in zip(tokens, values[: len(tokens), k].tolist(), strict=True):
             by[token].append(value)
     rows = [(token, fmean(each), len(each)) for token, each in by.items() if len(each) >= OFTEN]
     return sorted(rows, key=lambda row: row[1])
-
-
-def readable(sequences: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Tokens as a reader knows them: a byte-level tokenizer's are decoded, with ␣ for a space at the beginning.
-
-    >>> readable([["Ġthe", "rat"], ["cafÃ©"]]), readable([["the", "rat"]])
-    ([['␣the', 'rat'], ['café']], [['the', 'rat']])
-    """
-    if not any(token.startswith("Ġ") for tokens in sequences for token in tokens):
-        return [list(tokens) for tokens in sequences]
-    decoder = ByteLevel()
-    return [[re.sub("^ ", "␣", decoder.decode([token])) for token in tokens] for tokens in sequences]

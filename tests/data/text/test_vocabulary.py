@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, models
 
 from carousel.data import END, PAD, SPECIAL, START, UNK, Lines, Vocabulary
 from carousel.data.text import tokenizers as kinds
+from carousel.data.text.vocabulary import texts_of
 from carousel.errors import DataError
 
 KINDS = ("character", "word", "bpe")
@@ -293,6 +294,15 @@ def test_given_tokens_are_checked():
         Vocabulary.from_tokens(["ab"], "character")
     with pytest.raises(ValueError, match="do not say how BPE merges"):
         Vocabulary.from_tokens(["a"], "bpe")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("the rat", ("the", "␣rat")), ("明月", ("明月",)), ("ate\n", ("at", "e", "\n"))]
+)
+def test_tokens_of_bpe_are_shown_as_text_and_not_as_bytes(text, expected):
+    vocabulary = Vocabulary.train(["the rat", "明月"] * 3, "bpe")
+    ids = vocabulary.encode(text)
+    assert texts_of(vocabulary, ids[:, None], np.array([len(ids)])) == (expected,)
 
 
 def test_repr_is_readable():

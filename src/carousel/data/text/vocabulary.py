@@ -7,6 +7,7 @@ Characters alone are encoded by a table instead, which is ten times faster and g
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -435,6 +436,22 @@ def _restore(text: str) -> Vocabulary:
 
 
 def texts_of(vocabulary: Vocabulary, ids: Any, lengths: Any) -> tuple[tuple[str, ...], ...]:
-    """The tokens of each sequence, by their ids (T, B) and lengths (B,)."""
+    """The tokens of each sequence, by their ids (T, B) and lengths (B,), as a reader knows them.
+
+    Of BPE, a token is the text of its bytes, with ␣ for a space at the beginning; the bytes of a part of a character
+    stay as the tokenizer writes them.
+
+    >>> vocabulary = Vocabulary.train(["the rat", "the rat"], "bpe")
+    >>> ids = vocabulary.encode("the rat")
+    >>> texts_of(vocabulary, ids[:, None], np.array([len(ids)]))
+    (('the', '␣rat'),)
+    """
     columns = zip(ids.T.tolist(), lengths.tolist(), strict=True)
-    return tuple(tuple(vocabulary.token(k) for k in column[:length]) for column, length in columns)
+    return tuple(tuple(_shown(vocabulary, k) for k in column[:length]) for column, length in columns)
+
+
+def _shown(vocabulary: Vocabulary, token: int) -> str:
+    if vocabulary.kind != "bpe" or token <= UNK:
+        return vocabulary.token(token)
+    text = vocabulary.decode([token])
+    return vocabulary.token(token) if "\ufffd" in text else re.sub("^ ", "␣", text)
