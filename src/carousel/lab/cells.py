@@ -72,6 +72,11 @@ def sigmoid_rnn() -> LabCell:
     return LabCell(cell, layer, cell.label, "#8c564b", "dot")
 
 
+def plain_cells() -> dict[str, LabCell]:
+    """The three cells that most texts compare, by the names that they give them."""
+    return {"RNN": CELLS["rnn"], "GRU": CELLS["gru"], "LSTM": CELLS["lstm"]}
+
+
 def carrying_state(cell: Cell) -> str:
     """The state that carries the past: the one beside the output (c of an LSTM), or the output itself."""
     return cell.own_states[min(1, len(cell.own_states) - 1)]

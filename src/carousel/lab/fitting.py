@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,19 @@ def fit(
         if watch is not None:
             watch(update + 1, losses[-1])
     return losses
+
+
+def seed_by_seed(measured: Sequence[Mapping[tuple[Any, Any], float]]) -> dict[str, dict[str, list[float]]]:
+    """What was measured under pairs of keys with each seed, as JSON can hold it: key → key → a number for each seed.
+
+    >>> seed_by_seed([{("near", 1): 0.5, ("far", 1): 0.2}, {("near", 1): 0.7, ("far", 1): 0.4}])
+    {'near': {'1': [0.5, 0.7]}, 'far': {'1': [0.2, 0.4]}}
+    """
+    table: dict[str, dict[str, list[float]]] = {}
+    for one in measured:
+        for (first, second), value in one.items():
+            table.setdefault(str(first), {}).setdefault(str(second), []).append(value)
+    return table
 
 
 class Reader(nn.Module):

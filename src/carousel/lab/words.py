@@ -48,13 +48,21 @@ def listing(parts: Iterable[str]) -> str:
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:
-    """A mean over seeds, and the smallest and largest value in brackets.
+    """A mean over seeds, and the smallest and largest value in brackets, unless they are the same as shown.
 
-    >>> mean_and_spread([1.0, 2.0, 4.5])
-    '2.50 (1.00 to 4.50)'
+    >>> mean_and_spread([1.0, 2.0, 4.5]), mean_and_spread([1.001, 1.002])
+    ('2.50 (1.00 to 4.50)', '1.00')
     """
-    low, high, mean = min(values), max(values), sum(values) / len(values)
-    return f"{mean:.{digits}f}" + (f" ({low:.{digits}f} to {high:.{digits}f})" if len(values) > 1 else "")
+    mean, low, high = (f"{value:.{digits}f}" for value in (sum(values) / len(values), min(values), max(values)))
+    return mean if low == high else f"{mean} ({low} to {high})"
+
+
+def percent_and_spread(shares: Sequence[float], digits: int = 0) -> str:
+    """
+    >>> percent_and_spread([0.93, 0.97])
+    '95 (93 to 97) %'
+    """
+    return f"{mean_and_spread([100 * share for share in shares], digits)} %"
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

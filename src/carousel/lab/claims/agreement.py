@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from ...errors import check_counts
-from ...layers import GRU, LSTM, RNN
 from ...report import figure
+from ..cells import plain_cells
 from ..claim import Claim, Numbers, Verdict, by_case
 from ..finding import Exercise, Table
-from ..fitting import Reader, fit, seeded
+from ..fitting import Reader, fit, seed_by_seed, seeded
 from ..measured import Clock, Measured
 from ..options import Hidden, Option, Seed, Seeds
-from ..words import listing, mean_and_spread, percent
+from ..words import listing, percent, percent_and_spread
 
 # "the writer of the books is": nouns singular and plural, then the words between them, then two verbs
 NOUNS = 8
@@ -24,27 +25,18 @@ OF, THE, END, IS, ARE = range(2 * NOUNS, 2 * NOUNS + 5)
 TOKENS = 2 * NOUNS + 5
 PHRASES = (0, 1, 2, 3, 4, 6, 8)  # "of the …" between subject and verb
 TRAINED = 3  # the most of them in training
-CELLS = {"RNN": RNN, "GRU": GRU, "LSTM": LSTM}
-COLOURS = {"RNN": "#d55e00", "GRU": "#009e73", "LSTM": "#0072b2"}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _spread(shares: Sequence[float]) -> str:
-    return mean_and_spread([100 * share for share in shares], 0)
+CELLS = plain_cells()
 
 
 def _recency(numbers: Numbers, tolerance: float) -> Verdict:
     led, lines, far = {}, [], str(PHRASES[-1])
     for cell in CELLS:
         alike, other = (numbers["accuracy"][cell][kind][far] for kind in ("alike", "misleading"))
-        lines.append(f"{cell} {percent(_mean(alike), 0)} and {percent(_mean(other), 0)}")
+        lines.append(f"{cell} {percent(fmean(alike), 0)} and {percent(fmean(other), 0)}")
         led[cell] = [a > b + tolerance for a, b in zip(alike, other, strict=True)]
     text = (
         f"Accuracy with {far} phrases between subject and verb, where their nouns have the subject's number and where "
-        f"they all have the other: {listing(lines)}. Why the last noun wins, whether by vanishing gradients, was not "
+        f"they all have the other: {listing(lines)}. Whether vanishing gradients are the cause was not "
         "measured."
     )
     return by_case(led, text)
@@ -55,7 +47,7 @@ def _growing(numbers: Numbers, tolerance: float) -> Verdict:
     for cell in CELLS:
         rows = numbers["accuracy"][cell]["misleading"]
         near, far = rows[str(PHRASES[1])], rows[str(PHRASES[-1])]
-        lines.append(f"{cell} from {percent(_mean(near), 0)} to {percent(_mean(far), 0)}")
+        lines.append(f"{cell} from {percent(fmean(near), 0)} to {percent(fmean(far), 0)}")
         worse[cell] = [a > b + tolerance for a, b in zip(near, far, strict=True)]
     text = f"From {PHRASES[1]} to {PHRASES[-1]} misleading nouns the accuracy goes: {listing(lines)}."
     return by_case(worse, text)
@@ -115,17 +107,17 @@ figure = result.plot()
     @staticmethod
     def lead(numbers: Numbers) -> str:
         far = str(PHRASES[-1])
-        lines = listing(f"{cell} {_spread(numbers['accuracy'][cell]['misleading'][far])} %" for cell in CELLS)
+        lines = listing(f"{cell} {percent_and_spread(numbers['accuracy'][cell]['misleading'][far])}" for cell in CELLS)
         return f"With {far} misleading nouns between subject and verb the verb is right in so many sentences: {lines}."
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
         rows = [
-            [f"{cell}, {kind}", *(_spread(numbers["accuracy"][cell][kind][str(p)]) for p in PHRASES)]
+            [f"{cell}, {kind}", *(percent_and_spread(numbers["accuracy"][cell][kind][str(p)]) for p in PHRASES)]
             for cell in CELLS
             for kind in ("alike", "misleading")
         ]
-        return ["% right, by phrases between", *map(str, PHRASES)], rows
+        return ["right, by phrases between", *map(str, PHRASES)], rows
 
     def setup(self) -> Sequence[str]:
         n = self.measured
@@ -139,11 +131,11 @@ figure = result.plot()
 
     def figures(self) -> dict[str, Any]:
         drawn = figure(400, hovermode="x")
-        for cell, colour in COLOURS.items():
+        for cell, kept in CELLS.items():
             for kind, dash in (("alike", "solid"), ("misleading", "dash")):
-                values = [_mean(self.measured["accuracy"][cell][kind][str(p)]) for p in PHRASES]
+                values = [fmean(self.measured["accuracy"][cell][kind][str(p)]) for p in PHRASES]
                 drawn.add_scatter(
-                    x=list(PHRASES), y=values, name=f"{cell}, {kind}", line={"color": colour, "dash": dash}
+                    x=list(PHRASES), y=values, name=f"{cell}, {kind}", line={"color": kept.colour, "dash": dash}
                 )
         drawn.update_yaxes(range=[0, 1.02], tickformat=".0%", title_text="right")
         return {"accuracy": drawn.update_xaxes(title_text="phrases between subject and verb")}
@@ -173,12 +165,10 @@ def run(
     """
     check_counts(updates=updates, hidden=hidden, seeds=seeds)
     clock, numbers = Clock(), list(range(seed, seed + seeds))
-    accuracy: dict[str, Any] = {}
-    for cell, layer in CELLS.items():
-        measured = [train(layer, hidden, updates, number) for number in numbers]
-        accuracy[cell] = {
-            kind: {str(p): [one[kind, p] for one in measured] for p in PHRASES} for kind in ("alike", "misleading")
-        }
+    accuracy = {
+        cell: seed_by_seed([train(kind.layer, hidden, updates, number) for number in numbers])
+        for cell, kind in CELLS.items()
+    }
     return Agreement({"accuracy": accuracy, "updates": updates, "hidden": hidden, "seeds": numbers}, clock.seconds)
 
 

@@ -22,7 +22,7 @@ from ..claim import Claim, Numbers, Outcome, Verdict, by_case, fails, holds, hol
 from ..finding import Exercise, Finding, Step, Table
 from ..options import Option, Seed, Seeds
 from ..weighted import WeightedAutomaton, hankel, learn, strings_up_to
-from ..words import listing, mean_and_spread, percent, power
+from ..words import listing, percent, percent_and_spread, power
 
 LANGUAGES = ("b*(ab*ab*)*", "(a|b)*ab", "(a|b)*a(a|b)")
 
@@ -205,7 +205,7 @@ print(automaton(["aa", "aab", "a"]))
     def table(numbers: Numbers) -> Table:
         rows = []
         for pattern, group in by_pattern(numbers).items():
-            shares = [mean_and_spread([100 * one[key] for one in group], 1) for key in ("network_right", "agreement")]
+            shares = [percent_and_spread([one[key] for one in group], 1) for key in ("network_right", "agreement")]
             ranks = ", ".join(str(one["rank"]) for one in group)
             apart = power(max(one["apart"] for one in group))
             rows.append([f"`{pattern}`", group[0]["states"], group[0]["known"], ranks, *shares, apart])
@@ -214,8 +214,8 @@ print(automaton(["aa", "aab", "a"]))
             "states",
             "rank",
             "found",
-            "network right, %",
-            "automaton agrees, %",
+            "network right",
+            "automaton agrees",
             "apart, at most",
         ], rows
 

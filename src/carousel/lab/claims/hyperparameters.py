@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -22,10 +23,6 @@ SIZES = (2, 8, 32, 64)
 RATES = (0.001, 0.01, 0.1)
 BASE_SIZE, BASE_RATE = 32, 0.01
 BEGINNING = 20  # updates
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _hidden(numbers: Numbers, tolerance: float) -> Verdict:
@@ -72,8 +69,7 @@ class Hyperparameters(Measured):
             "slower to decrease at the beginning",
             "002 “Initialization”, learning rate",
             f"with every seed the loss after {BEGINNING} updates is higher by more than {{tolerance}} at 0.001. How "
-            f"long "
-            "the difference lasts, a short run cannot say.",
+            "long the difference lasts, a short run cannot say.",
             _rate,
             tolerance=0.1,
             seeds=5,
@@ -104,12 +100,12 @@ figure = result.plot()
 
     @staticmethod
     def lead(numbers: Numbers) -> str:
-        sizes = {size: _mean(numbers["sizes"][str(size)]) for size in SIZES}
-        rates = {rate: _mean(numbers["rates"][str(rate)]["dev"]) for rate in RATES}
+        sizes = {size: fmean(numbers["sizes"][str(size)]) for size in SIZES}
+        rates = {rate: fmean(numbers["rates"][str(rate)]["dev"]) for rate in RATES}
         return (
             f"Dev perplexity is {sizes[SIZES[0]]:.2f} with {SIZES[0]} units and {sizes[SIZES[-1]]:.2f} with "
-            f"{SIZES[-1]}; "
-            f"{rates[0.001]:.2f} at a learning rate of 0.001, {rates[0.01]:.2f} at 0.01 and {rates[0.1]:.2f} at 0.1."
+            f"{SIZES[-1]}; {rates[0.001]:.2f} at a learning rate of 0.001, {rates[0.01]:.2f} at 0.01 and "
+            f"{rates[0.1]:.2f} at 0.1."
         )
 
     @staticmethod
@@ -127,8 +123,7 @@ figure = result.plot()
         return (
             f"Language models of dates, character by character, which the package makes (not of the report's poems): "
             f"an LSTM with embeddings of 16, Adam, {n['updates']} updates of 16 lines, {len(n['seeds'])} seeds, "
-            f"without "
-            "dropout. Perplexity is that of 300 lines with other dates.",
+            "without dropout. Perplexity is that of 300 lines with other dates.",
         )
 
     def figures(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from ..finding import Exercise, Finding, Table
 from ..latching import Outcome, Setting, cost, fixed_points, make, train, turning_input
 from ..options import Seeds
 from ..progress import Bar
-from ..words import listing, mean_and_spread, percent, power
+from ..words import listing, percent, percent_and_spread, power
 
 CHANCE = 0.5
 LEARNED = 0.95  # the accuracy from which the page says that a cell knows the answer
@@ -46,7 +46,7 @@ def _rows(numbers: Numbers, **wanted: Any) -> list[dict[str, Any]]:
 
 
 def _accuracies(rows: Sequence[Numbers], key: str = "accuracy") -> str:
-    return f"{mean_and_spread([100 * one[key] for one in rows], 1)} %"
+    return percent_and_spread([one[key] for one in rows], 1)
 
 
 def _long(numbers: Numbers, tolerance: float) -> Verdict:
@@ -63,7 +63,7 @@ def _long(numbers: Numbers, tolerance: float) -> Verdict:
             f"{_accuracies(short, 'at_longest')} at T = {numbers['setting']['longest']}."
         )
         if kept := sum(one["at_longest"] >= tolerance for one in short):
-            text += f" {kept} of {len(short)} hold the bit that long: an RNN can; it does not learn to when T is long."
+            text += f" {kept} of {len(short)} hold the bit that long, so an RNN can."
     return by_seed([one["accuracy"] < tolerance for one in rows], text)
 
 

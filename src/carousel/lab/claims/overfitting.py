@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -22,10 +23,6 @@ from ..words import mean_and_spread
 LAYERS = (1, 2, 3)
 LINES = (50, 400, 3000)
 FEW = LINES[0]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _at(numbers: Numbers, layers: int, lines: int) -> dict[str, list[float]]:
@@ -114,9 +111,9 @@ figure = result.plot()
     def lead(numbers: Numbers) -> str:
         one, most = _at(numbers, 1, FEW), _at(numbers, LAYERS[-1], FEW)
         return (
-            f"Trained on {FEW} lines, a model of one layer has perplexity {_mean(one['train']):.2f} on them and "
-            f"{_mean(one['dev']):.2f} on others; one of {LAYERS[-1]} layers {_mean(most['train']):.2f} and "
-            f"{_mean(most['dev']):.2f}."
+            f"Trained on {FEW} lines, a model of one layer has perplexity {fmean(one['train']):.2f} on them and "
+            f"{fmean(one['dev']):.2f} on others; one of {LAYERS[-1]} layers {fmean(most['train']):.2f} and "
+            f"{fmean(most['dev']):.2f}."
         )
 
     @staticmethod
@@ -125,7 +122,7 @@ figure = result.plot()
         for name, row in numbers["trained"].items():
             layers, lines = map(int, name.split())
             rows.append([
-                f"{layers} {'layer' if layers == 1 else 'layers'}, {lines:,} lines", mean_and_spread(row["train"]),
+                f"{counted(layers, 'layer')}, {lines:,} lines", mean_and_spread(row["train"]),
                 mean_and_spread(row["dev"]), mean_and_spread(row["best"]),
             ])  # fmt: skip
         return ["model", "training perplexity", "dev perplexity", "best dev perplexity"], rows
@@ -150,7 +147,8 @@ figure = result.plot()
             layers, lines = map(int, name.split())
             path = n["trained"][name]["path"]
             places = [n["every"] * (k + 1) for k in range(len(path))]
-            drawn.add_scatter(x=places, y=path, name=f"{layers} layers, {lines:,} lines", line={"color": colour})
+            label = f"{counted(layers, 'layer')}, {lines:,} lines"
+            drawn.add_scatter(x=places, y=path, name=label, line={"color": colour})
         drawn.update_yaxes(type="log", title_text="dev perplexity")
         return {"curves": drawn.update_xaxes(title_text="update")}
 

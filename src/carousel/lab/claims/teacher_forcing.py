@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -15,7 +16,7 @@ from ..fitting import fit, seeded
 from ..measured import Clock, Measured
 from ..options import Option, Seed, Seeds
 from ..transduction import Translator, draw
-from ..words import mean_and_spread, percent
+from ..words import percent, percent_and_spread
 
 # the share of steps that read the true token, when so much of the training is done
 WAYS: dict[str, Callable[[float], float]] = {
@@ -28,19 +29,15 @@ UNITS = 3
 EVERY = 10  # updates between two measurements
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def _helps(numbers: Numbers, tolerance: float) -> Verdict:
-    areas = {way: [_mean(path) for path in paths] for way, paths in numbers["paths"].items()}
+    areas = {way: [fmean(path) for path in paths] for way, paths in numbers["paths"].items()}
     ahead = [a - b for a, b in zip(areas["teacher forcing"], areas["free running"], strict=True)]
     ends = {way: [path[-1] for path in paths] for way, paths in numbers["paths"].items()}
     text = (
         f"Over the whole training, translations without a fault are on average "
-        f"{percent(_mean(areas['teacher forcing']))} "
-        f"with teacher forcing and {percent(_mean(areas['free running']))} with free running; at the end "
-        f"{percent(_mean(ends['teacher forcing']))} and {percent(_mean(ends['free running']))}. Translating, both read "
+        f"{percent(fmean(areas['teacher forcing']))} "
+        f"with teacher forcing and {percent(fmean(areas['free running']))} with free running; at the end "
+        f"{percent(fmean(ends['teacher forcing']))} and {percent(fmean(ends['free running']))}. Translating, both read "
         "their own tokens."
     )
     if min(ahead) > tolerance:
@@ -52,8 +49,8 @@ def _own_words(numbers: Numbers, tolerance: float) -> Verdict:
     ends = {way: [path[-1] for path in paths] for way, paths in numbers["paths"].items()}
     text = (
         f"Trained with true tokens alone and reading its own then, the network translates "
-        f"{mean_and_spread([100 * v for v in ends['teacher forcing']], 0)} % of the sentences without a fault; trained "
-        f"with ever more of its own, {mean_and_spread([100 * v for v in ends['scheduled sampling']], 0)} %."
+        f"{percent_and_spread(ends['teacher forcing'])} of the sentences without a fault; trained "
+        f"with ever more of its own, {percent_and_spread(ends['scheduled sampling'])}."
     )
     if min(ends["teacher forcing"]) > tolerance:
         return holds(text)
@@ -80,12 +77,10 @@ class TeacherForcing(Measured):
         Claim(
             "own_words",
             "at inference time, we pass the source sentence to translate. Then, we generate the words in "
-            "autoregressive "
-            "fashion. Each generated word is passed to t + 1 th step as an input",
+            "autoregressive fashion. Each generated word is passed to t + 1 th step as an input",
             "003 §15",
             "a network that was trained with true words translates with its own: more than {tolerance} of the "
-            "sentences "
-            "are right with every seed.",
+            "sentences are right with every seed.",
             _own_words,
             tolerance=0.5,
             seeds=5,
@@ -122,7 +117,7 @@ print(network.loss(draw(8, units=3)), network.loss(draw(8, units=3), share=0.0))
 
     @staticmethod
     def lead(numbers: Numbers) -> str:
-        ends = {way: _mean([path[-1] for path in paths]) for way, paths in numbers["paths"].items()}
+        ends = {way: fmean([path[-1] for path in paths]) for way, paths in numbers["paths"].items()}
         return (
             f"After {numbers['updates']} updates {percent(ends['teacher forcing'], 0)} of the sentences are right with "
             f"teacher forcing, {percent(ends['scheduled sampling'], 0)} with scheduled sampling and "
@@ -133,8 +128,8 @@ print(network.loss(draw(8, units=3)), network.loss(draw(8, units=3), share=0.0))
     def table(numbers: Numbers) -> Table:
         rows = [
             [
-                way, mean_and_spread([100 * _mean(path) for path in paths], 0) + " %",
-                mean_and_spread([100 * path[-1] for path in paths], 0) + " %",
+                way, percent_and_spread([fmean(path) for path in paths]),
+                percent_and_spread([path[-1] for path in paths]),
             ]
             for way, paths in numbers["paths"].items()
         ]  # fmt: skip

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from ...errors import check_counts
-from ...layers import GRU, LSTM, RNN
 from ...report import figure
+from ..cells import plain_cells
 from ..claim import Claim, Numbers, Verdict, by_case
 from ..finding import Exercise, Table
-from ..fitting import Reader, fit, seeded
+from ..fitting import Reader, fit, seed_by_seed, seeded
 from ..measured import Clock, Measured
 from ..options import Hidden, Option, Seed, Seeds
-from ..words import listing, mean_and_spread, percent
+from ..words import listing, percent, percent_and_spread
 
 WORDS = 20  # that lists are made of
 LENGTHS = (3, 7, 10)  # of the lecture's three lists
 DISTRACTORS = (0, 10, 40)
-CELLS = {"RNN": RNN, "GRU": GRU, "LSTM": LSTM}
-COLOURS = {"RNN": "#d55e00", "GRU": "#009e73", "LSTM": "#0072b2"}
+CELLS = plain_cells()
 
 
 def _means(numbers: Numbers, cell: str, distractors: int) -> list[float]:
     """The mean share of words recalled, for each length of the list."""
     rows = numbers["recall"][cell][str(distractors)]
-    return [sum(rows[str(length)]) / len(rows[str(length)]) for length in LENGTHS]
+    return [fmean(rows[str(length)]) for length in LENGTHS]
 
 
 def _spread(numbers: Numbers, cell: str, distractors: int, length: int) -> str:
-    return mean_and_spread([100 * share for share in numbers["recall"][cell][str(distractors)][str(length)]], 0)
+    return percent_and_spread(numbers["recall"][cell][str(distractors)][str(length)])
 
 
 def _length(numbers: Numbers, tolerance: float) -> Verdict:
@@ -51,9 +51,7 @@ def _persistence(numbers: Numbers, tolerance: float) -> Verdict:
     for cell in CELLS:
         rows = numbers["recall"][cell]
         now, later = (rows[str(d)][str(LENGTHS[0])] for d in (DISTRACTORS[0], DISTRACTORS[-1]))
-        lines.append(
-            f"{cell} {percent(sum(now) / len(now), 0)} at once and {percent(sum(later) / len(later), 0)} later"
-        )
+        lines.append(f"{cell} {percent(fmean(now), 0)} at once and {percent(fmean(later), 0)} later")
         kept[cell] = [a > 0.5 and b > a - tolerance for a, b in zip(now, later, strict=True)]
     text = f"Of lists of {LENGTHS[0]} words, before and after {DISTRACTORS[-1]} distractors: {listing(lines)}."
     return by_case(kept, text)
@@ -82,8 +80,7 @@ class WorkingMemory(Measured):
             "Thoughts have persistence over time. How can we capture this with an architecture?",
             "004 “Hippocampus”",
             f"an architecture captures it if, with every seed, recall of 3 words at once is more than a half, and "
-            f"after "
-            f"{DISTRACTORS[-1]} distractors no more than {{tolerance}} below that.",
+            f"after {DISTRACTORS[-1]} distractors no more than {{tolerance}} below that.",
             _persistence,
             tolerance=0.1,
             seeds=5,
@@ -96,7 +93,7 @@ class WorkingMemory(Measured):
             "are enough, and 20, one for each word, make it easy.",
         ),
         Exercise(
-            "Why does a distractor hurt even if it carries nothing?",
+            "Why can a distractor hurt even if it carries nothing?",
             "Every step is another product with the recurrent weights. Unless a gate is shut, a step changes the state "
             "a little, and the changes add up.",
         ),
@@ -115,7 +112,7 @@ figure = result.plot()
     @staticmethod
     def lead(numbers: Numbers) -> str:
         lines = listing(
-            f"{cell} {_spread(numbers, cell, 0, LENGTHS[0])} and {_spread(numbers, cell, 0, LENGTHS[-1])} %"
+            f"{cell} {_spread(numbers, cell, 0, LENGTHS[0])} and {_spread(numbers, cell, 0, LENGTHS[-1])}"
             for cell in CELLS
         )
         return f"Of lists of {LENGTHS[0]} and of {LENGTHS[-1]} words the networks recall at once: {lines}."
@@ -127,7 +124,7 @@ figure = result.plot()
             for cell in CELLS
             for distractors in DISTRACTORS
         ]
-        return ["% recalled, by length of the list", *map(str, LENGTHS)], rows
+        return ["recalled, by length of the list", *map(str, LENGTHS)], rows
 
     def setup(self) -> Sequence[str]:
         n = self.measured
@@ -142,11 +139,14 @@ figure = result.plot()
 
     def figures(self) -> dict[str, Any]:
         drawn = figure(400, hovermode="x")
-        for cell, colour in COLOURS.items():
+        for cell, kind in CELLS.items():
             for length, dash in zip(LENGTHS, ("solid", "dash", "dot"), strict=True):
                 values = [_means(self.measured, cell, d)[LENGTHS.index(length)] for d in DISTRACTORS]
                 drawn.add_scatter(
-                    x=list(DISTRACTORS), y=values, name=f"{cell}, {length} words", line={"color": colour, "dash": dash}
+                    x=list(DISTRACTORS),
+                    y=values,
+                    name=f"{cell}, {length} words",
+                    line={"color": kind.colour, "dash": dash},
                 )
         drawn.update_yaxes(range=[0, 1.02], tickformat=".0%", title_text="recalled")
         return {"recall": drawn.update_xaxes(title_text="distractors")}
@@ -176,12 +176,10 @@ def run(
     """
     check_counts(updates=updates, hidden=hidden, seeds=seeds)
     clock, numbers = Clock(), list(range(seed, seed + seeds))
-    recall: dict[str, Any] = {}
-    for cell, layer in CELLS.items():
-        measured = [train(layer, hidden, updates, number) for number in numbers]
-        recall[cell] = {
-            str(d): {str(length): [one[d, length] for one in measured] for length in LENGTHS} for d in DISTRACTORS
-        }
+    recall = {
+        cell: seed_by_seed([train(kind.layer, hidden, updates, number) for number in numbers])
+        for cell, kind in CELLS.items()
+    }
     return WorkingMemory({"recall": recall, "updates": updates, "hidden": hidden, "seeds": numbers}, clock.seconds)
 
 
