@@ -116,7 +116,7 @@ dd {{ margin: 0; overflow-wrap: anywhere }}
   section {{ padding: 1rem .9rem; border-radius: 10px }}
   table {{ font-size: .88rem }}
   .equation {{ flex-direction: column-reverse; align-items: flex-start; gap: 0 }}
-  .equation math {{ margin-left: .5rem }}
+  .equation math {{ margin-left: .5rem; font-size: .95rem }}
   .label {{ margin-left: .5rem }}
   th, td {{ padding: .4rem .3rem }}
   .stack thead {{ display: none }}

@@ -23,9 +23,16 @@ from ..report import Html, Page, prose
 from ..version import __version__
 from . import LABS, finding_class, module_of, verdicts
 from .claim import SOURCES, Outcome
+from .finding import typeset
 from .words import listing
 
 QUOTED = 110  # characters of a claim in the table of contents
+WORDING = {  # of one claim, and of several
+    Outcome.HOLDS: ("holds", "hold"),
+    Outcome.HOLDS_FOR: ("holds for some cases", "hold for some cases"),
+    Outcome.FAILS: ("does not hold as printed", "do not hold as printed"),
+    Outcome.UNDECIDED: ("is not decided by this run", "are not decided by this run"),
+}
 
 
 def write_book(
@@ -135,16 +142,10 @@ def contents(folder: Path, names: Sequence[str]) -> Page:
             counts[verdict.outcome] += 1
             number, _, place = claim.where.partition(" ")
             quote = textwrap.shorten(claim.quote, QUOTED, placeholder=" …")
-            rows.setdefault(number, []).append([place, f"“{quote}”", _link(kind.title, name), verdict.short])
+            rows.setdefault(number, []).append([place, typeset(f"“{quote}”"), _link(kind.title, name), verdict.short])
     total = sum(counts.values())
-    parts = [
-        f"{count} {outcome}{' some cases' if outcome is Outcome.HOLDS_FOR else ''}"
-        for outcome, count in counts.items()
-        if count
-    ]
-    page = Page(
-        "The lab", f"{total} claims of the sources were run: {listing(parts)}." if parts else "Nothing was run yet."
-    )
+    parts = [f"{count} {WORDING[outcome][count > 1]}" for outcome, count in counts.items() if count]
+    page = Page("The lab", f"Of {total} claims of the sources, {listing(parts)}." if parts else "Nothing was run yet.")
     for number in sorted(rows):
         page.heading(f"{number}: {SOURCES[number]}")
         ordered = sorted(rows[number], key=lambda row: _place(row[0]))

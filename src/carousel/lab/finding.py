@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from ..ops.backend import isa
 from ..report import Page
 from .claim import Claim, Numbers, Verdict
 from .words import power, text_table
+
+_SYMBOL = re.compile(r"(\|\||)[^\W\d_]+\u0304?(?:[_^](?:\{[^{}]*\}|[\w*]))+\1")
 
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # columns and rows
 
@@ -109,7 +112,7 @@ class Finding(ABC):
         page = Page(self.title, self.lead(self.measured))
         page.heading("The claim" if len(self.claims) == 1 else "The claims")
         for claim in self.claims:
-            page.quote(f"“{claim.quote}”", claim.source)
+            page.quote(typeset(f"“{claim.quote}”"), claim.source)
             page.equation(*claim.printed, label="as printed")
             page.equation(*claim.corrected, label="corrected")
             page.text(f"Decided by: {claim.criterion}")
@@ -118,7 +121,7 @@ class Finding(ABC):
         self.render(page)
         page.heading("Does it hold?" if len(self.claims) == 1 else "Do they hold?")
         for claim in self.claims:
-            page.quote(f"“{claim.quote}”").text(_emphasised(self.verdicts()[claim.key]))
+            page.quote(typeset(f"“{claim.quote}”")).text(_emphasised(self.verdicts()[claim.key]))
         if self.exercises:
             page.heading("Exercises")
         for number, exercise in enumerate(self.exercises, 1):
@@ -173,6 +176,23 @@ class Finding(ABC):
             for key, verdict in self.verdicts().items()
         }
         return {"lab": self.name, "isa": isa(), "verdicts": verdicts, **self.measured}
+
+
+def typeset(quote: str) -> str:
+    """A quotation with its symbols, such as W_h and f_t^{(d)}, marked as formulas for a page.
+
+    >>> print(typeset("h_{t-1} is aligned with U_f^{(d)} , and ||W_h|| is 1"))
+    \\(h_{t-1}\\) is aligned with \\(U_f^{(d)}\\) , and \\(\\|W_h\\|\\) is 1
+    """
+    tex = {"||": r"\|", "max_": r"\max_", "C\u0304": r"\bar{C}"}
+
+    def marked(match: re.Match[str]) -> str:
+        symbol = match[0]
+        for plain, command in tex.items():
+            symbol = symbol.replace(plain, command)
+        return f"\\({symbol}\\)"
+
+    return _SYMBOL.sub(marked, quote)
 
 
 def _emphasised(verdict: Verdict) -> str:
