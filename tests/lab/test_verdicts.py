@@ -42,7 +42,7 @@ TINY = {
     "parameters": {"horizons": (1, 10)},
     "random-k": {"updates": 2, "texts": 3, "hidden": 4, "seeds": 1},
     "rnn-in-lstm": {"networks": 1, "steps": 12, "hidden": 3},
-    "saddle": {"most": 1500, "seeds": 1},
+    "saddle": {"lr": 0.1, "seeds": 1},
     "sentiment": {"longest": 3},
     "softmax": {"words": 3, "hidden": 2, "seeds": 1},
     "stack": {"length": 3, "exact": 2},

@@ -6,7 +6,7 @@ the source tokens of the unit that it is aligned with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +41,16 @@ class Sentences:
     targets: Tensor  # (T, B): the target and [END]
     lengths: Tensor  # (B,)
     aligned: list[list[tuple[str, set[int]]]]  # of each sentence, for each target token: its kind, its source places
+
+
+def spell(tokens: Sequence[int], letters: Mapping[str, int]) -> list[str]:
+    """Tokens as letters, each with the number of its variant, by the first token of every letter.
+
+    >>> spell([SOURCE["b"] + 1, SOURCE["c"], END], SOURCE)
+    ['b2', 'c1', '[END]']
+    """
+    names = {first + k: f"{letter}{k + 1}" for letter, first in letters.items() for k in range(VARIANTS)}
+    return [{PAD: "[PAD]", START: "[START]", END: "[END]", **names}[token] for token in tokens]
 
 
 def draw(rows: int, units: int, kinds: Sequence[str] = tuple(KINDS)) -> Sentences:

@@ -67,6 +67,14 @@ def test_the_page_says_how_often_a_wider_beam_found_less(found):
     assert f"In {found.worse()} of the 24 models some wider beam" in found.page().html()
 
 
+def test_a_wider_beam_can_find_less():
+    """The scores by hand: “a best” has 0.51 · 0.4, and after two steps “b c” and “b d” have 0.49 · 0.5 each."""
+    one, two, three = beam.pushed_out()
+    assert (one["text"], two["text"], three["text"]) == ("a best", "b c e", "a best")
+    assert one["score"] == pytest.approx(math.log(0.51 * 0.4) / 3)
+    assert two["score"] == pytest.approx(math.log(0.49 * 0.5 * 0.25) / 4)
+
+
 def test_the_notes_sentence_is_found_with_the_notes_score(found):
     greedy, two, best = (found.example[name][0] for name in ("greedy", "beam of 2", "exhaustive"))
     assert found.spell(greedy) == "hayatın yaşamak için bir anlamı yok"

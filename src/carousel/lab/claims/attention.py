@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -18,8 +19,8 @@ from ..finding import Exercise, Step, Table
 from ..fitting import fit, seeded
 from ..measured import Clock, Measured
 from ..options import Option, Seed, Seeds
-from ..transduction import KINDS, Translator, draw
-from ..words import listing, mean_and_spread, percent
+from ..transduction import KINDS, SOURCE, TARGET, Translator, draw, spell
+from ..words import listing, percent, percent_and_spread
 
 ATTENTIONS = ("additive", "dot", "scaled-dot", "general", "content", "location", "none")
 NETWORKS: dict[str, tuple[str, DecoderName]] = {
@@ -31,10 +32,6 @@ ALIGNED = [kind for kind, (_, target) in KINDS.items() if target]
 UNITS, LONGER = 3, 6  # in a sentence, in training; twice as many in a test
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def _forgetting(numbers: Numbers, tolerance: float) -> Verdict:
     without = numbers["right"]["none"]
     better = {
@@ -42,11 +39,11 @@ def _forgetting(numbers: Numbers, tolerance: float) -> Verdict:
         for name, values in numbers["right"].items()
         if name != "none"
     }
-    lines = listing(f"{name} {percent(_mean(values), 0)}" for name, values in numbers["right"].items())
-    most = max(_mean(values) for values in numbers["longer"].values())
+    lines = listing(f"{name} {percent(fmean(values), 0)}" for name, values in numbers["right"].items())
+    most = max(map(max, numbers["longer"].values()))
     text = (
-        f"Sentences of {UNITS} units, as in training, translated without a fault: {lines}. Of {LONGER} units, which no "
-        f"network has seen, {percent(most, 0)} at most."
+        f"Sentences of {UNITS} units, as in training, translated without a fault: {lines}. Of sentences of {LONGER} "
+        f"units, which no network has seen, none translates more than {percent(most, 0)} with any seed."
     )
     verdict = by_case(better, text)
     length = "sentences as long as in training"
@@ -61,7 +58,7 @@ def _learned(numbers: Numbers, tolerance: float) -> Verdict:
         name: [min(values) > tolerance for values in zip(*kinds.values(), strict=True)] for name, kinds in rows.items()
     }
     lines = listing(
-        f"{name} {percent(min(_mean(values) for values in kinds.values()), 0)}" for name, kinds in rows.items()
+        f"{name} {percent(min(fmean(values) for values in kinds.values()), 0)}" for name, kinds in rows.items()
     )
     text = (
         f"The share of target tokens with the most attention at the right place, for the worst kind of unit: {lines}."
@@ -72,7 +69,7 @@ def _learned(numbers: Numbers, tolerance: float) -> Verdict:
 def _kinds(numbers: Numbers, tolerance: float) -> Verdict:
     rows = numbers["aligned"]["additive (Bahdanau)"]
     right = {kind: [value > tolerance for value in values] for kind, values in rows.items()}
-    lines = listing(f"{kind} {mean_and_spread([100 * v for v in values], 0)} %" for kind, values in rows.items())
+    lines = listing(f"{kind} {percent_and_spread(values)}" for kind, values in rows.items())
     text = f"Bahdanau's network puts the most attention at the right place: {lines} of the tokens."
     return by_case(right, text)
 
@@ -100,7 +97,7 @@ class AttentionKinds(Measured):
             "The alignment between the source and target is learned and controlled by the context vector.",
             "003 §16.2",
             "with every seed, more than {tolerance} of the target tokens of every kind of unit have the most attention "
-            "at the right place; chance is about a quarter.",
+            "at the right place.",
             _learned,
             tolerance=0.6,
             seeds=5,
@@ -117,7 +114,7 @@ class AttentionKinds(Measured):
             printed=(
                 r"\mathbf{s}_t = f(\mathbf{s}_{t-1}, y_{t-1}, \mathbf{c}_t), \quad "
                 r"\mathbf{c}_t = \sum_{i=1}^n \alpha_{t,i} \mathbf{h}_i",
-                r"\alpha_{t,i} = \frac{\exp(\text{score}(\mathbf{s}_{t-1}, \mathbf{h}_i))}"
+                r"\alpha_{t,i} = \text{align}(y_t, x_i) = \frac{\exp(\text{score}(\mathbf{s}_{t-1}, \mathbf{h}_i))}"
                 r"{\sum_{j=1}^n \exp(\text{score}(\mathbf{s}_{t-1}, \mathbf{h}_j))}",
                 r"\text{score}(\mathbf{s}_t, \mathbf{h}_i) = \mathbf{v}_a^\top \tanh(\mathbf{W}_a "
                 r"[\mathbf{s}_t; \mathbf{h}_i])",
@@ -140,8 +137,9 @@ class AttentionKinds(Measured):
     exercises = (
         Exercise(
             "Location-based attention does not look at the source. How can it align anything?",
-            "By the decoder's state, which knows how many tokens have been produced: it can say “the third place”. It "
-            "cannot say “the next d”, so it fails where places vary, as after spurious or paired words.",
+            "By the decoder's state. It begins as the encoder's last one and counts the tokens that were produced, so "
+            "that it can say “the third place”, and know which places the spurious and the paired words have, as far "
+            "as the encoder's last state holds them. Of a sentence longer than those of the training it knows neither.",
         ),
         Exercise(
             "Equation 86 has \\(s_{t-1}\\) and equation 87 \\(s_t\\). Which of them can be computed?",
@@ -160,15 +158,16 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
     captions = {
         "aligned": ("Alignments", "The share of target tokens with the most attention at the right place, by kind of "
                     "unit; mean over the seeds."),
-        "example": ("One sentence", "Bahdanau's network, first seed. Rows: target tokens. Columns: source tokens."),
+        "example": ("One sentence", "Bahdanau's network, first seed. Rows: target tokens. Columns: source tokens. "
+                    "A letter is a kind of token, and its number one of four variants."),
     }  # fmt: skip
 
     @staticmethod
     def lead(numbers: Numbers) -> str:
-        best = max(numbers["right"], key=lambda name: _mean(numbers["right"][name]))
+        best = max(numbers["right"], key=lambda name: fmean(numbers["right"][name]))
         return (
-            f"The network without attention translates {percent(_mean(numbers['right']['none']), 0)} of the sentences "
-            f"without a fault, the best, {best}, {percent(_mean(numbers['right'][best]), 0)}; of sentences twice as "
+            f"The network without attention translates {percent(fmean(numbers['right']['none']), 0)} of the sentences "
+            f"without a fault, the best, {best}, {percent(fmean(numbers['right'][best]), 0)}; of sentences twice as "
             f"long as in training no network more than {percent(max(map(max, numbers['longer'].values())), 0)}."
         )
 
@@ -179,8 +178,8 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
             aligned = numbers["aligned"].get(name)
             rows.append([
                 name,
-                *(mean_and_spread([100 * v for v in numbers[which][name]], 0) + " %" for which in ("right", "longer")),
-                *("–" if aligned is None else percent(_mean(aligned[kind]), 0) for kind in ALIGNED),
+                *(percent_and_spread(numbers[which][name]) for which in ("right", "longer")),
+                *("–" if aligned is None else percent(fmean(aligned[kind]), 0) for kind in ALIGNED),
             ])  # fmt: skip
         return [
             "network",
@@ -197,8 +196,8 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
             "(many-to-many); and source tokens that are not translated (spurious words). Each unit has four variants.",
             f"A bidirectional LSTM of 16 units reads {UNITS} units and an LSTM of 32 writes their translation, with "
             f"every kind of attention in Luong's decoder, and additive attention in all three; {n['updates']} updates "
-            f"of 32 sentences, {len(n['seeds'])} seeds. A sentence is right if its last token is; steps read the "
-            "model's own tokens.",
+            f"of 32 sentences, {len(n['seeds'])} seeds. A sentence is right if all of its tokens are, to its end; "
+            "steps read the model's own tokens.",
         )
 
     def figures(self) -> dict[str, Any]:
@@ -206,15 +205,17 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
         aligned = figure(400, hovermode="closest")
         names = list(n["aligned"])
         aligned.add_heatmap(
-            z=[[_mean(n["aligned"][name][kind]) for kind in ALIGNED] for name in names], x=ALIGNED, y=names, zmin=0,
+            z=[[fmean(n["aligned"][name][kind]) for kind in ALIGNED] for name in names], x=ALIGNED, y=names, zmin=0,
             zmax=1, colorscale=[(0, "#ffffff"), (1, "#0072b2")],
         )  # fmt: skip
         aligned.update_yaxes(autorange="reversed")
-        example = figure(360, hovermode="closest")
+        example, shown = figure(360, hovermode="closest"), n["example"]
         example.add_heatmap(
-            z=n["example"], colorscale=[(0, "#ffffff"), (1, "#1c2430")], zmin=0, zmax=1, showscale=False
+            z=shown["weights"], colorscale=[(0, "#ffffff"), (1, "#1c2430")], zmin=0, zmax=1, showscale=False
         )
-        example.update_yaxes(autorange="reversed", title_text="target").update_xaxes(title_text="source")
+        for axis, name in ((example.layout.yaxis, "target"), (example.layout.xaxis, "source")):
+            axis.update(title_text=name, tickvals=list(range(len(shown[name]))), ticktext=shown[name])
+        example.update_yaxes(autorange="reversed")
         return {"aligned": aligned, "example": example}
 
 
@@ -244,7 +245,7 @@ def run(
     right: dict[str, list[float]] = {}
     longer: dict[str, list[float]] = {}
     aligned: dict[str, dict[str, list[float]]] = {}
-    example: list[list[float]] = []
+    example: dict[str, Any] = {}
     sums = 0.0
     for name, (attention, kind) in NETWORKS.items():
         for number in numbers:
@@ -261,7 +262,12 @@ def run(
                 if weights is not None:
                     sums = max(sums, float((weights[0].sum(1) - 1).abs().max()))
                     if kind == "bahdanau" and not example:
-                        example = weights[: near.lengths[0], 0, : near.source_lengths[0]].tolist()
+                        n, m = near.lengths[0], near.source_lengths[0]
+                        example = {
+                            "weights": weights[:n, 0, :m].tolist(),
+                            "target": spell(near.targets[:n, 0].tolist(), TARGET),
+                            "source": spell(near.source[:m, 0].tolist(), SOURCE),
+                        }
     data = {
         "right": right, "longer": longer, "aligned": aligned, "example": example, "updates": updates, "seeds": numbers,
         "derivation": {"sums": sums},

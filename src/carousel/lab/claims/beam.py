@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -46,15 +46,39 @@ FOLLOWS = {
 }
 WORDS = list(FOLLOWS)
 
+# ---- an example in which a wider beam finds less: c and d push “a best” out, and have no good end ----
 
-def example() -> StepFunction:
-    """The notes' example as a model: the next word depends on the last one."""
-    table = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
-    for word, line in FOLLOWS.items():
+PUSHED_OUT = {
+    "[END]": {"a": 0.51, "b": 0.49},
+    "a": {"best": 0.4, "e": 0.3, "f": 0.3},
+    "b": {"c": 0.5, "d": 0.5},
+    "best": {"[END]": 1.0},
+    "c": {"e": 0.25, "f": 0.25, "g": 0.25, "h": 0.25},
+    "d": {"e": 0.25, "f": 0.25, "g": 0.25, "h": 0.25},
+    **{last: {"[END]": 1.0} for last in "efgh"},
+}
+
+
+def example(follows: Mapping[str, Mapping[str, float]] = FOLLOWS) -> StepFunction:
+    """A model in which the next word depends on the last one; by default that of the notes' example."""
+    words = list(follows)
+    table = torch.zeros(len(words), len(words), dtype=torch.float64)
+    for word, line in follows.items():
         for after, p in line.items():
-            table[WORDS.index(word), WORDS.index(after)] = p
+            table[words.index(word), words.index(after)] = p
     log = table.log()
-    return StepFunction(lambda tokens, state: (log[tokens], state), len(WORDS))
+    return StepFunction(lambda tokens, state: (log[tokens], state), len(words))
+
+
+def pushed_out() -> list[dict[str, Any]]:
+    """What beams of 1, 2 and 3, to the last step, find in the second example: text and mean log-probability."""
+    words, found = list(PUSHED_OUT), []
+    for width in (1, 2, 3):
+        beam = Beam(width, completed=math.inf)
+        [[best]] = search(example(PUSHED_OUT), 1, beam, start=END, end=END, max_length=5)
+        text = " ".join(words[token] for token in best.tokens if token != END)
+        found.append({"width": width, "text": text, "score": best.score})
+    return found
 
 
 def small_model(vocabulary: int, units: int = 8, sharpness: float = 2.0) -> RecurrentStepper:
@@ -93,7 +117,9 @@ class Line:
 
     label: str
     width: int | None = None  # of a beam
-    scores: list[float] = field(default_factory=list)  # of the best complete hypothesis, one a model; -inf without one
+    scores: list[float] = field(
+        default_factory=list
+    )  # of the best complete hypothesis, one for each model; -inf without one
     tokens: list[tuple[int, ...]] = field(default_factory=list)
     rows: int = 0  # asked of the models, over all of them
 
@@ -155,6 +181,13 @@ def _example(numbers: Numbers, tolerance: float) -> Verdict:
         "The notes do not print the probabilities. With those chosen here, greedy search finds "
         f"“{greedy['text']}” with {greedy['log_prob']:.1f}, and a beam of 2 “{beam['text']}” with "
         f"{beam['log_prob']:.1f}."
+    )
+
+
+def _pushed_out(numbers: Numbers) -> str:
+    return listing(
+        f"a beam of {one['width']} finds “{one['text']}” with a mean log-probability of {one['score']:.2f}"
+        for one in numbers["pushed_out"]
     )
 
 
@@ -330,8 +363,8 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
         ).table(*self.table(numbers))  # fmt: skip
         page.heading("Wider beams").text(
             f"In {numbers['wider_found_less']} of the {numbers['models']} models some wider beam found a worse "
-            "sequence than a narrower one, both to the last step. It can happen, for what the wider one keeps in "
-            "addition can push out a beginning that the narrower one went on with."
+            "sequence than a narrower one, both to the last step. What the wider one keeps in addition can push out a "
+            f"beginning that the narrower one continues: in a small example (`PUSHED_OUT`) {_pushed_out(numbers)}."
         )
         page.figure(
             drawn["tree"], "The notes' sentence, with a beam of 2",
@@ -343,7 +376,7 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
         return {"found": self._found(), "tree": tree(record, name=WORDS.__getitem__, best=best.tokens)}
 
     def _found(self) -> Any:
-        drawn = figure(500, ["the best sequence found", "steps of the model, a search"], hovermode="x")
+        drawn = figure(500, ["the best sequence found", "steps of the model, for each search"], hovermode="x")
         widths = [line.width for line in self.beams]
         for label, lines, shade in (
             ("until as many are complete as the beam is wide", self.beams, "#0072b2"),
@@ -388,7 +421,7 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
                 "mean_length": self.mean_length(self.shortest), "shorter": sum(a < b for a, b in lengths),
                 "longer": sum(a > b for a, b in lengths),
             },
-            "wider_found_less": self.worse(),
+            "wider_found_less": self.worse(), "pushed_out": pushed_out(),
             "example": {
                 name: {"text": self.spell(best), "log_prob": best.log_prob} for name, (best, _) in self.example.items()
             },

@@ -85,8 +85,8 @@ class Bptt(Finding):
             "reached.",
             "003 §5.2.2, equations 46 to 48",
             "the gradient of every parameter of every cell, derived by hand and carried back step by step, agrees with "
-            f"autograd and with the kernels to {{tolerance}}, and with central differences to {NEAR:g}, relative to "
-            "the largest entry.",
+            f"autograd and with the kernels to {{tolerance}}, and with central differences to {power(NEAR)}, relative "
+            "to the largest entry.",
             _agree,
             tolerance=1e-10,
             seeds=5,
@@ -94,17 +94,20 @@ class Bptt(Finding):
         Claim(
             "literal",
             "And we rewrite this as sum over all values of p less than t , we have",
-            "003 §5.2.2, equations 55 and 56",
+            "003 §5.2.2, equations 47 and 55",
             "the sum as printed, every symbol being a total derivative, is the total derivative to {tolerance}.",
             _literal,
             tolerance=1e-10,
             printed=(
+                r"\frac{\partial h_m^t}{\partial W_{h_{ij}}} = \frac{\partial h_m^t}{\partial W_{h_{ij}}} + "
+                r"\frac{\partial h_m^t}{\partial h_n^{(t-1)}} \cdot "
+                r"\frac{\partial h_n^{(t-1)}}{\partial W_{h_{ij}}}",
                 r"\frac{\partial h_m^t}{\partial W_{h_{ij}}} = \sum_{p=0}^t "
-                r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
-                r"\frac{\partial L^t}{\partial W_{h_{ij}}} = (\hat{y}_l^t - y_l^t) \cdot U_{lm} \cdot \sum_{p=0}^t "
                 r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
             ),
             corrected=(
+                r"\frac{d h_m^t}{d W_{h_{ij}}} = \frac{\partial^{+} h_m^t}{\partial W_{h_{ij}}} + "
+                r"\frac{\partial h_m^t}{\partial h_n^{(t-1)}} \cdot \frac{d h_n^{(t-1)}}{d W_{h_{ij}}}",
                 r"\frac{d h_m^t}{d W_{h_{ij}}} = \sum_{p=1}^t "
                 r"\frac{d h_m^t}{d h_n^p} \cdot \frac{\partial^{+} h_n^p}{\partial W_{h_{ij}}}",
             ),
@@ -146,6 +149,21 @@ class Bptt(Finding):
             r"\frac{d h^t}{d W} = \sum_{p=1}^t \left(\prod_{q=p+1}^{t} "
             r"\frac{\partial h^q}{\partial h^{q-1}}\right) \frac{\partial^{+} h^p}{\partial W}",
             "sum",
+            1e-12,
+        ),
+        Step(
+            "The loss of a step, cross-entropy of \\(\\hat{y} = \\text{softmax}(U h)\\), multiplies it by "
+            "\\((\\hat{y} - y) U\\): equation 56, with the immediate derivative.",
+            r"\frac{d L^t}{d W} = (\hat{y}^t - y^t)^\top U \, \frac{d h^t}{d W}",
+            "loss",
+            1e-12,
+        ),
+        Step(
+            "For \\(W_e\\) nothing changes but the immediate derivative, which has the input in the place of the state "
+            "before: equation 59.",
+            r"\frac{d L^t}{d W_e} = (\hat{y}^t - y^t)^\top U \sum_{p=1}^t \left(\prod_{q=p+1}^{t} "
+            r"\frac{\partial h^q}{\partial h^{q-1}}\right) \frac{\partial^{+} h^p}{\partial W_e}",
+            "inputs",
             1e-12,
         ),
     )
@@ -208,11 +226,11 @@ figure = carousel.lab.bptt(4, seeds=1).plot()
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
-        rows = [
-            [cell["label"], *(_shown(cell, route) for route in ROUTES), "" if cell["by_hand"] else ONLY_AUTOGRAD]
-            for cell in numbers["cells"]
-        ]
-        return ["by hand, against", *ROUTES, ""], rows
+        rows = [[cell["label"], *(_shown(cell, route) for route in ROUTES)] for cell in numbers["cells"]]
+        if all(cell["by_hand"] for cell in numbers["cells"]):
+            return ["by hand, against", *ROUTES], rows
+        notes = ["" if cell["by_hand"] else ONLY_AUTOGRAD for cell in numbers["cells"]]
+        return ["by hand, against", *ROUTES, ""], [[*row, note] for row, note in zip(rows, notes, strict=True)]
 
     def setup(self) -> Sequence[str]:
         return (
@@ -220,7 +238,8 @@ figure = carousel.lab.bptt(4, seeds=1).plot()
             "a loss that weighs every output at random. The gradient of every parameter and of the input: by the "
             "cell's hand-derived step, from the last step to the first; by autograd on the cell's equations; by the "
             "fused kernels; and by central differences of the layer's forward pass, entry by entry. The last two share "
-            "that forward pass, which is the kernels'. A difference is relative to the largest entry, and the largest "
+            "that forward pass, which is the kernels'. `weight_hh` is the notes' \\(W_h\\) and `weight_ih` their "
+            "\\(W_e\\). A difference is relative to the largest entry, and the largest "
             f"over {counted(len(self.seeds), 'random seed')}.",
         )
 
@@ -305,48 +324,59 @@ def _keep_largest(kept: dict[str, dict[str, float]], new: dict[str, dict[str, fl
 
 
 def derive(steps: int, hidden: int, inputs: int) -> tuple[dict[str, float], float]:
-    """The derivation of equations 47 to 55 in numbers: d h^t/dW (H, H, H) of the notes' RNN, by each formula.
+    """The derivation of equations 47 to 59 in numbers: derivatives of the notes' RNN by W and W_e, by each formula.
 
     Returns how far the two sides of each step are apart, and how far equation 55 is off with total derivatives only.
     """
-    w = torch.randn(hidden, hidden, dtype=torch.float64) / hidden**0.5
-    drive = torch.randn(steps, hidden, dtype=torch.float64)  # W_e x + b of every step
-    states = [torch.zeros(hidden, dtype=torch.float64)]
-    for t in range(steps):
-        states.append(torch.sigmoid(w @ states[-1] + drive[t]))
+    jacobian = torch.autograd.functional.jacobian
+    w, w_e, x, b, u = (
+        torch.randn(*shape, dtype=torch.float64) / hidden**0.5
+        for shape in ((hidden, hidden), (hidden, inputs), (steps, inputs), (hidden,), (5, hidden))
+    )
 
-    def state(weight: Tensor, last: int) -> Tensor:
+    def state(w: Tensor, w_e: Tensor, last: int) -> Tensor:
         h = torch.zeros(hidden, dtype=torch.float64)
         for t in range(last):
-            h = torch.sigmoid(weight @ h + drive[t])
+            h = torch.sigmoid(w @ h + w_e @ x[t] + b)
         return h
 
-    total = [torch.autograd.functional.jacobian(lambda weight, t=t: state(weight, t), w) for t in range(steps + 1)]
+    def loss(w: Tensor, w_e: Tensor) -> Tensor:
+        return -(u @ state(w, w_e, steps)).log_softmax(0)[0]  # the first word is the right one
+
+    states = [state(w, w_e, t) for t in range(steps + 1)]
+    total = [jacobian(lambda w, t=t: state(w, w_e, t), w) for t in range(steps + 1)]
     eye = torch.eye(hidden, dtype=torch.float64)
-    jacobians, immediate = [eye], [torch.zeros_like(total[0])]
-    for t in range(1, steps + 1):
-        slopes = states[t] * (1 - states[t])
-        jacobians.append(slopes[:, None] * w)
-        immediate.append(torch.einsum("mi,m,j->mij", eye, slopes, states[t - 1]))
-    by_autograd = [
-        torch.autograd.functional.jacobian(lambda h, t=t: torch.sigmoid(w @ h + drive[t - 1]), states[t - 1])
-        for t in range(1, steps + 1)
-    ]
+    slopes = [h * (1 - h) for h in states]
+    jacobians = [eye, *(slope[:, None] * w for slope in slopes[1:])]
+    by_w, by_w_e = (  # immediate derivatives, in which the state before is held
+        [torch.einsum("mi,m,j->mij", eye, slope, read) for slope, read in zip(slopes[1:], reads, strict=True)]
+        for reads in (states[:-1], x)
+    )
+    by_autograd = [jacobian(lambda h, t=t: torch.sigmoid(w @ h + w_e @ x[t] + b), states[t]) for t in range(steps)]
     recursion = [
-        apart(immediate[t] + torch.einsum("mn,nij->mij", jacobians[t], total[t - 1]), total[t])
+        apart(by_w[t - 1] + torch.einsum("mn,nij->mij", jacobians[t], total[t - 1]), total[t])
         for t in range(1, steps + 1)
     ]
-    product, right, wrong = eye, torch.zeros_like(total[0]), torch.zeros_like(total[0])
-    for p in reversed(range(1, steps + 1)):
-        right = right + torch.einsum("mn,nij->mij", product, immediate[p])
-        wrong = wrong + torch.einsum("mn,nij->mij", product, total[p])
-        product = product @ jacobians[p]
+
+    def over_steps(factors: Sequence[Tensor]) -> Tensor:
+        """Σ_p ∂h^t/∂h^p times the factor of step p."""
+        product, result = eye, torch.zeros_like(factors[0])
+        for p in reversed(range(1, steps + 1)):
+            result = result + torch.einsum("mn,nij->mij", product, factors[p - 1])
+            product = product @ jacobians[p]
+        return result
+
+    error = (u @ states[-1]).softmax(0) - torch.eye(5, dtype=torch.float64)[0]  # ŷ − y
+    loss_by_w, loss_by_w_e = (torch.einsum("l,lm,mij->ij", error, u, over_steps(each)) for each in (by_w, by_w_e))
+    direct = jacobian(loss, (w, w_e))
     checks = {
         "recursion": max(recursion),
         "one_step": max(apart(one, other) for one, other in zip(jacobians[1:], by_autograd, strict=True)),
-        "sum": apart(right, total[-1]),
+        "sum": apart(over_steps(by_w), total[-1]),
+        "loss": apart(loss_by_w, direct[0]),
+        "inputs": apart(loss_by_w_e, direct[1]),
     }
-    return checks, apart(wrong, total[-1])
+    return checks, apart(over_steps(total[1:]), total[-1])
 
 
 def compare(layer: Recurrent, x: Tensor, weights: Tensor) -> dict[str, dict[str, float]]:

@@ -53,8 +53,8 @@ def _algorithm(numbers: Numbers, tolerance: float) -> Verdict:
     excess = max(one["largest_clipped"] / one["threshold"] for one in by_norm) - 1
     by_value = max(one["turned"] for one in numbers["descents"] if one["by"] == "value")
     text = (
-        f"By norm, gradients were turned by at most {power(turned)}° and are never longer than the threshold; by "
-        f"value, entry by entry, they were turned by up to {by_value:.0f}°."
+        f"By norm, gradients were turned by at most {power(turned)}°, and the longest is {power(1 + excess)} times the "
+        f"threshold; by value, entry by entry, they were turned by up to {by_value:.0f}°."
     )
     return holds(text) if turned <= tolerance and excess <= tolerance else fails(text)
 

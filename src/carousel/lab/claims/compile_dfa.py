@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import torch
+
 from ...errors import ArgumentError, check_counts
 from ...report import Page, figure
 from ...wording import counted
-from ..automata import DFA, compile_dfa, compile_pattern, count_machine
+from ..automata import DFA, Recognizer, compile_dfa, compile_pattern, count_machine
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Table
 from ..options import Option, Seed
@@ -39,11 +41,15 @@ class Compiled:
 
 def _recognized(numbers: Numbers, tolerance: float) -> Verdict:
     wrong = [one["pattern"] for one in numbers["languages"] if one["wrong_short"] or one["wrong_long"]]
-    total = sum(one["short"] + one["long"] for one in numbers["languages"])
+    short, long = (sum(one[key] for one in numbers["languages"]) for key in ("short", "long"))
     if wrong:
         return fails(f"Strings of {listing(wrong)} were judged wrongly.")
-    text = f"Of {total:,} strings of {counted(len(numbers['languages']), 'regular language')}, none is judged wrongly"
-    return holds(f"{text} by the automaton, nor by the network that it was compiled into.")
+    return holds(
+        f"Of the {short:,} strings up to length {numbers['all_strings_up_to']} of "
+        f"{counted(len(numbers['languages']), 'regular language')}, neither the automaton nor the network that it was "
+        f"compiled into judges one otherwise than Python's `re`; of {long:,} random ones the network judges none "
+        "otherwise than the automaton."
+    )
 
 
 def _counting(numbers: Numbers, tolerance: float) -> Verdict:
@@ -52,7 +58,7 @@ def _counting(numbers: Numbers, tolerance: float) -> Verdict:
         f"The beginnings a⁰ to a{raised(classes['n'])} fall into {classes['distinct']} classes that some ending tells "
         f"apart, so that an automaton needs at least as many states, and more for longer ones. An LSTM of four units "
         f"that counts is right on {counter['right']:,} of {counter['strings']:,} strings, n up to "
-        f"{counter['largest_n']:,}; it ends where float32 stops counting, at 2²⁴."
+        f"{counter['largest_n']:,}; in float32 its count stands still at {counter['stops']:,}."
     )
     right = classes["distinct"] == classes["n"] + 1 and counter["right"] == counter["strings"]
     return holds(text) if right else fails(text)
@@ -62,10 +68,14 @@ def _stack(numbers: Numbers, tolerance: float) -> Verdict:
     stack = numbers["stack"]
     text = (
         f"Of the strings up to length {stack['longest']}, the machine as described accepts {stack['accepted']:,}; "
-        f"{stack['equal']} of them are aⁿbⁿ, and all are balanced brackets (Dyck-1): {listing(stack['others'])} are "
-        "accepted too. It takes a state beside the stack that refuses an a after a b."
+        f"{stack['equal']} of them are aⁿbⁿ. It accepts {stack['brackets']:,} of the {stack['balanced']:,} strings in "
+        "which every a is a bracket that a later b closes (Dyck-1)"
     )
-    return holds(text) if stack["accepted"] == stack["equal"] else fails(text)
+    if stack["accepted"] == stack["equal"]:
+        return holds(f"{text}.")
+    return fails(
+        f"{text}, such as {listing(stack['others'])}. It takes a state beside the stack that refuses an a after a b."
+    )
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,7 @@ print(network.layer.weight_hh_l0)                 # zeros and ones
     languages: tuple[Compiled, ...]
     shortest: int  # strings up to this length are all tried
     counted: tuple[tuple[int, bool, bool], ...]  # n, belongs, accepted
+    stops: int  # where the counter stands still
     classes: dict[str, int]
     stack: dict[str, Any]
     seed: int
@@ -136,7 +147,7 @@ print(network.layer.weight_hh_l0)                 # zeros and ones
     def numbers(self) -> dict[str, Any]:
         counter = {
             "strings": len(self.counted), "right": sum(belongs == said for _, belongs, said in self.counted),
-            "largest_n": max(n for n, _, _ in self.counted),
+            "largest_n": max(n for n, _, _ in self.counted), "stops": self.stops,
         }  # fmt: skip
         return {
             "languages": [vars(one) for one in self.languages], "all_strings_up_to": self.shortest, "counter": counter,
@@ -169,8 +180,8 @@ print(network.layer.weight_hh_l0)                 # zeros and ones
         return (
             "Each regular expression became a deterministic automaton (by derivatives), and that a recurrent layer "
             "with weights 0 and 1 and biases −1 (the construction is this package's own): a unit for every pair of a "
-            "state \\(q\\) and a symbol \\(a\\),",
-            "\\(h(q, a) = \\text{relu}([\\text{the state before is } q] + [\\text{the symbol is } a] - 1)\\).",
+            "state \\(q\\) and a symbol \\(a\\), \\(h_{qa} = \\text{relu}(s_q + x_a - 1)\\), where \\(s_q\\) is 1 if "
+            "the state before is \\(q\\), and \\(x_a\\) if the symbol is \\(a\\).",
             "All values are whole numbers, so nothing is rounded. All strings up to length "
             f"{self.shortest} were read, and random ones up to {self.languages[0].longest:,} symbols. The reference "
             "for the short ones is Python's `re`, for the long ones the automaton, followed step by step.",
@@ -186,8 +197,6 @@ print(network.layer.weight_hh_l0)                 # zeros and ones
         )  # fmt: skip
 
     def figures(self) -> dict[str, Any]:
-        import torch
-
         machine = count_machine()
         drawn = figure(420, ["aaaaabbbbb: accepted", "aaabbbbb: refused"], hovermode="x")
         for row, text in ((1, "aaaaabbbbb"), (2, "aaabbbbb")):
@@ -253,8 +262,23 @@ def run(
         accepted = machine.accepts([text for text, _ in near])
         judged += [(n, belongs, it) for (_, belongs), it in zip(near, accepted, strict=True)]
     return Compilation(
-        languages, shortest, tuple(judged), count_classes(20), try_stack(12), seed, time.perf_counter() - start
-    )
+        languages, shortest, tuple(judged), stops_at(machine), count_classes(20), try_stack(12), seed,
+        time.perf_counter() - start,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def stops_at(machine: Recognizer) -> int:
+    """The first power of two that the counter does not exceed by reading one more a."""
+    layer = machine.layer
+    x = torch.nn.functional.one_hot(torch.tensor([[machine.alphabet.index("a")]]), len(machine.alphabet)).float()
+    for power in range(1, 64):
+        count = torch.zeros(1, 1, layer.hidden_size)
+        count[..., 0] = 2.0**power
+        after = layer(x, (torch.zeros_like(count), count))[1][1]
+        if after[0, 0, 0] <= count[0, 0, 0]:
+            return 2**power
+    raise AssertionError("a float32 counts no further than 2²⁴")
 
 
 def is_anbn(text: str) -> bool:
@@ -287,10 +311,19 @@ def stack_accepts(text: str) -> bool:
 
 def try_stack(longest: int) -> dict[str, Any]:
     """Which strings of a and b, up to `longest` symbols, the stack automaton accepts."""
-    every = ("".join(text) for n in range(longest + 1) for text in itertools.product("ab", repeat=n))
-    accepted = [text for text in every if stack_accepts(text)]
+    every = ["".join(text) for n in range(longest + 1) for text in itertools.product("ab", repeat=n)]
+    accepted, balanced = (list(filter(test, every)) for test in (stack_accepts, is_balanced))
     others = [text for text in accepted if not is_anbn(text)]
-    return {"longest": longest, "accepted": len(accepted), "equal": len(accepted) - len(others), "others": others[:2]}
+    return {
+        "longest": longest, "accepted": len(accepted), "equal": len(accepted) - len(others), "others": others[:2],
+        "balanced": len(balanced), "brackets": len(set(balanced) & set(accepted)),
+    }  # fmt: skip
+
+
+def is_balanced(text: str) -> bool:
+    """Whether every a is a bracket that a later b closes: no beginning has more b's, and the whole as many."""
+    depths = list(itertools.accumulate(1 if symbol == "a" else -1 for symbol in text))
+    return bool(depths) and min(depths) >= 0 and depths[-1] == 0
 
 
 def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.Random) -> Compiled:
@@ -299,7 +332,8 @@ def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.R
     expression = re.compile(pattern)
     short = ["".join(text) for n in range(shortest + 1) for text in itertools.product(dfa.alphabet, repeat=n)]
     right = [expression.fullmatch(text) is not None for text in short]
-    wrong = sum(a != b for a, b in zip(network.accepts(short), right, strict=True))
+    judged = zip(network.accepts(short), map(dfa.accepts, short), right, strict=True)
+    wrong = sum(by_network != belongs or by_dfa != belongs for by_network, by_dfa, belongs in judged)
     long = ["".join(draw.choices(dfa.alphabet, k=draw.randint(longest // 2, longest))) for _ in range(strings)]
     wrong_long = sum(a != dfa.accepts(text) for a, text in zip(network.accepts(long), long, strict=True))
     return Compiled(

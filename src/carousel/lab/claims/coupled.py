@@ -16,7 +16,7 @@ from ..finding import Exercise, Step, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
 from ..options import Option, Seed, Seeds
-from ..words import listing, mean_and_spread, power
+from ..words import listing, mean_and_spread, percent_and_spread, power
 
 STORED = 0.9  # a candidate counts as binary where |g| exceeds it
 SHUT = 40.0  # a bias that opens or shuts a gate altogether, in double precision
@@ -121,8 +121,7 @@ class Coupled(Measured):
         ),
         Step(
             "The new cell is a weighted mean of the old one and of a number within \\(\\pm 1\\), so it never leaves "
-            "the "
-            "interval that holds both. The run has random weights, ten times as large as usual.",
+            "the interval that holds both. The run has random weights, ten times as large as usual.",
             r"|C_t| \le \max(|C_{t-1}|, |\tilde{C}_t|) \le \max(|C_0|, 1)",
             "bound",
             0.0,
@@ -172,13 +171,13 @@ print(layer.trace(torch.zeros(8, 1, 1).double(), start).states["c"].flatten())
             ["counting: cell of the coupled LSTM", f"{numbers['count']['coupled']:.2f}"],
             [
                 f"candidates above {STORED}, before training",
-                mean_and_spread([100 * s for s in shares["before"]], 0) + " %",
+                percent_and_spread(shares["before"]),
             ],
             [
                 f"candidates above {STORED}, after training",
-                mean_and_spread([100 * s for s in shares["after"]], 0) + " %",
+                percent_and_spread(shares["after"]),
             ],
-            ["accuracy of the bit after training", mean_and_spread([100 * a for a in numbers["accuracy"]], 1) + " %"],
+            ["accuracy of the bit after training", percent_and_spread(numbers["accuracy"], 1)],
             *([f"largest activation, {name}", f"{max(values):,.2f}"] for name, values in numbers["largest"].items()),
         ]
         return ["measured", "value"], rows
@@ -196,9 +195,9 @@ print(layer.trace(torch.zeros(8, 1, 1).double(), start).states["c"].flatten())
     def figures(self) -> dict[str, Any]:
         n = self.measured
         decay = figure(360, hovermode="x")
-        for name, colour in (("coupled", "#0072b2"), ("LSTM", "#d55e00")):
-            path = n["decay"][name]
-            decay.add_scatter(y=path, x=list(range(1, len(path) + 1)), name=name, line={"color": colour})
+        for name, colour, dash in (("coupled", "#0072b2", "solid"), ("LSTM", "#d55e00", "dot")):
+            path, line = n["decay"][name], {"color": colour, "dash": dash}
+            decay.add_scatter(y=path, x=list(range(1, len(path) + 1)), name=name, line=line)
         decay.update_yaxes(type="log", exponentformat="power", title_text="cell").update_xaxes(title_text="step")
         drawn = figure(360, hovermode="x")
         for name, path in n["sizes"].items():

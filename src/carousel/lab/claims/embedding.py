@@ -57,8 +57,9 @@ def _better(numbers: Numbers, tolerance: float) -> Verdict:
         f"The cosine of two words of one group is {mean_and_spread(within)}, of words of different groups "
         f"{mean_and_spread(across)}; of any two one-hot vectors it is 0. After {numbers['updates']} updates on "
         f"{numbers['lines']} sentences, perplexity on others is {mean_and_spread(learned)} with learned vectors of "
-        f"{SIZE} numbers and {mean_and_spread(one)} with one-hot vectors of {GROUPS * WORDS}, which have more "
-        f"parameters; knowing the groups gives {numbers['best']:.2f}."
+        f"{SIZE} numbers ({numbers['parameters']['learned']:,} parameters) and {mean_and_spread(one)} with one-hot "
+        f"vectors of {GROUPS * WORDS} ({numbers['parameters']['one-hot']:,} parameters); knowing the groups gives "
+        f"{numbers['best']:.2f}."
     )
     shown = {
         "the likeness of words that occur alike": [a > b + ALIKE for a, b in zip(within, across, strict=True)],
@@ -143,9 +144,8 @@ print(one_hot(torch.tensor([vocabulary[word] for word in "i go school".split()])
         rows = {name: sum(values) / len(values) for name, values in numbers["perplexity"].items()}
         return (
             f"Perplexity is {rows['learned']:.2f} with learned vectors of {SIZE} numbers and {rows['one-hot']:.2f} "
-            f"with "
-            f"one-hot vectors of {GROUPS * WORDS}. As networks, one is the other with a product of two matrices: their "
-            f"outputs are {power(numbers['derivation']['product'])} apart."
+            f"with one-hot vectors of {GROUPS * WORDS}. As networks, one is the other with a product of two matrices: "
+            f"their outputs are {power(numbers['derivation']['product'])} apart."
         )
 
     @staticmethod
@@ -160,10 +160,9 @@ print(one_hot(torch.tensor([vocabulary[word] for word in "i go school".split()])
         n = self.measured
         return (
             f"A language of {GROUPS * WORDS} words in {GROUPS} groups: a word of a group is followed by any word of "
-            f"the "
-            f"next. {n['lines']} sentences of 10 words are learned by LSTMs of 16 units, which read one-hot vectors or "
-            f"learned ones of {SIZE} numbers; Adam at 0.01, {n['updates']} updates of 16 sentences, {len(n['seeds'])} "
-            "seeds; then 200 others are read.",
+            f"the next. {n['lines']} sentences of 10 words are learned by LSTMs of 16 units, which read one-hot "
+            f"vectors or learned ones of {SIZE} numbers; Adam at 0.01, {n['updates']} updates of 16 sentences, "
+            f"{len(n['seeds'])} seeds; then 200 others are read.",
         )
 
     def figures(self) -> dict[str, Any]:

@@ -132,7 +132,8 @@ import torch
 u = torch.randn(16, dtype=torch.float64)
 h = torch.randn(100_000, 16, dtype=torch.float64)
 h = h / h.norm(dim=1, keepdim=True)
-print((h @ u).sigmoid().max(), u.norm().sigmoid(), u.norm())     # the best of many, the closed form, as printed
+print((h @ u).sigmoid().max())                    # the best of many
+print(u.norm().sigmoid(), u.norm())               # the closed form; as printed
 """
 
     units: tuple[Unit, ...]

@@ -166,8 +166,8 @@ class Jacobian(Finding):
             tolerance=1e-10,
             seeds=5,
             printed=(
-                r"\frac{\partial f_t}{\partial h_{t-1}} = U_f \cdot [(1 - \sigma(W_f x_t + U_f h_{t-1})) \cdot "
-                r"\sigma(W_f x_t + U_f h_{t-1})]",
+                r"\frac{\partial f_t}{\partial h_{t-1}} = U_f \cdot \sigma'(W_f x_t + U_f h_{t-1})",
+                r"= U_f \cdot [(1 - \sigma(W_f x_t + U_f h_{t-1})) \cdot \sigma(W_f x_t + U_f h_{t-1})]",
             ),
             corrected=(r"\frac{\partial f_t}{\partial h_{t-1}} = \text{diag}(f_t \circ (1 - f_t)) \, U_f",),
         ),

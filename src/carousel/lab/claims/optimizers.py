@@ -169,8 +169,8 @@ class Optimizers(Finding):
         Exercise(
             "Why is the first step of RMSprop with \\(\\rho = 0.99\\) ten times as long as \\(\\eta\\)?",
             "\\(v_1 = 0.01 g^2\\), so that \\(g / \\sqrt{v_1} = 10\\). Adam divides \\(v\\) by "
-            "\\(1 - \\rho^t\\), so that its first step has the length \\(\\eta\\): part of why Adam is slower at one "
-            "rate for both.",
+            "\\(1 - \\rho^t\\), so that its first step has the length \\(\\eta\\): one rate for both is not "
+            "one length of step for both.",
         ),
     )
     code = """

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
+import torch
 from torch import nn
 
 from ...errors import ArgumentError, check_counts
@@ -173,7 +174,8 @@ figure = lab.parameters().plot()
             f"Networks were built and their parameters counted: {self.inputs} inputs a step, {self.hidden} hidden "
             f"units, {self.outputs} outputs, for every horizon. The fully connected one reads all steps at once. The "
             f"convolutional ones have layers of filters over {FILTER} steps, as many as it takes to see the horizon, "
-            f"with stride {listing(map(str, STRIDES))}. The recurrent ones have a linear layer for the output. Where "
+            f"with stride {listing(map(str, STRIDES))}. The recurrent ones have a linear layer for the output, and "
+            "read a sequence of that length before they are counted. Where "
             "torch's layers have two biases for one sum, both are counted.",
         )
 
@@ -229,9 +231,8 @@ def run(
         ),
     ]  # fmt: skip
     for kind in CELLS.values():
-        built = nn.ModuleList([kind.layer(inputs, hidden), nn.Linear(hidden, outputs)])  # the same for any horizon
-        counts = (sum(p.numel() for p in built.parameters()),) * len(horizons)
-        kinds.append(Kind(kind.label, "recurrent", counts, kind.colour, kind.dash))
+        build = partial(recurrent, kind.layer, *sizes)
+        kinds.append(_count(kind.label, "recurrent", kind.colour, kind.dash, horizons, build))
     return Parameters(tuple(kinds), tuple(horizons), inputs, hidden, outputs, time.perf_counter() - start)
 
 
@@ -249,6 +250,14 @@ def convolutional(stride: int, inputs: int, hidden: int, outputs: int, steps: in
         layers, seen, apart = layers + 1, seen + (FILTER - 1) * apart, apart * stride
     built = [nn.Conv1d(hidden if k else inputs, hidden, FILTER, stride, device="meta") for k in range(layers)]
     return nn.ModuleList([*built, nn.Linear(hidden, outputs, device="meta")])
+
+
+@torch.no_grad()
+def recurrent(layer: Callable[..., nn.Module], inputs: int, hidden: int, outputs: int, steps: int) -> nn.Module:
+    """A recurrent layer that has read `steps` steps, and its output."""
+    built = nn.ModuleList([layer(inputs, hidden), nn.Linear(hidden, outputs)])
+    built[1](built[0](torch.zeros(steps, 1, inputs))[0])
+    return built
 
 
 def _count(

@@ -96,7 +96,7 @@ def _overfitting(numbers: Numbers, tolerance: float) -> Verdict:
     text = (
         f"Of stretches of {STRETCH} characters, {mean_and_spread(first)} of those written by argmax and "
         f"{mean_and_spread(last)} of those for k = {numbers['k']} stand in the training text. The network is the same, "
-        "and so is its perplexity on other text: what is prevented is copying, not overfitting."
+        "and so is its perplexity on other text: random-k changes what is copied, not how far the network overfits."
     )
     less = [b < a - tolerance for a, b in zip(first, last, strict=True)]
     return by_seed(less, text, "copying from the training text")
@@ -131,8 +131,7 @@ class RandomK(Measured):
             "This method can also prevent overfitting problem.",
             "002 “Generation”",
             f"with every seed, the share of stretches of {STRETCH} characters that are copied from the training text "
-            f"is "
-            "lower by more than {tolerance} than for argmax.",
+            "is lower by more than {tolerance} than for argmax.",
             _overfitting,
             tolerance=0.05,
             seeds=5,

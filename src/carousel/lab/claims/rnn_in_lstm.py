@@ -103,7 +103,7 @@ class RnnInLstm(Finding):
             _constant,
             tolerance=EXACT,
             printed=(
-                r"b_{ig} = b_{hg} = 0.5 * \tanh^{-1}(0.5)",
+                r"b_{ig} = b_{hg} = 0.5 * \tanh^{-1}(c_{t-1}) = 0.5 * \tanh^{-1}(0.5)",
                 r"c_t = \mathbf{1} * 0.5 \circ c_{t-1} + \mathbf{1} * 0.5 \circ g_t",
             ),
         ),

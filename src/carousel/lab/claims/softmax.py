@@ -31,6 +31,15 @@ def _within(key: str, text: str) -> Callable[[Numbers, float], Verdict]:
     return decide
 
 
+def _sum(numbers: Numbers, tolerance: float) -> Verdict:
+    printed, corrected = (max(numbers["apart"][key]) for key in ("printed_sum", "corrected_sum"))
+    text = (
+        f"The printed sum is up to {power(printed)} off; the corrected one, which gives equation 38, "
+        f"{power(corrected)}."
+    )
+    return holds(text) if printed <= tolerance else fails(text)
+
+
 def _outer(numbers: Numbers, tolerance: float) -> Verdict:
     outer, inner = max(numbers["apart"]["outer"]), numbers["inner_shape"]
     text = (
@@ -65,14 +74,14 @@ class Softmax(Measured):
         ),
         Claim(
             "jacobian",
-            "Thus, we have … the Jacobian of the softmax",
-            "003 §5.2.1, equation 36",
+            "Therefore, the Jacobian of the softmax will be: … Thus, we have",
+            "003 §5.2.1, equations 27 and 36",
             "the formula differs from automatic differentiation and from central differences by at most {tolerance}.",
             _within("jacobian", "The formula differs by at most {} from either."),
             tolerance=1e-8,
             printed=(
-                r"\frac{\partial \hat{y}_k^t}{\partial q_l^t} = -\hat{y}_k^t \hat{y}_l^t \text{ if } k \neq l, \quad "
-                r"\hat{y}_k^t (1 - \hat{y}_l^t) \text{ if } k = l",
+                r"\frac{\partial \hat{y}_k^t}{\partial q_l^t} = \begin{cases} -\hat{y}_k^t \hat{y}_l^t, & \text{if } k "
+                r"\neq l \\ \hat{y}_k^t (1 - \hat{y}_l^t), & \text{if } k = l \end{cases}",
             ),
         ),
         Claim(
@@ -80,7 +89,7 @@ class Softmax(Measured):
             "If we put Equation 24 and 36 together, gives us a sum over all values of k",
             "003 §5.2.1, equation 37",
             "the printed sum differs from automatic differentiation by at most {tolerance}.",
-            _within("printed_sum", "The printed sum is up to {} off; the corrected one gives equation 38."),
+            _sum,
             tolerance=1e-8,
             printed=(
                 r"-\frac{y_l^t}{\hat{y}_l^t} \cdot \hat{y}_l^t + \sum_{k \neq l} "

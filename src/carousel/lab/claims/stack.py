@@ -64,7 +64,8 @@ def _unbounded(numbers: Numbers, tolerance: float) -> Verdict:
         f"The network's stack is one number, in which a symbol takes {numbers['bits']} bits. Nested brackets are read "
         f"rightly up to a depth of {text}; in exact arithmetic up to {numbers['deep']}, the most that was tried."
     )
-    return holds(text) if numbers["deep"] == DEEPEST else fails(text)
+    stopped = all(depth < DEEPEST for depth in limits.values())
+    return holds(text) if numbers["deep"] == DEEPEST and stopped else fails(text)
 
 
 class Stack(Measured):
@@ -150,11 +151,9 @@ for configuration in run_exactly(network, Configuration("right", ((),)), word):
         n = self.measured
         return (
             f"Brackets of two kinds need a stack. The automaton is compiled to a network \\(h \\leftarrow \\sigma(U h "
-            f"+ "
-            f"W x + b)\\) with \\(\\sigma(z) = \\min(1, \\max(0, z))\\), {n['units']} units and rational weights, "
-            f"which "
-            f"takes {CYCLE} steps for a bracket. In float32 and float64 it runs as `carousel.RNN` with ReLUs, two for "
-            "each unit; exactly, with Python's fractions. The reference is a list.",
+            f"+ W x + b)\\) with \\(\\sigma(z) = \\min(1, \\max(0, z))\\), {n['units']} units and rational weights, "
+            f"which takes {CYCLE} steps for a bracket. In float32 and float64 it runs as `carousel.RNN` with ReLUs, "
+            "two for each unit; exactly, with Python's fractions. The reference is a list.",
         )
 
     def figures(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _eigenvalues(numbers: Numbers, tolerance: float) -> Verdict:
     if not kept:
         return undecided("None of the counterexamples was run far enough.")
     return fails(
-        "The gradient does not shrink, though no eigenvalue is above 1: " + "; ".join(map(_growth, kept)) + ". What is "
+        "No eigenvalue is above 1, and yet " + "; ".join(map(_growth, kept)) + ". What is "
         "sufficient is that the largest singular value of W_h times the largest slope is below 1. It is not necessary: "
         f"that product is {numbers['fresh']['gain']:.2f} in the fresh RNN of seed {numbers['seeds'][0]}, whose "
         f"gradient falls to {_size(numbers['fresh']['last'])}, and above 1 in {numbers['fresh']['above']} of "
@@ -198,8 +198,11 @@ class Vanishing(Finding):
             _product,
             tolerance=1e-10,
             printed=(
-                r"\prod_{j < t \leq i} \frac{\partial h^{(t)}}{\partial h^{(t-1)}} = "
-                r"W_h^{(i-j)} \prod_{j < t \leq i} \text{diag}(\sigma'(W_h \cdot h^{(t-1)} + W_x \cdot x^{(t)} + b_1))",
+                r"\frac{\partial J^{(i)}(\theta)}{\partial h^{(j)}} = "
+                r"\frac{\partial J^{(i)}(\theta)}{\partial h^{(i)}} \cdot \prod_{j < t \leq i} "
+                r"\frac{\partial h^{(t)}}{\partial h^{(t-1)}}",
+                r"= \frac{\partial J^{(i)}(\theta)}{\partial h^{(i)}} \cdot W_h^{(i-j)} \prod_{j < t \leq i} "
+                r"\text{diag}(\sigma'(W_h \cdot h^{(t-1)} + W_x \cdot x^{(t)} + b_1))",
             ),
             corrected=(
                 r"\prod_{j < t \leq i} \frac{\partial h^{(t)}}{\partial h^{(t-1)}} = "
