@@ -10,7 +10,7 @@ from helpers.pages import figures, plotly
 from plotly.offline import get_plotlyjs_version
 
 from carousel import report
-from carousel.report import Page, duration, mark, prose, verbatim
+from carousel.report import Page, duration, mark, mathml, prose, verbatim
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -160,3 +160,10 @@ def test_it_writes_and_replaces(tmp_path):
     Page("Two").write(path)
     assert "<h1>Two</h1>" in path.read_text("utf-8")
     assert [p.name for p in path.parent.iterdir()] == ["page.html"]
+
+
+def test_a_prime_is_no_small_exponent():
+    """Equation 64 of the notes has σ′ where σ should stand: the two must look different."""
+    assert '<mi>&#x003C3;</mi><mo lspace="0" rspace="0">&#x02032;</mo>' in mathml(r"\sigma'(x)")
+    assert "<msup>" not in mathml(r"\sigma'(x)")
+    assert "<msup>" in mathml("x^2")

@@ -365,6 +365,9 @@ def prose(entry: Any) -> str:
     return "".join(mathml(part) if k % 2 else _marked_up(part) for k, part in enumerate(parts))
 
 
+_PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+
+
 def mathml(tex: str, display: bool = False) -> Html:
     """A formula in TeX as MathML, which browsers set without a script or a font from elsewhere.
 
@@ -376,7 +379,8 @@ def mathml(tex: str, display: bool = False) -> Html:
     converted = convert(tex, display="block" if display else "inline")
     if "\\" in converted:  # what the converter does not know, it copies
         raise ValueError(f"unknown command in the formula {tex!r}")
-    return Html(converted)
+    # A prime is raised already: as an exponent it would be too small to see.
+    return Html(_PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', converted))
 
 
 def _marked_up(plain: str) -> str:

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from carousel.lab.book import write_book
+from carousel.lab import LABS
+from carousel.lab.book import SLOW, write_book
 
 
 def test_every_page_is_there_and_every_link_leads_to_one(tmp_path):
@@ -39,6 +40,10 @@ def test_an_interruption_keeps_what_is_done_and_resume_continues(tmp_path):
     assert finished == ["sentiment"]
     assert (folder / "parameters" / "numbers.json").stat().st_mtime_ns == before
     assert "Not run yet" not in (folder / "index.html").read_text("utf-8")
+
+
+def test_what_begins_first_are_labs():
+    assert set(SLOW) < set(LABS)
 
 
 def test_a_lab_that_is_none(tmp_path):

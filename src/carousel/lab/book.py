@@ -26,6 +26,7 @@ from .claim import SOURCES, Outcome
 from .finding import typeset
 from .words import listing
 
+SLOW = ("languages", "optimizers", "initialisation", "latch", "attention")  # several workers begin with these
 QUOTED = 110  # characters of a claim in the table of contents
 WORDING = {  # of one claim, and of several
     Outcome.HOLDS: ("holds", "hold"),
@@ -74,7 +75,8 @@ def _run_all(folder: Path, names: Sequence[str], quick: bool, workers: int) -> I
         return
     others = set(active_children())
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_prepare_worker) as pool:
-        futures: dict[Future[float], str] = {pool.submit(_run_in_worker, folder, name, quick): name for name in names}
+        ordered = sorted(names, key=lambda name: name not in SLOW)
+        futures: dict[Future[float], str] = {pool.submit(_run_in_worker, folder, name, quick): name for name in ordered}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

@@ -324,7 +324,7 @@ figure = carousel.lab.jacobian(6, seeds=1).plot()
         drawn = figure(320, hovermode="x", showlegend=False)
         drawn.add_scatter(x=list(range(1, len(self.product) + 1)), y=self.product, mode="lines+markers")
         drawn.update_xaxes(title_text="steps k").update_yaxes(
-            title_text="missing", tickformat=".0%", range=[-0.03, 1.05]
+            title_text="missing", tickformat=".0%", range=[-0.03, 1.05 * max(1.0, *self.product)]
         )
         if self.spectrum is None:
             return {"product": drawn}
