@@ -109,3 +109,9 @@ def test_beside_another_reader():
 def test_the_tables_are_among_the_weights():
     """What a feature is does not depend on the Python that loads it."""
     assert {"weight", "lowered", "kinds"} == set(WordFeatures(KNOWN, 4).state_dict())
+
+
+@pytest.mark.parametrize("words, rows", [(1, 16), (20, 512), (2048, 1 << 15), (2049, 1 << 16), (10**6, 1 << 16)])
+def test_the_table_grows_with_the_vocabulary_up_to_a_limit(words, rows):
+    assert len(WordFeatures(KNOWN, 4, words=words).weight) == rows
+    assert len(WordFeatures(KNOWN, 4, words=words, whole=False).weight) == rows // 2

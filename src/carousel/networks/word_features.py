@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..masks import length_mask
 from ..ops.embedding import embedding
 
-BUCKETS = {True: 1 << 16, False: 1 << 15}  # vectors, with whole words and without; features of one hash share one
+BUCKETS = 1 << 16  # the most vectors with whole words as features, half of it without; features of one hash share one
 AFFIX = 4  # characters of the longest prefix and suffix
 UPPER, LOWER, DIGIT, SPECIAL = range(1, 5)  # kinds of characters; any other is a kind by itself
 
@@ -31,15 +31,19 @@ class WordFeatures(nn.Module):
 
     AFFIXES = tuple(f"{kind} {n}" for kind in ("prefix", "suffix") for n in range(1, AFFIX + 1))
 
-    def __init__(self, characters: Sequence[str], size: int, *, whole: bool = True, dropout: float = 0.0) -> None:
-        """`characters` are those that the ids stand for, the special tokens included; `whole`: the word itself, as it
-        is written and in lower case, is a feature, too. In training, features are left out with probability `dropout`.
+    def __init__(
+        self, characters: Sequence[str], size: int, *, words: int = BUCKETS, whole: bool = True, dropout: float = 0.0
+    ) -> None:
+        """`characters` are those that the ids stand for, the special tokens included; `words` is the size of the
+        vocabulary, with which the number of vectors grows as far as `BUCKETS`; `whole`: the word itself, as it is
+        written and in lower case, is a feature, too. In training, features are left out with probability `dropout`.
 
         Without `whole`, vectors begin at zero, so that a feature which training did not have adds nothing."""
         super().__init__()
         self.names = (*(("word", "lower") if whole else ()), "shape", "flags", *self.AFFIXES)
         self.size, self.whole, self.dropout = size, whole, dropout
-        self.weight = nn.Parameter(torch.zeros(BUCKETS[whole], size))
+        buckets = min(1 << (16 * words - 1).bit_length(), BUCKETS)
+        self.weight = nn.Parameter(torch.zeros(buckets if whole else buckets // 2, size))
         if whole:
             nn.init.uniform_(self.weight, -0.1, 0.1)
             self.weight.data[0] = 0

@@ -34,7 +34,7 @@ class TaggerNetwork(Network):
         self.tags, self.scheme = vocabulary.tags, vocabulary.scheme
         self.context = context_embedder(s, assets.context)
         self.embedder = s.word_embedder(vocabulary.words, s.variational)
-        self.shapes = s.character_features(vocabulary.characters)
+        self.shapes = s.word_readers(vocabulary.characters, len(vocabulary.words))
         self.drop_shapes = SequenceDropout(s.dropout, s.variational)
         beside = sum(part.size for part in (self.shapes, self.context) if part is not None)
         self.layers = s.encoder(s.embedding + beside)

@@ -80,16 +80,18 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PR
     def reads_characters(self) -> bool:
         return self.characters != "none" or self.word_features > 0
 
-    def character_features(self, known: Vocabulary | None) -> CharacterFeatures | None:
-        """What reads the characters of words, hand-made features included."""
+    def word_readers(self, known: Vocabulary | None, words: int) -> CharacterFeatures | None:
+        """What reads the characters of words, of which these are `known`, for a vocabulary of so many `words`."""
         from ...networks.characters import CharacterFeatures
         from ...networks.word_features import WordFeatures
 
-        encoder = super().character_features(known)
+        encoder = self.character_features(known)
         if known is None or not self.word_features:
             return encoder
         if self.vectors is None:
-            features = WordFeatures(known.tokens, self.word_features)
+            features = WordFeatures(known.tokens, self.word_features, words=words)
         else:  # words have vectors; what is learnt of them beside these is to be of their parts alone
-            features = WordFeatures(known.tokens, self.word_features, whole=False, dropout=self.word_dropout)
+            features = WordFeatures(
+                known.tokens, self.word_features, words=words, whole=False, dropout=self.word_dropout
+            )
         return CharacterFeatures(*([] if encoder is None else encoder.readers), features)
