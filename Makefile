@@ -25,11 +25,11 @@ demo: $(STAMP) ## train a translator of dates and try it (two minutes)
 
 test: $(STAMP) ## run the tests; ARGS="-k lstm" picks some
 	@echo "==> running the tests"
-	@$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(STAMP) ## run the tests that take ten seconds or more: processes killed, exporters, whole commands
 	@echo "==> running the slow tests"
-	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow $(ARGS)
 
 # The remaining tests call the kernels only through what these test.
 test-isa: $(STAMP) ## repeat the tests of kernels, layers and learning under this processor's other instruction sets
@@ -37,7 +37,7 @@ test-isa: $(STAMP) ## repeat the tests of kernels, layers and learning under thi
 	@$(if $(others),,echo "==> this processor has no other instruction set")
 	@for s in $(others); do \
 	  echo "==> running the tests of kernels, layers and learning with CAROUSEL_ISA=$$s"; \
-	  CAROUSEL_ISA=$$s $(BIN)/python -m pytest -n 2 -m "(native or learning) and not slow" $(ARGS) || exit 1; \
+	  CAROUSEL_ISA=$$s $(BIN)/python -m pytest -n 2 --dist worksteal -m "(native or learning) and not slow" $(ARGS) || exit 1; \
 	done
 
 lint: $(STAMP) ## check style (ruff) and types (mypy)

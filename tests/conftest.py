@@ -24,6 +24,7 @@ def pytest_configure():
     if not given.isdecimal() or int(given) < 1:
         raise pytest.UsageError(f"CAROUSEL_TEST_THREADS={given}: give a whole number from 1 up")
     torch.set_num_threads(int(given))
+    os.environ["OMP_NUM_THREADS"] = given  # of the processes that tests start
 
 
 def pytest_report_header():

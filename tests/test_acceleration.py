@@ -291,6 +291,7 @@ def test_a_new_one_of_the_same_class_starts_like_torchs():
         assert all(torch.equal(value, expected[name]) for name, value in layer.state_dict().items())
 
 
+@pytest.mark.slow
 def test_compiled_as_torchs_is():
     """Left out of the graph, like torch's own, and the results are the same."""
     model, x = Tagger(), torch.randn(B, T, I)

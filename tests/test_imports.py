@@ -173,7 +173,9 @@ def test_modules_are_imported_by_name_only_inside_their_package():
     """`import_module` hides an import from the tests above: only a package's own modules are loaded that way."""
     for name, path in modules(SOURCE).items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        nodes = ast.walk(ast.parse(text)) if "import_module" in text or "__import__" in text else ()
+        for node in nodes:
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
                 wanted = ast.unparse(node.args[0]).lstrip("f\"'")
                 own = "{__name__}." if path.name == "__init__.py" else "{__package__}."

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 import yaml
 
@@ -31,11 +29,9 @@ LAUGHS = "a: &a [x, x]\n" + "".join(
     ],
 )
 def test_text_that_cannot_be_read_is_one_short_line(parse, text, said):
-    start = time.perf_counter()
     with pytest.raises(ParseError, match=said) as caught:
         parse(text)
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
-    assert time.perf_counter() - start < 5
 
 
 def test_whole_characters_are_read():

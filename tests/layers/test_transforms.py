@@ -94,6 +94,7 @@ def test_a_graph_names_the_lengths_of_the_rows_it_saves():
     assert len(graphs) == len(saved) == 1
 
 
+@pytest.mark.slow
 def test_compiles_to_machine_code():
     """Nine units: their rows differ in length between instruction sets, none of which may run another's cached code."""
     layer, x = build("lstm", I, 9), draw(2, B, I)

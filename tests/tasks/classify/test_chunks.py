@@ -128,6 +128,7 @@ print(peak(100_000) - short)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_length():
     """100,000 steps of 64 numbers are 26 MB for the output alone, and several times that with the gates."""
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
