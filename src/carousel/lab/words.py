@@ -18,10 +18,10 @@ def percent(value: float, digits: int = 1) -> str:
 def power(value: float) -> str:
     """Two digits; a power of ten for what is small, a whole number for what is large.
 
-    >>> power(0.214), power(2.6e-15), power(0.0), power(9999.0)
-    ('0.21', '3·10⁻¹⁵', '0', '9,999')
+    >>> power(0.214), power(2.6e-15), power(0.0), power(214.0), power(9999.0)
+    ('0.21', '3·10⁻¹⁵', '0', '214', '9,999')
     """
-    if value >= 1000:
+    if value >= 99.5:
         return f"{value:,.0f}"
     if value == 0 or value >= 0.001:
         return f"{value:.2g}"

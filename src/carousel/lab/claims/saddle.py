@@ -82,8 +82,8 @@ def _formula(numbers: Numbers, tolerance: float) -> Verdict:
 def _large(numbers: Numbers, tolerance: float) -> Verdict:
     rates = numbers["rates"]
     text = (
-        f"With a gradient of {rates[0]['gradient']:g} the rate η/√(v+ε) is {rates[0]['rate']:.2g} after a step; with "
-        f"one of {rates[-1]['gradient']:g} it is {rates[-1]['rate']:.2g}. SGD's is the same for both."
+        f"With a gradient of {rates[0]['gradient']:g} the rate η/√(v+ε) is {power(rates[0]['rate'])} after a step; "
+        f"with one of {rates[-1]['gradient']:g} it is {power(rates[-1]['rate'])}. SGD's is the same for both."
     )
     falling = all(a["rate"] > b["rate"] for a, b in pairwise(rates))
     return holds(text) if falling else fails(text)
@@ -215,7 +215,8 @@ print(w.item())                         # the report's formula gives −0.0005
     def figures(self) -> dict[str, Any]:
         drawn = figure(400, hovermode="x")
         for kind, path in self.measured["paths"].items():
-            drawn.add_scatter(y=path, x=list(range(len(path))), name=kind, line={"color": COLOURS[kind]})
+            line = {"color": COLOURS[kind], "dash": "dot" if kind == "RMSprop, report" else "solid"}
+            drawn.add_scatter(y=path, x=list(range(len(path))), name=kind, line=line)
         drawn.update_yaxes(type="log", exponentformat="power", title_text="|y|")
         return {"paths": drawn.update_xaxes(title_text="step")}
 

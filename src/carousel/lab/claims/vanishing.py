@@ -115,12 +115,13 @@ def _eigenvalues(numbers: Numbers, tolerance: float) -> Verdict:
     kept = [one for one in numbers["counterexamples"] if max(one["log10_h"]) >= -tolerance]
     if not kept:
         return undecided("None of the counterexamples was run far enough.")
+    fresh = numbers["fresh"]
+    necessary = "It is not necessary: that" if fresh["gain"] > 1 and fresh["last"] < 0 else "That"
     return fails(
-        "No eigenvalue is above 1, and yet " + "; ".join(map(_growth, kept)) + ". What is "
-        "sufficient is that the largest singular value of W_h times the largest slope is below 1. It is not necessary: "
-        f"that product is {numbers['fresh']['gain']:.2f} in the fresh RNN of seed {numbers['seeds'][0]}, whose "
-        f"gradient falls to {_size(numbers['fresh']['last'])}, and above 1 in {numbers['fresh']['above']} of "
-        f"{numbers['fresh']['of']} fresh RNNs."
+        f"No eigenvalue is above 1, and yet {'; '.join(map(_growth, kept))}. What is sufficient is that the largest "
+        f"singular value of W_h times the largest slope is below 1. {necessary} product is {fresh['gain']:.2f} in the "
+        f"fresh RNN of seed {numbers['seeds'][0]}, whose gradient falls to {_size(fresh['last'])}, and above 1 in "
+        f"{fresh['above']} of {fresh['of']} fresh RNNs."
     )
 
 
@@ -239,7 +240,8 @@ class Vanishing(Finding):
             "eigenvalues",
             "If the max_{λ_i} λ_i ≤ 1 then the gradient will shrink exponentially.",
             "003 §10",
-            "it fails if in one RNN without an eigenvalue above 1 the norm is at least 10^−{tolerance} at some k.",
+            "it fails if in one RNN without an eigenvalue above 1 the norm is 1 or more at some k, to {tolerance} as "
+            "a power of ten.",
             _eigenvalues,
             tolerance=0.01,
             printed=(r"\max_{\lambda_i} \lambda_i \leq 1",),
