@@ -55,7 +55,7 @@ def _convolutional(numbers: Numbers, tolerance: float) -> Verdict:
     text = (
         f"For {last:,} steps a convolutional network with filters over {numbers['filter']} steps takes {counts}; the "
         f"fully connected one takes {connected['counts'][-1]:,}. With stride 1 every layer sees "
-        f"{numbers['filter'] - 1} steps more, with stride 2 twice as many steps as the layer before it."
+        f"{numbers['filter'] - 1} steps more, with stride 2 about twice as many as the layer before it."
     )
     helped = [kind["label"].partition(", ")[2] for kind in kinds if kind["counts"][-1] < connected["counts"][-1]]
     if len(helped) == len(kinds):
