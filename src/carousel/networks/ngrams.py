@@ -1,8 +1,9 @@
 """A linear model of n-grams, the strong simple classifier of short texts.
 
-It is two logistic regressions, whose probabilities are averaged: on TF-IDF weights, and on the same times each n-gram's
-log-count ratio, by how much it is more frequent in one class than in the others (Wang and Manning, 2012). With word
-vectors, both also read the mean vector of a text's words, weighted by their inverse document frequencies.
+It is three linear models, whose probabilities are averaged: logistic regression on TF-IDF weights, the same on these
+times each n-gram's log-count ratio, by how much it is more frequent in one class than in the others, and multinomial
+naive Bayes of words and word pairs (Wang and Manning, 2012). With word vectors, both regressions also read the mean
+vector of a text's words, weighted by their inverse document frequencies.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ WORDS = (1, 2)  # lengths of the n-grams of words
 CHARACTERS = (2, 3, 4, 5)  # and of characters, inside words and at their edges
 MOST = 1 << 20  # n-grams of each kind that are kept, the most frequent ones
 STRENGTH = 10.0  # C of the regularization: the loss of all texts counts this much beside half the squared weights
+SMOOTHING = 0.3  # added to every count of naive Bayes
+TEMPERATURES = tuple(2 ** (k / 4) for k in range(-4, 21))  # of naive Bayes, 0.5 to 32
 
 
 class Rows(NamedTuple):
@@ -58,8 +61,8 @@ class NGramClassifier:
     ) -> None:
         self.names = names  # of the features: n-grams of words, which begin with a tab, and of characters
         self.scales = scales  # (2, features) float32: inverse document frequency; the same times log-count ratio
-        self.weight = weight  # (2, features + numbers of a word vector, classes)
-        self.bias = bias  # (2, classes)
+        self.weight = weight  # (3, features + numbers of a word vector, classes): two regressions, naive Bayes
+        self.bias = bias  # (3, classes)
         self.vectors = vectors  # of words, if it has them
         self._index = {name: i for i, name in enumerate(names)}
         self._is_word = np.array([name.startswith("\t") for name in names], bool)  # (features,)
@@ -78,21 +81,24 @@ class NGramClassifier:
         frequency = np.array([spread[name] for name in names], np.float64)
         idf = (np.log((1 + len(counts)) / (1 + frequency)) + 1).astype(np.float32)
         width = len(names) + (0 if vectors is None else vectors.size)
-        model = cls(names, np.stack([idf, idf]), torch.zeros(2, width, classes), torch.zeros(2, classes), vectors)
+        model = cls(names, np.stack([idf, idf]), torch.zeros(3, width, classes), torch.zeros(3, classes), vectors)
         tf, means = model._frequencies(counts), model._means(texts)
         model.scales[1] *= _log_count_ratios(tf, len(names), labels, classes)
         weights = torch.ones(len(labels)) if class_weights is None else class_weights[labels]
         for k, x in enumerate(model._weighted(tf)):
             model.weight[k], model.bias[k] = _regress(x, len(names), means, labels, classes, weights.double())
+        is_word = torch.from_numpy(model._is_word)
+        bayes = _naive_bayes(model._present(tf).tensor(len(names), torch.float64), is_word, labels, classes, weights)
+        model.weight[2, : len(names)], model.bias[2] = bayes
         return model
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """The log-probability of each class of each text, (texts, classes)."""
-        both, means = self._weighted(self._frequencies([_grams(text) for text in texts])), self._means(texts)
+        tf, means = self._frequencies([_grams(text) for text in texts]), self._means(texts)
         known = len(self.names)
         scores = [
             x.tensor(known, torch.float32) @ w[:known] + means @ w[known:] + b
-            for x, w, b in zip(both, self.weight, self.bias, strict=True)
+            for x, w, b in zip((*self._weighted(tf), self._present(tf)), self.weight, self.bias, strict=True)
         ]
         return torch.stack(scores).log_softmax(2).logsumexp(0) - math.log(len(scores))
 
@@ -102,8 +108,9 @@ class NGramClassifier:
         return fingerprint.of_array(self.weight.numpy().reshape(-1))
 
     def strongest(self, k: int) -> list[list[tuple[str, float]]]:
-        """For each class, the `k` n-grams that speak most for it, with their weights times their scales."""
-        weight = self.weight[:, : len(self.names)]
+        """For each class, the `k` n-grams that speak most for it, with their weights times their scales, by the mean of
+        the regressions."""
+        weight = self.weight[: len(self.scales), : len(self.names)]
         pull = ((weight - weight.mean(2, keepdim=True)) * torch.from_numpy(self.scales)[..., None]).mean(0)
         top = pull.topk(min(k, len(pull)), 0)
         return [
@@ -128,6 +135,10 @@ class NGramClassifier:
             values = tf.values * scale[tf.columns]
             norms = np.sqrt(np.bincount(kind, values.astype(np.float64) ** 2, minlength=2 * len(tf.starts)))
             yield tf._replace(values=(values / np.maximum(norms[kind], 1e-12)).astype(np.float32))
+
+    def _present(self, tf: Rows) -> Rows:
+        """1 for each n-gram of words that a text has, 0 for those of characters."""
+        return tf._replace(values=self._is_word[tf.columns].astype(np.float32))
 
     def _means(self, texts: Sequence[str]) -> Tensor:
         """(texts, numbers of a word vector): the sum of the vectors of each text's words times their inverse document
@@ -162,7 +173,7 @@ class NGramClassifier:
             names = parts["names"].tobytes().decode().split("\n")
             weight, bias = (torch.from_numpy(parts[name]) for name in ("weight", "bias"))
             width = len(names) + (0 if vectors is None else vectors.size)
-            if (2, len(names)) != parts["scales"].shape or (2, width) != weight.shape[:2] or bias.dim() != 2:
+            if (2, len(names)) != parts["scales"].shape or (3, width) != weight.shape[:2] or bias.dim() != 2:
                 raise ValueError(f"{len(names)} n-grams, weights {tuple(weight.shape)}")
         except (SafetensorError, ValueError, KeyError) as error:
             remedy = "copy it again from an intact copy of the run, or train again"
@@ -228,3 +239,30 @@ def _regress(
     with torch.no_grad():
         solver.step(closure)
     return weight.float(), bias.float()
+
+
+def _naive_bayes(
+    present: Tensor, is_word: Tensor, labels: Tensor, classes: int, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Multinomial naive Bayes of the n-grams of words that are `present`, (texts, features) sparse: weight (features,
+    classes), 0 for those of characters, and bias (classes,), float32.
+
+    N-grams are far from independent, so that its probabilities are too extreme: scores are divided by the temperature
+    with the smallest loss of the training texts, each by the counts of all the others.
+    """
+    truth = torch.nn.functional.one_hot(labels, classes).double()
+    count = present.to_sparse_coo().t().to_sparse_csr() @ truth  # (features, classes)
+    total, kinds = count.sum(0), SMOOTHING * int(is_word.sum())
+    weight = ((count + SMOOTHING).log() - (total + kinds).log()) * is_word[:, None]
+    bias = ((weights.double()[:, None] * truth).sum(0) + SMOOTHING).log()
+    without = present @ (((count - 1).clamp(min=0) + SMOOTHING).log() * is_word[:, None])  # one text less
+    length = present @ torch.ones(len(is_word), 1, dtype=torch.float64)
+    without += bias - length * (total - length + kinds).clamp(min=kinds).log()
+    scores = torch.where(truth.bool(), without, present @ weight + bias)
+    losses = [
+        float(weights.double() @ torch.nn.functional.cross_entropy(scores / t, labels, reduction="none"))
+        for t in TEMPERATURES
+    ]
+    best = TEMPERATURES[losses.index(min(losses))]
+    weight, bias = weight - weight.mean(1, keepdim=True), bias - bias.mean()
+    return (weight / best).float(), (bias / best).float()

@@ -10,7 +10,15 @@ from pydantic import model_validator
 from ...training.settings import DEFAULT, ColumnName, Preset, key
 from ..shared.settings import PoolingName, WordSettings
 
-DEFAULTS = {"lower": True, "max_length": 1_000_000, "epochs": 6, "average": 0.99, "dropout": 0.4, "word_dropout": 0.1}
+DEFAULTS = {
+    "lower": True,
+    "max_length": 1_000_000,
+    "epochs": 6,
+    "lr": 0.003,
+    "average": 0.99,
+    "dropout": 0.4,
+    "word_dropout": 0.1,
+}
 PRESETS = {
     "fast": Preset({"epochs": 3, "hidden": 64}, "a third of the time"),
     "default": DEFAULT,
