@@ -40,8 +40,8 @@ def mean_vectors(texts, words, vectors):
 
 
 def bayes(train, labels, test):
-    """Probabilities by scikit-learn's naive Bayes, (texts, n-grams) in and out. The temperature is that of the least loss
-    when each text is left out in turn; its class keeps its size then."""
+    """Probabilities of `test` by scikit-learn's naive Bayes; both are (texts, n-grams). The temperature is that with
+    the smallest loss when each text is left out in turn, with the classes' sizes unchanged."""
 
     def fit(x, y):
         return MultinomialNB(alpha=SMOOTHING, class_prior=np.bincount(labels) / len(labels)).fit(x, y)
