@@ -27,6 +27,8 @@ CASES = [
     (MOSES, "A well-known man's hat, isn't it.", "a well @-@ known man &apos;s hat , isn &apos;t it ."),
     (MIKOLOV, "Mr. Lee's rose 3.5% in the U.S., it didn't fall.", "mr. lee 's rose N in the u.s. it did n't fall"),
     (UD, "I saw Al-Ani, Dr. Smith and Rome.", "I saw Al - Ani , Dr. Smith and Rome ."),
+    (UD, 'I saw Rome. "Ada" left. (He did.) Fine. 😀', 'I saw Rome . Ada left . ( He did . ) Fine .'),
+    (UD, "He came at approx. ten, or appr. (ten).", "He came at approx. ten , or appr. ( ten ) ."),
     (RAW, "I saw Rome.", "I saw Rome ."),
     (RAW, "It's (www.a.org/a?b=1), @ada; 1,000 more!!", "It's ( www.a.org/a?b=1 ) , @ada ; 1,000 more !!"),
     (RAW, "हिन्दी में, नमस्ते।", "हिन्दी में , नमस्ते ।"),

@@ -181,7 +181,8 @@ class TextForm:
                 continue
             stem, *suffix = self._contraction(word)
             pieces += [*self._compound(stem), *suffix]
-        if len(pieces) > 1 and pieces[-1] == "." and following and not following[0].isupper() and not self.lower:
+        begins = next(filter(str.isalnum, following), "")  # after a quote or a bracket, if there is one
+        if len(pieces) > 1 and pieces[-1] == "." and begins and not begins.isupper() and not self.lower:
             pieces[-2:] = [pieces[-2] + "."]  # an abbreviation in the middle of a sentence
         return [self.numbers if self.numbers and _NUMBER.fullmatch(word) else word for word in pieces]
 
