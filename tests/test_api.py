@@ -165,6 +165,8 @@ def test_resume_needs_neither_data_nor_settings(place):
         ({"hidden": 0}, SettingsError, "hidden: should be greater than or equal to 1, got 0"),
         ({"train": "nothing.tsv"}, CarouselError, "nothing.tsv: no such file"),
         ({"train": [("text", "label", "more")]}, ArgumentError, r"item 1 is not of the form \(text, label\)"),
+        ({"task": "forecast", "train": np.zeros((3, 2, 2))}, ArgumentError, r"give a series as \(T,\) or \(T, V\)"),
+        ({"train": []}, ArgumentError, "data: there are no examples; give some"),
         ({"train": 7}, ArgumentError, "an iterable of examples, got int"),
         ({"task": "clasify"}, ArgumentError, "did you mean classify?"),
         ({"patience": 2}, SettingsError, "patience: 2 needs a dev set"),
@@ -292,6 +294,7 @@ def test_the_names_are_discoverable():
     for name in ("train", "load", "evaluate", "check"):
         assert name in carousel.__all__ and name in dir(carousel)
         assert getattr(carousel, name).__doc__
+    assert {name for name in dir(carousel) if not name.startswith("_")} == set(carousel.__all__)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import torch
 from helpers.toys import Toy
 
 from carousel.decoding import GNMT, Beam, Exhaustive, Greedy, RandomK, Sample, StepFunction, TopK, search
+from carousel.errors import CarouselError
 
 ASK = {"start": 1, "end": 0, "max_length": 6}
 
@@ -67,7 +68,7 @@ def test_prompts_are_numbers():
 
 
 def test_constraints_are_objects():
-    with pytest.raises(TypeError, match="constraints must be Constraint objects, got str"):
+    with pytest.raises(CarouselError, match="constraints must be Constraint objects, got str"):
         search(Toy(5).stepper(), 1, constraints=["ban"], **ASK)
 
 

@@ -1,5 +1,6 @@
 """Trained models show their inside: gates and states while the layers read an item, and interventions in them."""
 
+import pytest
 import torch
 
 import carousel
@@ -12,6 +13,20 @@ def test_a_trace_has_the_tokens_of_the_item(small_model):
     assert len(trace.tokens) == 1 and [token.strip() or "▁" for token in trace.tokens[0]] == tokens
     assert set(trace.gates) >= {"f", "i", "o"}
     assert trace.c.shape[1:] == (len(tokens), 1, 4)
+
+
+def test_what_is_no_item_is_one_line(small_model):
+    model, item, _ = small_model
+    for wrong, shown in ((5, "5"), (None, "None"), ([item, 2.5], "2.5")):
+        with pytest.raises(carousel.CarouselError, match=f"item: give one such as predict takes, .*, got {shown}$"):
+            model.trace(wrong)
+
+
+def test_a_notebook_shows_what_print_shows(small_model):
+    model, _, _ = small_model
+    page = model._repr_html_()
+    assert page.startswith("<table") and f"<caption>{repr(model).splitlines()[0]}</caption>" in page
+    assert page.count("<tr>") == len(repr(model).splitlines()) - 1
 
 
 def test_several_items_are_as_each_alone(small_model):

@@ -131,7 +131,7 @@ def _run(
         raise ArgumentError(f"items must have a number for each of the {len(lists)} prompts, got {len(numbers)}")
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
-            raise TypeError(f"constraints must be Constraint objects, got {type(constraint).__name__}")
+            raise ArgumentError(f"constraints must be Constraint objects, got {type(constraint).__name__}")
     request = Request(
         prompts=padded,
         lengths=lengths,

@@ -7,6 +7,7 @@ the other parts when they are needed, so that the help of a command does not wai
 from __future__ import annotations
 
 import functools
+import html
 import importlib
 import importlib.util
 import re
@@ -316,7 +317,10 @@ class Model(ABC, Generic[N, A]):
 
     def _items(self, item: Any) -> list[Any]:
         """One item, or each of a list of them."""
-        return item if isinstance(item, list) else [item]
+        items = item if isinstance(item, list) else [item]
+        if wrong := [one for one in items if one is None or isinstance(one, int | float)]:
+            raise ArgumentError(f"item: give one such as predict takes, or a list of them, got {wrong[0]!r}")
+        return items
 
     def _watch(self, item: Any, clamps: Sequence[Clamp]) -> Trace:
         import torch
@@ -377,3 +381,10 @@ class Model(ABC, Generic[N, A]):
             if shown:
                 lines.append(f"  {name:<9} {shown if len(shown) <= 110 else shown[:109] + '…'}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The same, for a notebook."""
+        title, *rows = (html.escape(line) for line in repr(self).splitlines())
+        cells = (line.strip().split(maxsplit=1) for line in rows)
+        body = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
+        return f"<table style='text-align: left'><caption>{title}</caption>{body}</table>"

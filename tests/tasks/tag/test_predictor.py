@@ -37,6 +37,12 @@ def test_a_crf_never_says_what_is_illegal(settings):
             assert illegal(tags, "iob2") == []
 
 
+def test_n_best_is_a_count(settings):
+    model, _ = new_model(Tag, settings())
+    with pytest.raises(carousel.CarouselError, match="n_best must be a whole number from 1 up, got 0"):
+        model.predict("Rome", n_best=0)
+
+
 @pytest.mark.parametrize("output", ["softmax", "crf"])
 def test_n_best_probabilities_and_confidences(settings, output):
     model, _ = new_model(Tag, settings(output=output))

@@ -6,6 +6,7 @@ from helpers.translators import untrained
 
 from carousel.data import END
 from carousel.decoding import Constraint, GenerationConfig, OptionError
+from carousel.errors import CarouselError
 
 LETTERS = "abcdef，。"
 
@@ -132,7 +133,7 @@ def test_a_constraint_of_the_user(model, options):
 
 
 def test_constraints_are_objects(model):
-    with pytest.raises(TypeError, match="constraints must be Constraint objects, got type"):
+    with pytest.raises(CarouselError, match="constraints must be Constraint objects, got type"):
         model.translate("abc", constraints=[Rising])
 
 

@@ -165,7 +165,10 @@ def write_series(data: Any, stem: Path) -> Path:
         table = csv.writer(file, lineterminator="\n")
         before = [] if times is None else [["time"], *([_time(time)] for time in times)]
         for number, row in enumerate(rows):
-            cells = list(map(_cell, row)) if isinstance(row, Sequence) and not isinstance(row, str) else [_cell(row)]
+            values = row if isinstance(row, Sequence) and not isinstance(row, str) else [row]
+            if any(isinstance(value, list) for value in values):
+                raise ArgumentError("data: more than two dimensions; give a series as (T,) or (T, V)")
+            cells = list(map(_cell, values))
             if number == 0:
                 head = names or (["value"] if len(cells) == 1 else [f"value_{k}" for k in range(1, len(cells) + 1)])
                 table.writerow([*(before[0] if before else []), *head])
@@ -194,6 +197,8 @@ def _writing(path: Path) -> Iterator[TextIO]:
     try:
         with replace_text_file(path) as file:
             yield file
+            if not file.tell():
+                raise ArgumentError("data: there are no examples; give some")
     except UnicodeEncodeError as error:
         text = repr(error.object[max(0, error.start - 10) : error.end + 10])
         raise ArgumentError(f"data: half a character (a lone surrogate) in {text}; remove it") from None

@@ -16,7 +16,7 @@ from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.tags import convert
 from ...data.text.vocabulary import texts_of
-from ...errors import ArgumentError
+from ...errors import ArgumentError, check_count
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
 from ..base import NOTHING, LayerInput, Model
@@ -79,6 +79,7 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
         self, sentences: Iterable[str | Sequence[str]], n_best: int = 1, *, tokenized: bool | None = None
     ) -> Iterator[Tagged]:
         """As `predict`, for a stream of sentences; an empty one has no tags."""
+        check_count("n_best", n_best)
         waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
         while group := split_words(self.assets.form, list(islice(waiting, GROUP)), tokenized):
             tagged: dict[int, Tagged] = {}
