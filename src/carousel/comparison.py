@@ -16,10 +16,9 @@ from typing import Any
 from .errors import ArgumentError, RunError, shorten
 from .report import Page, figure, verbatim
 from .training.csv_logger import read_metrics
-from .training.network import label_of
 from .training.run import Run
 from .training.settings import shown
-from .wording import text_table
+from .wording import label_of, minutes, text_table
 
 NOT_SETTINGS = ("threads", "checkpoint_minutes", "log_steps", "baseline")  # keys that do not change what is learned
 
@@ -86,14 +85,14 @@ class Comparison:
         rows = []
         for group in self.groups:
             first = group.runs[0]
-            minutes = [run.minutes for run in group.runs if run.minutes is not None]
+            times = [run.minutes for run in group.runs if run.minutes is not None]
             rows.append(
                 [
                     group.name + ("" if all(run.finished for run in group.runs) else " (unfinished)"),
                     *(shorten(shown(first.settings.get(key)), 30) for key in self.differing),
                     *([",".join(str(run.seed) for run in group.runs)] if several else []),
                     group.value_text,
-                    f"{statistics.mean(minutes):.1f}" if minutes else "",
+                    minutes(statistics.mean(times)) if times else "",
                     "" if first.parameters is None else f"{first.parameters:,}",
                 ]
             )  # fmt: skip

@@ -1,8 +1,13 @@
-"""Counts and articles, as English has them; tables of text."""
+"""Counts, articles and names of results, as English has them; tables of text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+# results of metrics whose names are not plain words
+LABELS = {name: name.upper() for name in ("bleu", "crps", "f1", "mae", "mase", "mse", "r2", "rmse")}
+LABELS |= {"chrf": "chrF", "end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
@@ -17,12 +22,32 @@ def counted(number: int, one: str, several: str | None = None) -> str:
 def an(word: str) -> str:
     """A word with its article, by its sound; one without a vowel is spelt out.
 
-    >>> an("tag"), an("encode"), an("lm"), an("GRU"), an("RNN")
-    ('a tag', 'an encode', 'an lm', 'a GRU', 'an RNN')
+    >>> an("tag"), an("encode"), an("lm"), an("GRU"), an("RNN"), an("80%"), an("50%")
+    ('a tag', 'an encode', 'an lm', 'a GRU', 'an RNN', 'an 80%', 'a 50%')
     """
+    if word[:1].isdecimal():
+        return f"{'an' if re.match('8|1[18](?![0-9])', word) else 'a'} {word}"
     small = word.lower()
     spelt = not set(small) & set("aeiou")
     return f"{'an' if small[:1] in ('aefhilmnorsx' if spelt else 'aeiou') else 'a'} {word}"
+
+
+def minutes(value: float) -> str:
+    """Minutes in few digits, but never nought.
+
+    >>> minutes(12.34), minutes(1.5), minutes(0.025), minutes(0.0001)
+    ('12.3', '1.5', '0.03', '0.01')
+    """
+    return f"{value:.1f}" if value >= 1 else f"{max(value, 0.01):.2f}"
+
+
+def label_of(name: str) -> str:
+    """What a reader calls the result `name` of a metric.
+
+    >>> label_of("scaled_crps"), label_of("micro_f1")
+    ('scaled CRPS', 'micro F1')
+    """
+    return " ".join(LABELS.get(word, word) for word in name.split("_"))
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

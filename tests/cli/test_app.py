@@ -117,6 +117,7 @@ def test_colours_only_where_they_are_wanted(monkeypatch):
         ["similar", "run", "--to", "a", "-n", "1_0"],
         ["generate", "run", "--top-k=1_0"],
         ["generate", "run", "--temperature", "1_0.5"],
+        ["generate", "run", "--temperature", "hot"],
         ["demo", "--seed", "1_0"],
         ["bench", "tag", "--seconds", "1_0"],
         ["lab", "bptt", "--seed", "1_0"],
@@ -128,4 +129,4 @@ def test_numbers_are_written_in_digits(args, capsys):
     with pytest.raises(SystemExit) as end:
         main(args)
     assert end.value.code == 2
-    assert re.search(r"1_0(\.5)?' is not a number in digits \(see carousel", capsys.readouterr().err)
+    assert re.search(r"(1_0(\.5)?|hot)' is not a number in digits \(see carousel", capsys.readouterr().err)

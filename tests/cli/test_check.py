@@ -25,10 +25,7 @@ def test_a_series_is_recognised(check, text_file):
     out = check(text_file("Month,Passengers\n" + rows, "flights.csv"))
     said = "Read as data for forecast (its rows look like a time series): times in Month; variables: Passengers."
     assert out.splitlines()[0] == said
-    assert (
-        out.splitlines()[1]
-        == "To change this, give another task with --task or --set time_column=… or --set columns=…."
-    )
+    assert out.splitlines()[1] == "Options that change this: --task, --set time_column=…, --set columns=…"
 
 
 def test_the_columns_are_named(check, text_file):
@@ -91,4 +88,6 @@ def test_long_paths_can_be_told_apart(check, tmp_path, monkeypatch):
     ],
 )
 def test_every_task_says_what_it_reads(check, text_file, name, text, said):
-    assert check(text_file(text, name)).startswith(f"Read as data for {said}")
+    page = check(text_file(text, name)).splitlines()
+    assert page[0].startswith(f"Read as data for {said}")
+    assert page[1].startswith("Options that change this: --task")

@@ -208,14 +208,15 @@ def test_a_vocabulary_that_leaves_nothing(refused, place):
 @pytest.mark.parametrize(
     "args, code, said",
     [
-        (["--hiden", 3], 2, "--hiden"),
+        (["--hiden", 3], 2, "there is no option --hiden; did you mean --hidden? (see carousel train lm --help)"),
+        (["--qqqq"], 2, "there is no option --qqqq (see carousel train lm --help)"),
         (["--epochs", "many"], 2, "--epochs"),
         (["--epochs", 0], 1, "--epochs: should be greater than or equal to 1, got 0"),
         (["--optimizer", "adamm"], 1, "--optimizer: should be 'sgd', 'adam'"),
         (["--batch-size", 0], 1, "--batch-size: should be"),
         (["--set", "hiden=3"], 1, "--set hiden: there is no such key; did you mean hidden?"),
         (["--set", "hidden"], 1, "--set hidden: write it as key=value"),
-        (["--config", "none.yaml"], 1, "none.yaml: No such file or directory"),
+        (["--config", "none.yaml"], 1, "none.yaml: no such file or directory; check the path"),
         (["--resume", "--force"], 2, "choose one of --resume and --force"),
         (["--resume"], 1, "run: no run to resume; leave out --resume to start one"),
         (["--patience", 2], 1, "patience: 2 needs a dev set, and there is none"),

@@ -105,7 +105,7 @@ def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
 
 
 def test_an_unknown_cell(tmp_path):
-    with pytest.raises(carousel.CarouselError, match=r"cell: there is no such cell; did you mean lstm\?, got 'lsmt'"):
+    with pytest.raises(carousel.CarouselError, match=r"cell: there is no cell 'lsmt'; did you mean lstm\?$"):
         carousel.train("lm", TEXTS, out=tmp_path / "run", cell="lsmt")
     with pytest.raises(carousel.CarouselError, match="has no name; write class"):
         carousel.train("lm", TEXTS, out=tmp_path / "run", cell=OWN["own-matrix"][0])

@@ -17,6 +17,8 @@ from carousel.errors import ArgumentError, SettingsError
 from carousel.tasks import find
 from carousel.training import Run, trainer
 from carousel.training.baselines import LIBRARIES, Baseline, Baselines, suggestions
+from carousel.training.progress import Bar
+from carousel.training.trainer import compare
 
 
 def pairs(n, order):
@@ -44,7 +46,18 @@ def tables(tmp_path, monkeypatch):
 
 def test_a_run_keeps_its_baselines_and_says_them(tables, tmp_path, with_baselines, capfd):
     train, dev = tables
-    carousel.train("classify", train, dev=dev, out=tmp_path / "run", hidden=4, embedding=4, epochs=1, threads=1)
+    carousel.train(
+        "classify",
+        train,
+        dev=dev,
+        out=tmp_path / "run",
+        linear=False,
+        hidden=4,
+        embedding=4,
+        lr=1e-9,
+        epochs=1,
+        threads=1,
+    )
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     majority, linear = result["baselines"]
     assert (majority["name"], majority["value"]) == ("majority class", 1 / 4)  # pos is more frequent in training
@@ -69,7 +82,8 @@ def test_a_model_that_is_better_is_not_flagged(tmp_path, monkeypatch, with_basel
     assert result["dev_accuracy"] > 0.9 > max(one["value"] for one in result["baselines"])
     assert result["beats_baselines"] is True and "suggestions" not in result
     assert "is better than the baseline" in result["verdict"]
-    assert "try " not in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert result["verdict"] in err and "try " not in err
     assert "does not beat" not in (tmp_path / "run" / "report.html").read_text("utf-8")
 
 
@@ -84,6 +98,15 @@ def test_verdicts_follow_the_numbers_and_the_direction():
     assert down.verdict(60.0) == "dev perplexity 60 is worse than the baseline a, 50"
     assert Baselines("accuracy", False).verdict(0.8) == ""
     assert TypeAdapter(Baselines).validate_python(json.loads(json.dumps(up.as_dict()))) == up
+
+
+def test_nothing_is_suggested_for_a_perfect_model(tables, capsys):
+    settings = find("classify").Settings.read({"train": tables[0], "dev": tables[1]})
+    found = Baselines("accuracy", False, [Baseline("a", 1.0, 0.1)])
+    result = {"metric": "accuracy", "best_epoch": 1, "epochs": 1, "dev_accuracy": 1.0}
+    assert "suggestions" not in compare(found, settings, result, Bar())
+    assert "dev accuracy 1 is no better than the baseline a, 1\n" in capsys.readouterr().err
+    assert "suggestions" in compare(found, settings, {**result, "dev_accuracy": 0.9}, Bar())
 
 
 def test_suggestions_come_from_the_settings_and_the_best_epoch(tables):

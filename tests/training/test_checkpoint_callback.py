@@ -66,6 +66,12 @@ def test_an_improved_metric_is_not_complained_of(tmp_path, monkeypatch, capsys):
     assert "never improved" not in capsys.readouterr().err
 
 
+def test_a_perfect_metric_is_not_complained_of(tmp_path, monkeypatch, capsys):
+    task = register(monkeypatch, metrics=(1.0, 1.0, 1.0), lower_is_better=False)
+    fit(settings(epochs=3), tmp_path / "run", task, quiet=False)
+    assert "never improved" not in capsys.readouterr().err
+
+
 def test_without_a_dev_set_the_last_epoch_is_kept(tmp_path, monkeypatch):
     run = fit(settings(epochs=3), tmp_path / "run", register(monkeypatch))
     assert kept(run) == after_epoch(3)

@@ -6,6 +6,7 @@ Typer would draw help with Rich, whose import and tables take longer than everyt
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import shutil
@@ -31,13 +32,19 @@ class Command(TyperCommand):
     """A command with plain help, whose numbers are written in digits."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, list(args))
         values, _, _ = self.make_parser(ctx).parse_args(list(args))
-        for param in self.get_params(ctx):  # a metavar of one letter is that of a number
-            text = values.get(param.name)
-            if len(param.metavar or "") == 1 and isinstance(text, str) and "_" in text:  # Python reads 1_000 as 1000
-                problem = f"{shorten(repr(text))} is not a number in digits"
-                raise typer.BadParameter(problem, ctx=ctx, param_hint=param.opts[0])
+        numbers = {  # a metavar of one letter is that of a number
+            param: text
+            for param in self.get_params(ctx)
+            if len(param.metavar or "") == 1 and isinstance(text := values.get(param.name), str)
+        }
+        for param, text in numbers.items():
+            if param.metavar == METAVARS[float] and text != "null" and not _is_number(text):
+                raise _not_a_number(text, ctx, param)
+        rest = super().parse_args(ctx, list(args))
+        for param, text in numbers.items():
+            if "_" in text:  # Python reads 1_000 as 1000
+                raise _not_a_number(text, ctx, param)
         return rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -48,6 +55,17 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_page(self, ctx))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _not_a_number(text: str, ctx: Any, param: Any) -> typer.BadParameter:
+    return typer.BadParameter(f"{shorten(repr(text))} is not a number in digits", ctx=ctx, param_hint=param.opts[0])
 
 
 class Group(TyperGroup):

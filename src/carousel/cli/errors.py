@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shlex
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from carousel.errors import CarouselError
+from carousel.errors import CarouselError, did_you_mean
 from carousel.files import FULL
 from carousel.version import __version__
 from carousel.wording import counted
@@ -77,14 +78,19 @@ def usage(error: typer.TyperException) -> str:
     """What was wrong with the command line, and the command that says what is right."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "carousel"
-    return f"{error.format_message().rstrip('.')} (see {path} --help)"
+    message = error.format_message().rstrip(".")
+    if (wrong := getattr(error, "option_name", "")) and hasattr(error, "possibilities"):  # no such option
+        hint = did_you_mean(wrong, error.possibilities or [])
+        message = f"there is no option {wrong}" + (f"; {hint}" if hint else "")
+    return f"{message} (see {path} --help)"
 
 
 def reason(error: OSError) -> str:
     """The error in words: `runs/a: Permission denied` rather than `[Errno 13] …`."""
     text = error.strerror or str(error)
     if error.strerror and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
+        missing = error.errno == errno.ENOENT
+        text = f"{error.filename}: {'no such file or directory; check the path' if missing else error.strerror}"
     return f"{text}; free some space" if error.errno in FULL else text
 
 

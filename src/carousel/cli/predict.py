@@ -127,10 +127,9 @@ def check(
         return
     console = Console(highlight=False)
     console.print(f"Read as data for {kind.name} ({why}): {report.reading}.", markup=False, soft_wrap=True)
-    otherwise = "another task with --task" if task is None else "another with --task"
     columns = [f"--set {name}=…" for name in kind.Settings.model_fields if name.endswith("column") or name == "columns"]
     console.print(
-        f"To change this, give {' or '.join([otherwise, *columns])}.", markup=False, soft_wrap=True, style="dim"
+        f"Options that change this: {', '.join(['--task', *columns])}", markup=False, soft_wrap=True, style="dim"
     )
     console.print(report)
     for warning in report.warnings:

@@ -104,7 +104,7 @@ def refuse_command(folder: Path, command: str, task: Any) -> None:
 
     if command not in task.commands:
         named = " or ".join(having(command))
-        raise RunError(f"{folder}: this command is for runs of {named}; this is one of {task.name}")
+        raise RunError(f"{folder}: {an(task.name)} run; this command is for runs of {named}")
 
 
 def refuse_files(task: Any, count: int, where: str) -> None:

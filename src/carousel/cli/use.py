@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from carousel.decoding.config import GenerationConfig
+from carousel.wording import label_of
 
 from .app import App
 from .errors import warn_unlike
@@ -20,6 +21,7 @@ from .runs import JsonOption, RunArgument, TokenizedOption, lines_of, load
 from .task_options import CellOption, TaskOption, for_task, refuse_files
 
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
+COUNTS = {"unknown": "unknown tokens", "cut": "truncated", "illegal": "illegal tags", "unseen": "unseen words"}
 MOST = 10  # classes in a confusion matrix; with more classes, errors in a list
 
 
@@ -54,7 +56,7 @@ def evaluate(
 
 def show(result: dict[str, Any]) -> None:
     """One number on each line, then a table for each value with rows and columns."""
-    plain = {name.replace("_", " "): value for name, value in result.items() if not isinstance(value, dict | list)}
+    plain = {_label(name): value for name, value in result.items() if not isinstance(value, dict | list)}
     width = max(map(len, plain))
     for name, value in plain.items():
         typer.echo(f"{name:{width}}  {value if isinstance(value, str) else _number(value)}")
@@ -63,18 +65,24 @@ def show(result: dict[str, Any]) -> None:
             _show_mistakes(rows)
         elif isinstance(rows, dict) and rows:
             columns = list(next(iter(rows.values())))
-            cells = [["", *columns], *([row, *map(_number, values.values())] for row, values in rows.items())]
+            headings = columns if name == "confusion" else map(label_of, columns)  # a class is called what it is
+            cells = [["", *headings], *([row, *map(_number, values.values())] for row, values in rows.items())]
             widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-            typer.echo(f"\n{TITLES.get(name, name.replace('_', ' '))}")
+            typer.echo(f"\n{TITLES.get(name, label_of(name))}")
             for first, *rest in cells:
                 padded = (f"{cell:>{w}}" for cell, w in zip(rest, widths[1:], strict=True))
                 typer.echo(f"  {first:{widths[0]}}  {'  '.join(padded)}")
     for item in result.get("worst", []):
-        numbers = (f"{name} {_number(value)}" for name, value in item.items() if not isinstance(value, str))
+        numbers = (f"{label_of(name)} {_number(value)}" for name, value in item.items() if not isinstance(value, str))
+        texts = {name: value for name, value in item.items() if isinstance(value, str)}
         typer.echo(f"\n{'  '.join(numbers)}")
-        for name, value in item.items():
-            if isinstance(value, str):
-                typer.echo(f"  {name:9}  {value}")
+        for name, value in texts.items():
+            typer.echo(f"  {name:{max(map(len, texts))}}  {value}")
+
+
+def _label(name: str) -> str:
+    """What a reader calls a number that `evaluate` gives."""
+    return COUNTS.get(name) or label_of(name)
 
 
 def _show_mistakes(confusion: dict[str, dict[str, int]]) -> None:

@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..report import Page, emphasis, figure
-from ..training.network import label_of
 from ..training.settings import shown
-from ..wording import counted
+from ..wording import counted, label_of
 from .results import Sweep, Trial
 from .space import Choices, Range
 

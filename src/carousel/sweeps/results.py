@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..training.run import Run
 from ..training.settings import shown
-from ..wording import text_table
+from ..wording import minutes, text_table
 from .space import Space, as_dict
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Sweep:
             [
                 str(trial.number), "" if trial.value is None else f"{trial.value:.4g}", trial.state,
                 *(number_text(trial.values.get(name)) if name in trial.values else "" for name in self.space),
-                "" if trial.minutes is None else f"{trial.minutes:.1f}",
+                "" if trial.minutes is None else minutes(trial.minutes),
             ]
             for trial in ranked
         ]  # fmt: skip

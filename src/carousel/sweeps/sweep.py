@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, DataError, RunError, SettingsError, check_count, shorten
 from ..files import PART, write_json
-from ..training.network import label_of
 from ..training.run import Run, read_json
 from ..training.settings import plain, shown
-from ..wording import counted
+from ..wording import counted, label_of
 from .report import write_sweep_report
 from .results import Sweep, number_text, read_sweep
 from .space import Space, as_dict, parse_space

@@ -58,7 +58,7 @@ def make_model(run: Run, task: type[Task], settings: Settings, assets: Any) -> M
     """The model of a run whose settings and assets are read already."""
     from ..training.members import load_members  # late: with torch, which finding a run does not need
     from ..training.memory import check_memory, outline
-    from ..training.network import label_of
+    from ..wording import label_of
 
     if (shapes := outline(task, settings, assets)) is not None:  # before memory is asked for
         for one in runs_of(run, settings):

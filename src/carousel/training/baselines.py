@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, SettingsError
 from ..threads import threads
+from ..wording import label_of
 from .data import Data
 from .isolation import own_random_numbers
-from .network import Metric, Trainable, label_of
+from .network import Metric, Trainable
 
 LIBRARIES = {"sklearn": "scikit-learn", "pycrfsuite": "python-crfsuite"}  # modules and their packages
 EXTRA = "pip install 'carousel-rnn[baselines]'"

@@ -18,7 +18,7 @@ from safetensors.torch import save
 
 from ..errors import CarouselError
 from ..files import write_bytes
-from ..wording import counted
+from ..wording import counted, minutes
 from . import distributed
 from .csv_logger import CSVLogger
 from .manifest import weights_digest
@@ -118,7 +118,8 @@ class CheckpointCallback(Checkpoint):
 
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
         epochs = trainer.current_epoch
-        if self.best is not None and epochs > 1 and self.waited >= epochs - 1:
+        perfect = self.best == (0 if module.network.metric().lower_is_better else 1)
+        if self.best is not None and not perfect and epochs > 1 and self.waited >= epochs - 1:
             remedy = f"try another lr (it is {module.settings.lr:g}) or more epochs; carousel check shows the data"
             label = module.network.metric().label(module.best)
             first = f"dev {label} never improved on {self.best:.4g}, its value after the first epoch"
@@ -165,7 +166,7 @@ class CheckpointCallback(Checkpoint):
         results = "  ".join(f"dev {label(name)} {number:.4g}" for name, number in found.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
         mark = "  best" if better else ""
-        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {results}  {rate}  {self.minutes:.1f} min{mark}")
+        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {results}  {rate}  {minutes(self.minutes)} min{mark}")
 
     def _is_better(self, value: float, lower_is_better: bool) -> bool:
         if self.best is None:

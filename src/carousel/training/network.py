@@ -9,19 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
+from ..wording import label_of
 from .data import Data
-
-LABELS = {name: name.upper() for name in ("bleu", "crps", "f1", "mae", "mase", "mse", "r2", "rmse")}
-LABELS |= {"chrf": "chrF", "end": "[END]", "pearson": "Pearson", "spearman": "Spearman"}
-
-
-def label_of(name: str) -> str:
-    """What a reader calls the result `name` of a metric.
-
-    >>> label_of("scaled_crps"), label_of("micro_f1")
-    ('scaled CRPS', 'micro F1')
-    """
-    return " ".join(LABELS.get(word, word) for word in name.split("_"))
 
 
 class Loss(NamedTuple):

@@ -360,7 +360,8 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     if not name:  # a complaint about several keys together words itself
         return said
     got = error["input"]
-    return f"{places.get(name, name)}: {said}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
+    given = shorten(repr(got) if isinstance(got, str) else shown(got))
+    return f"{places.get(name, name)}: {said}" + (f", got {given}" if given not in said else "")
 
 
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -17,12 +17,13 @@ import torch
 from ..errors import ArgumentError
 from ..files import write_json
 from ..threads import threads
+from ..wording import label_of
 from . import distributed, trainer
 from .baselines import Baselines
 from .data import Data
 from .isolation import own_random_numbers
 from .members import load_members, mean_and_deviation
-from .network import Network, Trainable, label_of
+from .network import Network, Trainable
 from .progress import Bar
 from .report import write_report
 from .run import Run, read_json

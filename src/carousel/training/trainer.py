@@ -82,6 +82,7 @@ def train(
             start = _find_checkpoint(run, own.epochs, bar) if resume else None
             with bar.preparing():
                 network, assets, data = set_up(run, task, own, start, resume)
+            _announce(network.settings, data, bar)
             baselines = find_baselines(run, task, network, assets, data, bar, start)
             with explained(run, task.name):
                 result = _fit(run, task.name, network, data, bar, callbacks, command, start)
@@ -90,6 +91,14 @@ def train(
                 if report:
                     _report(run, task, own, assets, data, result, baselines)
     return run
+
+
+def _announce(settings: Settings, data: Data, bar: Bar) -> None:
+    """Print what a user should know of settings and data before anything is fitted to them."""
+    for note in (*settings.unused, *data.notes):
+        bar.say(note, "yellow")
+    if "held out" in data.info:
+        bar.say(f"held out for validation: {data.info['held out']}")
 
 
 def _report(
@@ -197,7 +206,7 @@ def find_baselines(
 
 
 def compare(baselines: Baselines | None, settings: Settings, result: dict[str, Any], bar: Bar) -> dict[str, Any]:
-    """What result.json says of the baselines; a model that is no better than the best of them is flagged."""
+    """What result.json says of the baselines; whether the model beats the best of them is printed."""
     if baselines is None or baselines.best is None:
         return {}
     value = result[f"dev_{result['metric']}"]
@@ -207,9 +216,12 @@ def compare(baselines: Baselines | None, settings: Settings, result: dict[str, A
         "beats_baselines": beaten,
         "verdict": baselines.verdict(value),
     }
-    if beaten is False:
+    perfect = value == (0 if baselines.lower_is_better else 1)
+    if beaten is False and not perfect:
         found["suggestions"] = suggestions(settings, result)
         bar.say(f"{found['verdict']}; try {', '.join(found['suggestions'])}", "yellow")
+    elif beaten is not None:
+        bar.say(found["verdict"])
     return found
 
 
@@ -298,10 +310,6 @@ def _fit(
         run.incomplete.unlink(missing_ok=True)
     else:
         bar.say(f"resuming from step {resumed}")
-    for note in (*settings.unused, *data.notes):
-        bar.say(note, "yellow")
-    if "held out" in data.info:
-        bar.say(f"held out for validation: {data.info['held out']}")
     among = "" if distributed.size() == 1 else f", each shared by {distributed.size()} processes"
     bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch{among}")
     with _quiet_lightning():

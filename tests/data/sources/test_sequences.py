@@ -46,7 +46,7 @@ def test_a_row_is_a_step(tmp_path):
 @pytest.mark.parametrize(
     ("text", "columns", "said"),
     [
-        ("1,2,3\n4,5,6\n", (), r"data\.csv:1: nothing says which column is the label; say it with label_column"),
+        ("1,2,3\n4,5,6\n", (), r"data\.csv:1: it is not clear which column is the label; choose it with label_column"),
         ("label,a\nx,1\n", ("labl",), r"data\.csv:1: label_column: there is no column 'labl'; did you mean label\?"),
         ("label,a\nx,1\ny,q\n", (), r"data\.csv:3: 'q' in column a is not a number"),
         ("label,a\nx,1\ny\n", (), r"data\.csv:3: 1 columns, where line 1 has 2"),

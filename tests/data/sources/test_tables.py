@@ -129,7 +129,12 @@ def test_a_very_long_text(table):
         ("t.jsonl", '{"text": "a"}\n', {}, "t.jsonl:1: there is no label, only text; choose the label with"),
         ("t.jsonl", '{"text": 3, "label": 1}\n', {}, "t.jsonl:1: the text is 3; make it a string"),
         ("t.jsonl", '{"text": "a", "label": null}\n', {}, "t.jsonl:1: the label is null; make it a string or a number"),
-        ("t.xlsx", "a", {}, "t.xlsx: .xlsx does not say what it is; give its name the ending .tsv, .csv or .jsonl"),
+        (
+            "t.xlsx",
+            "a",
+            {},
+            "t.xlsx: the name does not end like that of a table; give a table whose name ends in .tsv, .csv or .jsonl",
+        ),
     ],
 )
 def test_bad_files(table, tmp_path, name, text, columns, said):

@@ -41,7 +41,7 @@ def test_a_resumed_run_learns_nothing_from_the_file(settings, tmp_path):
     path.write_text("Zoe\tS-PER\nmet\tO\n\n" * 9)
     again, data = Tag.prepare(settings(train=path), kept)
     assert again is kept and again.vocabulary == assets.vocabulary
-    assert data.info["words"] == f"{len(assets.vocabulary.words):,} with a vector; 50.00% unknown"
+    assert data.info["words"] == f"vocabulary of {len(assets.vocabulary.words):,}; 50.00% unknown"
     assert {assets.vocabulary.tags[k] for k in data.train.store["labels"][0]} == {"S-PER", "O"}
 
 

@@ -140,8 +140,8 @@ class SequenceTable(Splittable):
         usual = next((lowered.index(name) for name in LABELS if name in lowered), None)
         if usual is not None or not labelled:
             return usual
-        problem = "nothing says which column is the label"
-        raise DataError(self.path, 1, problem, "say it with label_column, by name or by number from 1")
+        problem = "it is not clear which column is the label"
+        raise DataError(self.path, 1, problem, "choose it with label_column, by name or by number from 1")
 
     def _place(self, option: str, name: str, names: list[str], header: bool) -> int:
         if header and name in names:

@@ -71,8 +71,8 @@ class Columns(Splittable):
         self.usual = usual
         kind = KINDS.get(self.path.suffix.lower())
         if kind is None:
-            remedy = "give its name the ending .tsv, .csv or .jsonl"
-            raise DataError(self.path, None, f"{self.path.suffix or 'no ending'} does not say what it is", remedy)
+            remedy = "give a table whose name ends in .tsv, .csv or .jsonl"
+            raise DataError(self.path, None, "the name does not end like that of a table", remedy)
         self.kind = kind
 
     @property
@@ -219,7 +219,8 @@ class Columns(Splittable):
             between = "tab" if self.kind == "tsv" else "comma"
             parts = " and ".join(self.wanted)
             raise DataError(self.path, line, "there is one column only", f"put a {between} between {parts}")
-        problem = f"{len(first)} columns, and it is not clear which is the {role}"
+        thing = f"{role} text" if role in ("first", "second") else role
+        problem = f"{len(first)} columns, and it is not clear which is the {thing}"
         remedy = f"choose it with {option}, by number from 1, or by name if the first row names them"
         raise DataError(self.path, line, problem, remedy)
 

@@ -53,7 +53,7 @@ class Tally:
             return f"{mine:.0%} of the tokens are unknown to the model, where {100 * theirs:.2g}% are usual"
         pieces, before = self.tokens / self.characters, usual.tokens / usual.characters
         if pieces > MORE_PIECES * before:
-            return f"words are read in {pieces / before:.1f} times as many pieces as is usual"
+            return f"words are split into {pieces / before:.1f} times as many pieces as usual"
         return None
 
     def save(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...data.sources.series import Panel, Series
 from ...report import Page, figure, verbatim
-from ...wording import counted
+from ...wording import an, counted
 from .calibration import nominal
 from .data import read_all
 from .errors import Errors
@@ -114,7 +114,8 @@ def show_next(model: Forecaster, page: Page, series: Series, quantiles: np.ndarr
     of = f" of `{series.name}`" if series.name else ""
     share = nominal(model.settings.levels)[0]
     page.heading("Forecast beyond the data").text(
-        f"The steps{of} after `{series.time(int(series.ticks[series.end - 1]))}`, with a {share:.0%} interval.{left}"
+        f"The steps{of} after `{series.time(int(series.ticks[series.end - 1]))}`, "
+        f"with {an(f'{share:.0%}')} interval.{left}"
     )
     page.table(["time", *(["variable"] if len(names) > 1 else []), "forecast", "low", "high"], rows)
 

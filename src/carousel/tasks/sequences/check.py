@@ -77,13 +77,15 @@ class SequenceCheck(DataCheck):
             "variables": lambda f: f"{len(f.variables):,}",
             "shortest": lambda f: f"{f.shortest:,}",
             "median": lambda f: f"{f.median:g}",
-            "longest": lambda f: f"{f.longest:,} ({f.longest_line:,})",
+            "longest": lambda f: (
+                f"{f.longest:,} ({'sequence' if f.file.endswith('.npz') else 'line'} {f.longest_line:,})"
+            ),
             "missing numbers": lambda f: f"{f.missing:,}",
             "repeated": lambda f: f"{f.repeated:,}",
         }
         if any(f.chunked for f in files):
             rows["read in chunks"] = lambda f: f"{f.chunked:,}"
-        table = table_of_files(self.columns, files, rows, self.shared)
+        table = table_of_files("lengths in steps", files, rows, self.shared)
         table.add_section()
         for label in sorted({label for f in files for label in f.labels})[:30]:
             table.add_row(f"label {label[:40]}", *(f"{f.labels.get(label, 0):,}" for f in files))

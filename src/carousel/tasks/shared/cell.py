@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from ...errors import ArgumentError, did_you_mean
+from ...errors import ArgumentError, did_you_mean, shorten
 from ...training.settings import Choices, key
 from ...user_code import is_place, load_place
 
@@ -59,7 +59,7 @@ def cell_name(given: Any) -> Any:
     if isinstance(cell, str) and cell in registry():
         return cell
     hint = did_you_mean(str(cell), registry()) or f"cells are {', '.join(registry())}; or give FILE.py:CLASS"
-    raise ValueError(f"there is no such cell; {hint}")
+    raise ValueError(f"there is no cell {shorten(str(cell))!r}; {hint}")
 
 
 CellName = Annotated[str, BeforeValidator(cell_name), Choices(built_in_cells, "FILE.py:CLASS")]

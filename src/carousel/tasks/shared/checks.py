@@ -58,9 +58,9 @@ def length_rows(unit: str) -> dict[str, Callable[[Any], str]]:
         "tokens": lambda f: f"{f.tokens:,}",
         f"shortest {unit}": lambda f: f"{f.shortest:,}",
         "median": lambda f: f"{f.median:g}",
-        "95 %": lambda f: f"{f.most:g}",
+        "95th percentile": lambda f: f"{f.most:g}",
         f"longest {unit}": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
-        "unknown": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+        "unknown tokens": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
     }
 
 

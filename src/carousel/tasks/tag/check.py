@@ -81,15 +81,15 @@ class TagCheck(FilesCheck):
             "sentences": lambda f: f"{f.sentences:,}",
             "words": lambda f: f"{f.words:,}",
             "median length": lambda f: f"{f.median:g}",
-            "95 %": lambda f: f"{f.most:g}",
+            "95th percentile": lambda f: f"{f.most:g}",
             "longest": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
-            "unknown": lambda f: f"{f.unknown:,} ({f.unknown / f.words:.2%})",
+            "unknown words": lambda f: f"{f.unknown:,} ({f.unknown / f.words:.2%})",
             "unseen in training": lambda f: f"{f.unseen:,} ({f.unseen / f.words:.2%})",
             "repeated sentences": lambda f: f"{f.repeated:,}",
         }
         if self.scheme is not None:
             rows["illegal tags"] = lambda f: f"{f.illegal:,}"
-        table = table_of_files(f"{kind}; {self.vocabulary_size:,} words with a vector", self.files, rows, self.shared)
+        table = table_of_files(f"{kind}; vocabulary of {self.vocabulary_size:,} words", self.files, rows, self.shared)
         table.add_section()
         counts = [f.spans if self.scheme else f.tags for f in self.files]
         names = sorted(set().union(*counts), key=lambda name: (-counts[0].get(name, 0), name))

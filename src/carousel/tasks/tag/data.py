@@ -97,7 +97,7 @@ def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[Tag
     store = store_sentences(s, assets, source, s.max_length)
     info = {
         "training sentences": f"{s.train}: {store.info['sentences']:,} sentences, {store.tokens:,} words",
-        "words": f"{len(vocabulary.words):,} with a vector; {store.unknown / store.tokens:.2%} unknown",
+        "words": f"vocabulary of {len(vocabulary.words):,}; {store.unknown / store.tokens:.2%} unknown",
         "tags": f"{len(vocabulary.tags):,}" + (f", in {vocabulary.written} in the file" if vocabulary.written else ""),
         **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
         **more,

@@ -75,14 +75,14 @@ class TreeCheck(FilesCheck):
             "trees": lambda f: f"{f.trees:,}",
             "nodes": lambda f: f"{f.nodes:,}",
             "words": lambda f: f"{f.words:,}",
-            "unknown": lambda f: f"{f.unknown:,} ({f.unknown / max(1, f.words):.2%})",
+            "unknown words": lambda f: f"{f.unknown:,} ({f.unknown / max(1, f.words):.2%})",
             "median nodes": lambda f: f"{f.median:g}",
             "largest": lambda f: f"{f.largest:,} nodes (line {f.largest_line:,})",
             "most levels": lambda f: f"{f.highest:,}",
             "most children": lambda f: f"{f.children:,}",
             "repeated trees": lambda f: f"{f.repeated:,}",
         }
-        table = table_of_files(f"trees; {self.vocabulary_size:,} words with a vector", self.files, rows, self.shared)
+        table = table_of_files(f"vocabulary of {self.vocabulary_size:,} words", self.files, rows, self.shared)
         table.add_section()
         names = sorted(set().union(*(f.labels for f in self.files)), key=lambda n: (-self.train.labels.get(n, 0), n))
         for name in names[:40]:
