@@ -25,6 +25,10 @@ def other_zoneout(layer):
     layer.zoneout = {"h": 0.5}
 
 
+def zoneout_by_a_number(layer):
+    layer.zoneout = 0.5
+
+
 def other_cell(layer):
     layer.cell = carousel.cells.Elman("relu")
 
@@ -43,6 +47,7 @@ CHANGES = {
     "another parameter": (carousel.RNN, {}, swap_parameter),
     "zoneout in place": (carousel.RNN, {"zoneout": 0.1}, more_zoneout),
     "zoneout": (carousel.GRU, {"zoneout": 0.1}, other_zoneout),
+    "zoneout by a number": (carousel.GRU, {"zoneout": 0.1}, zoneout_by_a_number),
     "cell": (carousel.RNN, {}, other_cell),
     "dtype": (carousel.LSTM, {}, lambda layer: layer.double()),
     "trained in place": (carousel.LSTM, {}, lambda layer: layer.weight_hh_l0.data.mul_(2)),

@@ -218,6 +218,12 @@ class Recurrent(CellModule):
     def flatten_parameters(self) -> None:
         """For programs written for `torch.nn`; there is nothing to flatten here."""
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Take a number for zoneout, as the constructor does."""
+        if name == "zoneout" and not isinstance(value, dict):
+            value = arguments.zoneout_rates(self.cell, value)
+        super().__setattr__(name, value)
+
     # ---- running ----
 
     def forward(
