@@ -157,7 +157,7 @@ def test_an_unknown_key_without_a_near_miss_lists_the_keys():
         ("tied", "null", "got null"),
         ("train", "null", "got null"),
         ("dev", "no", "got false"),
-        ("cell", "transformer", "got 'transformer'"),
+        ("cell", "lsmt", "there is no cell 'lsmt'; did you mean lstm?"),
     ],
 )
 def test_a_value_that_cannot_be_is_one_line_with_its_place(config, name, value, said):

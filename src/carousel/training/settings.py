@@ -360,8 +360,9 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     if not name:  # a complaint about several keys together words itself
         return said
     got = error["input"]
-    given = shorten(repr(got) if isinstance(got, str) else shown(got))
-    return f"{places.get(name, name)}: {said}" + (f", got {given}" if given not in said else "")
+    if isinstance(got, str) and repr(got) in said:  # the message names it already
+        return f"{places.get(name, name)}: {said}"
+    return f"{places.get(name, name)}: {said}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
 
 
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
