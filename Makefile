@@ -91,9 +91,9 @@ no-compiler = Carousel needs a C++17 compiler; tried: $(subst ",,$(COMPILERS)); 
   install one (Debian, Ubuntu: apt install g++; macOS: xcode-select --install) or set CXX=/path/to/compiler
 
 # The stamp is written last and names the directory it was made in, so an environment that is half made, that was
-# copied along with the clone, or whose Python is gone is made anew. Otherwise an install is redone in place.
-anew = $(shell test -x $(BIN)/python && test "$$(cat $(STAMP) 2>/dev/null)" = "$(CURDIR)" || echo yes)
-ifneq ($(anew),)
+# copied along with the clone, or whose Python is gone is made again. Otherwise an install is redone in place.
+remake = $(shell test -x $(BIN)/python && test "$$(cat $(STAMP) 2>/dev/null)" = "$(CURDIR)" || echo yes)
+ifneq ($(remake),)
 $(STAMP): FORCE
 endif
 
@@ -101,11 +101,11 @@ venv: $(STAMP)
 
 # $(error) rather than a failing command: it is the one way for make to stop with a single line.
 $(STAMP): pyproject.toml constraints.txt
-	$(eval anew := $(anew))
-	$(if $(anew),$(eval base := $(python))$(if $(base),,$(error $(no-python))))
+	$(eval remake := $(remake))
+	$(if $(remake),$(eval base := $(python))$(if $(base),,$(error $(no-python))))
 	$(eval cxx := $(compiler))$(if $(cxx),,$(error $(no-compiler)))
-	@rm -rf $(if $(anew),$(VENV),$@)
-	$(if $(anew),@echo "==> creating $(VENV) with $$("$(base)" --version)" && "$(base)" -m venv $(VENV))
-	@echo "==> installing Carousel and its tested dependencies$(if $(anew), (some minutes: torch is large))"
+	@rm -rf $(if $(remake),$(VENV),$@)
+	$(if $(remake),@echo "==> creating $(VENV) with $$("$(base)" --version)" && "$(base)" -m venv $(VENV))
+	@echo "==> installing Carousel and its tested dependencies$(if $(remake), (some minutes: torch is large))"
 	@CXX="$(cxx)" $(BIN)/python -m pip -qq install -c constraints.txt -e '.[dev]'
 	@echo "$(CURDIR)" > $@

@@ -17,7 +17,7 @@ FEW = 4  # rows: their products cost less than to look for them
 
 
 class BeamState(NamedTuple):
-    """The state of a search's rows: row j goes on from row `parents[j]` of `state`; without parents from row j.
+    """The state of a search's rows: row j continues row `parents[j]` of `state`; without parents row j.
 
     Nothing is copied when a search keeps some rows and doubles others. The next step sees who has the same parent.
     """

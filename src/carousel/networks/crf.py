@@ -173,7 +173,7 @@ class CRF(nn.Module):
         steps, size, K = emissions.shape
         transitions, start, end = self.scores()
         # Of each tag at a step, the n best ways to it: their scores (B, K, n), and which way at the step before each
-        # goes on from, a number below K·n.
+        # continues, a number below K·n.
         ways = emissions.new_full((size, K, n), -torch.inf)
         ways[:, :, 0] = 0
         into = transitions.T.unsqueeze(2)

@@ -23,7 +23,7 @@ class LineBatches(Bucketed):
     from (seed, epoch); without, the longest come first, always in the same order.
 
     A single line longer than `tokens` is a batch by itself. `max_length` cuts lines that have more targets than that:
-    each part goes on reading where the one before ended, but from a fresh state; every token is still predicted once.
+    each part continues where the one before ended, but from a fresh state; every token is still predicted once.
 
     >>> import pathlib, tempfile
     >>> from carousel.data import LineBatches, Lines, Vocabulary, tokenize

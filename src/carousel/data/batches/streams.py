@@ -17,7 +17,7 @@ from .base import Batches, TextBatch
 class StreamBatches(Batches):
     """A store's tokens in `streams` parallel streams of equal length, `bptt` steps of all of them in a batch.
 
-    Sequence b of a batch goes on where sequence b of the batch before ended, so the state is carried from batch to
+    Sequence b of a batch continues where sequence b of the batch before ended, so the state is carried from batch to
     batch; `reset` is true on the first batch of an epoch. Every token is predicted once: the first from `[START]`, the
     first of another stream from the last token of the stream before it. Where the tokens do not divide evenly, the
     last step of some streams is `[PAD]`.

@@ -47,7 +47,7 @@ def utterances(chat: str) -> Iterator[tuple[list[str], list[str]]]:
     [(['去', '旅行', '?'], ['v|heoi3', 'vn|leoi5hang4', '?'])]
     """
     words: list[str] | None = None
-    for line in re.sub(r"\r?\n\t", " ", chat).splitlines():  # a tab goes on with the line before
+    for line in re.sub(r"\r?\n\t", " ", chat).splitlines():  # a tab continues the previous line
         head, _, rest = line.partition(":")
         if head.startswith("*"):
             if words is not None:

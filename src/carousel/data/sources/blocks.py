@@ -113,7 +113,7 @@ def encodable(text: str) -> str:
 
 class Raw(NamedTuple):
     """Lines of a file as they are, from byte `start` in line `number`; `data` is None for a line without end, which
-    goes on to `stop`."""
+    continues to `stop`."""
 
     path: Path
     start: int

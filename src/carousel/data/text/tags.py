@@ -7,7 +7,7 @@
 | `bioes` | `B-X I-X E-X`, or `S-X` if it is one word; BILOU's `L-X` and `U-X` are read as `E-X` and `S-X` | `S-X S-X` |
 
 What is outside of any span is `O`. All three are read alike, and so are tags that break their scheme's rules, in the
-way of the usual scorers: a tag that cannot go on with the span before it begins another.
+way of the usual scorers: a tag that cannot continue the span before it begins another.
 """
 
 from __future__ import annotations

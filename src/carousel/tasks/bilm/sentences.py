@@ -1,4 +1,4 @@
-"""Sentences without labels: a line each of a text file, or those of a file in columns."""
+"""Sentences without labels: the lines of a text file, or the sentences of a file in columns."""
 
 from __future__ import annotations
 
