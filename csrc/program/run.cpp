@@ -209,10 +209,32 @@ class Runner {
     return base + row * program.tensors[s.index].row + s.offset;
   }
 
-  // Places that do not change from row to row are set once.
-  bool fixed(std::size_t i) const {
-    const Space s = code.slots[i].space;
-    return s == Space::reg || s == Space::constant || s == Space::sum || unit_at[i];
+  // How the place of a slot changes: it is the same for all rows, or for all steps of a row; it moves on by the same
+  // distance with every step; or else it must be looked up.
+  enum class Moves { never, by_row, evenly, freely };
+
+  Moves moves(std::size_t i) const {
+    const Slot& s = code.slots[i];
+    switch (s.space) {
+      case Space::reg: case Space::constant: case Space::sum: return Moves::never;
+      case Space::input: case Space::d_input:
+        return unit_at[i] ? Moves::never : staged[i] >= 0 || kind(s) == Kind::sequence ? Moves::by_row : Moves::evenly;
+      case Space::temporary: return Moves::by_row;
+      case Space::kept: return Moves::evenly;
+      case Space::now: return call.saved || layout.states[s.index] < 0 ? Moves::evenly : Moves::freely;
+      case Space::saved: return call.saved ? Moves::evenly : Moves::freely;
+      default: return Moves::freely;
+    }
+  }
+
+  // From step to step, of a slot that moves evenly.
+  long distance(std::size_t i) const {
+    const Slot& s = code.slots[i];
+    const bool outside = s.space == Space::now && layout.states[s.index] < 0;
+    return call.batch * (s.space == Space::kept ? layout.kept_row
+                         : outside              ? program.states[0]
+                         : s.space == Space::now || s.space == Space::saved ? layout.saved_row
+                                                                            : program.tensors[s.index].row);
   }
 
   T* place(std::size_t i, long t, long b) const {
@@ -237,8 +259,11 @@ class Runner {
 
   struct Mine {
     List<long> rows;
-    List<T*> places;   // (rows, slots)
-    List<int> moving;  // slots whose place changes
+    List<T*> places;       // (rows, slots)
+    List<int> free, even;  // slots whose place moves freely, and evenly
+    List<int> copied;      // slots that pass through a copy
+    List<long> distance;   // of the even ones
+    List<T*> first;        // (rows, even ones): at time 0
     Buffer<T> registers;
     List<const T*> a;
     List<T*> c;
@@ -253,17 +278,20 @@ class Runner {
     my.a.resize(n), my.c.resize(n);
     my.registers.reserve(std::max(1L, code.registers * width));
     for (long i = 0; i < slots; i++) {
-      if (!fixed(i)) {
-        my.moving.push_back(int(i));
-        continue;
-      }
+      if (staged[i] >= 0) my.copied.push_back(int(i));
+      const Moves how = moves(i);
+      if (how == Moves::freely) my.free.push_back(int(i));
+      if (how == Moves::evenly) my.even.push_back(int(i)), my.distance.push_back(distance(i));
       const Slot& s = code.slots[i];
       T* at = s.space == Space::reg        ? my.registers + s.index * width
               : s.space == Space::constant ? T_of(constants[s.index])
               : s.space == Space::sum      ? sums + team.rank * layout.sums_row + layout.sums[s.index] + s.offset
                                            : unit_at[i];
-      for (long j = 0; j < n; j++) row_of(my, j)[i] = at;
+      for (long j = 0; j < n; j++)
+        if (how == Moves::never || how == Moves::by_row) row_of(my, j)[i] = at ? at : place(i, 0, my.rows[j]);
     }
+    for (long j = 0; j < n; j++)
+      for (int i : my.even) my.first.push_back(place(i, 0, my.rows[j]));
   }
 
   void work_of(const Team& team) {
@@ -302,13 +330,13 @@ class Runner {
   void enter(Mine& my, const Team& team, long j, long t) const {
     const long b = my.rows[j];
     T** places = row_of(my, j);
-    for (int i : my.moving) places[i] = place(i, t, b);
-    if (stages_rows)
-      for (int i : my.moving) {
-        const Slot& s = code.slots[i];
-        if (staged[i] >= 0 && s.space == Space::input)
-          std::copy_n(tensor_at(s, const_cast<T*>(tensors[s.index]), t, b), s.width, places[i]);
-      }
+    const std::size_t even = my.even.size();
+    for (std::size_t k = 0; k < even; k++) places[my.even[k]] = my.first[j * even + k] + t * my.distance[k];
+    for (int i : my.free) places[i] = place(i, t, b);
+    for (int i : my.copied) {
+      const Slot& s = code.slots[i];
+      if (s.space == Space::input) std::copy_n(tensor_at(s, const_cast<T*>(tensors[s.index]), t, b), s.width, places[i]);
+    }
     if (!backward || !call.d_output) return;
     long from, to;
     share(team.rank, team.size, program.states[0], from, to);
@@ -324,13 +352,12 @@ class Runner {
         std::copy_n(new_at(0, t, b), P, call.output + (t * call.batch + b) * P);
       }
     if (!backward) return;
-    if (stages_rows)
-      for (long j = 0; j < n; j++)
-        for (int i : my.moving) {
-          const Slot& s = code.slots[i];
-          if (staged[i] >= 0 && s.space == Space::d_input)
-            std::copy_n(row_of(my, j)[i], s.width, tensor_at(s, call.d_tensors[s.index], t, my.rows[j]));
-        }
+    for (long j = 0; j < n; j++)
+      for (int i : my.copied) {
+        const Slot& s = code.slots[i];
+        if (s.space == Space::d_input)
+          std::copy_n(row_of(my, j)[i], s.width, tensor_at(s, call.d_tensors[s.index], t, my.rows[j]));
+      }
     if (call.reset) send_cuts(my, 0, 1, t, n);
   }
 
