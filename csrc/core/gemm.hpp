@@ -18,7 +18,8 @@ inline long up(long n, long to) { return (n + to - 1) / to * to; }
 inline long ceil_div(long n, long by) { return (n + by - 1) / by; }
 
 // So few rows that packing the weights would cost more than it saves.
-inline bool few_rows(long rows) { return rows <= 4; }
+constexpr long most_few_rows = 4;
+inline bool few_rows(long rows) { return rows <= most_few_rows; }
 
 enum class Into { store, add };
 
@@ -313,6 +314,46 @@ Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
     for (int i = 0; i < together && r + i < count; i++) result[r + i] = total<T>(sum[i]);
   }
   return load<T>(result);
+}
+
+// out[n] (=, +=) Σ_k c[k] M[k][n] for from ≤ n < to: a vector times a matrix (K, ld) as it is.
+template <class T>
+void combine(long K, const T* c, const T* M, long ld, long from, long to, T* out, Into into) {
+  constexpr int n = lanes<T>, together = 4;
+  if (into == Into::store) std::fill(out + from, out + to, T(0));
+  for (long k = 0; k < K; k += together) {
+    const T *row = M + k * ld, *factor = c + k;
+    const long rows = std::min<long>(together, K - k);
+    long u = from;
+    if (rows == together)
+      for (; u + n <= to; u += n) {
+        Vec<T> sum = load<T>(out + u);
+#pragma GCC unroll 4
+        for (int i = 0; i < together; i++) sum += load<T>(row + i * ld + u) * factor[i];
+        store<T>(out + u, sum);
+      }
+    for (; u < to; u++)
+      for (long i = 0; i < rows; i++) out[u] += row[i * ld + u] * factor[i];
+  }
+}
+
+// out[r][n] = Σ_k d[k][r] x[k][n] for r < rows, n < width: a product over so few k that packing would cost more.
+template <class T>
+void outer(long K, const T* const* d, const T* const* x, long rows, long width, T* out) {
+  constexpr long n = lanes<T>;
+  for (long r = 0; r < rows; r++, out += width) {
+    long u = 0;
+    for (; u + n <= width; u += n) {
+      Vec<T> sum = load<T>(x[0] + u) * d[0][r];
+      for (long k = 1; k < K; k++) sum += load<T>(x[k] + u) * d[k][r];
+      store<T>(out + u, sum);
+    }
+    for (; u < width; u++) {
+      T sum = x[0][u] * d[0][r];
+      for (long k = 1; k < K; k++) sum += x[k][u] * d[k][r];
+      out[u] = sum;
+    }
+  }
 }
 
 }  // namespace carousel

@@ -57,14 +57,15 @@ class Backward {
         size(cell.sizes(layer.hidden)), index(index), d_x(d_x), into_x(into) {
     const int gates = cell.gates;
     const long B = layer.batch, P = layer.projected, I = layer.input;
+    unpacked = !whole && few_rows(layer.steps * B) && !projects() && !cell.staged && !d.mask;
     chunk = whole ? layer.steps : std::min(layer.steps, std::max(1L, 512 / B));
     most = chunk * B;
     d_row = padded<T>(cell.d_planes * size.plane);
     h_row = padded<T>(up(P, panel<T>));
     turned_row = padded<T>(most);
     p_panels = ceil_div(P, panel<T>), i_panels = ceil_div(I, panel<T>), h_panels = ceil_div(layer.hidden, panel<T>);
-    packed_hh.reserve(p_panels * panel<T> * gates * size.plane);
-    if (d_x) packed_ih.reserve(i_panels * panel<T> * gates * size.plane);
+    if (!unpacked) packed_hh.reserve(p_panels * panel<T> * gates * size.plane);
+    if (d_x && !unpacked) packed_ih.reserve(i_panels * panel<T> * gates * size.plane);
     if (projects()) packed_hr.reserve(h_panels * panel<T> * P), d_m.reserve(B * padded<T>(h_panels * panel<T>));
     if (projects()) m.reserve(most * size.plane);
     if (projects() || cell.whole_rows) d_h.reserve(most * h_row);
@@ -78,8 +79,9 @@ class Backward {
     if (d.mask || cell.staged) through.reserve(B * h_row);
     if (d.mask || cell.staged) arguments.reserve(most * P * (cell.staged ? 2 : 1));
     delta.reserve(most * d_row);
-    turned.reserve((cell.d_planes * size.plane + (projects() ? P : 0)) * turned_row);
-    packed_rows.reserve((i_panels + (cell.staged ? 2 : 1) * p_panels + (projects() ? h_panels : 0)) * panel<T> * most);
+    if (!unpacked) turned.reserve((cell.d_planes * size.plane + (projects() ? P : 0)) * turned_row);
+    if (!unpacked)
+      packed_rows.reserve((i_panels + (cell.staged ? 2 : 1) * p_panels + (projects() ? h_panels : 0)) * panel<T> * most);
     sums.reserve(long(layer.threads) * cell.sums * size.plane);
     vectors.zero(std::max(1, cell.vectors) * size.plane);
     for (int k = 0; k < cell.vectors; k++)
@@ -106,9 +108,13 @@ class Backward {
       team.sync();
       if (my.total) {
         input_gradient(my, team);
-        pack_chunk(my, team);
-        team.sync();
-        weight_gradients(my, team, first);
+        if (unpacked) {
+          outer_gradients(my, team);
+        } else {
+          pack_chunk(my, team);
+          team.sync();
+          weight_gradients(my, team, first);
+        }
         first = false;
       }
     }
@@ -151,6 +157,7 @@ class Backward {
   long d_row, h_row, turned_row, p_panels, i_panels, h_panels;
   T* d_x;
   Into into_x;
+  bool unpacked;  // so few rows that products read the weights as they are
   Buffer<T> packed_hh, packed_ih, packed_hr;  // U, W and W_hr by rows
   Buffer<T> carry_h, carry;    // (B, h_row), (B, state_row): ∂L/∂(state) of the step at hand, from later steps
   Buffer<T> through;           // (B, h_row): what comes back through U, before the dropout mask
@@ -217,6 +224,7 @@ class Backward {
   }
 
   void pack(const Team& team) {
+    if (unpacked) return;
     const long P = layer.projected, depth = cell.gates * size.plane;
     long from, to;
     team.share(p_panels, from, to);
@@ -297,7 +305,13 @@ class Backward {
     team.sync();
     const Packed<T> w{packed_hh, cell.first_gates() * size.plane, nullptr, p_panels * panel<T>, nullptr};
     const long columns = cell.h_plane * size.plane;
-    if (d.mask) {
+    const Into into = adds_to_carry() ? Into::add : Into::store;
+    if (!s && !d.d_state_0[0] && !layer.reset) {  // nothing reads ∂L/∂h before the first step
+    } else if (unpacked) {
+      for (long j = 0; j < n; j++)
+        combine_gates(my.delta[j] + columns, weight(slot::weight_hh), P, cell.h_order, my.p_from * panel<T>,
+                      std::min(P, my.p_to * panel<T>), my.carry_h[j], into);
+    } else if (d.mask) {
       multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.through.data(), Into::store);
       for (long j = 0; j < n; j++) {
         const long from = my.p_from * panel<T>, to = std::min(P, my.p_to * panel<T>);
@@ -306,8 +320,7 @@ class Backward {
         for (long p = from; p < to; p++) carry[p] = adds_to_carry() ? carry[p] + back[p] : back[p];
       }
     } else {
-      multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.carry_h.data(),
-                  adds_to_carry() ? Into::add : Into::store);
+      multiply<T>(n, my.delta_all.data(), columns, w, my.p_from, my.p_to, my.carry_h.data(), into);
     }
     if (layer.reset)
       for (long j = 0; j < n; j++)
@@ -361,6 +374,13 @@ class Backward {
 
   // Rows [from, to) of the chunk, panels [p0, p1) of x.
   void input_gradient(BackwardRows<T>& my, long from, long to, long p0, long p1) {
+    if (unpacked) {
+      for (long k = from; k < to; k++)
+        combine_gates(delta + k * d_row + cell.x_plane * size.plane, weight(slot::weight_ih), layer.input, cell.x_order,
+                      p0 * panel<T>, std::min(layer.input, p1 * panel<T>),
+                      d_x + (my.times[k] * layer.batch + my.batch[k]) * layer.input, into_x);
+      return;
+    }
     my.a_rows.clear(), my.c_rows.clear();
     for (long k = from; k < to; k++) {
       my.a_rows.push_back(delta + k * d_row);
@@ -368,6 +388,32 @@ class Backward {
     }
     const Packed<T> w{packed_ih, cell.gates * size.plane, nullptr, layer.input, nullptr};
     multiply<T>(to - from, my.a_rows.data(), cell.x_plane * size.plane, w, p0, p1, my.c_rows.data(), into_x);
+  }
+
+  // out[n] (=, +=) Σ δ weight[·][n] over the gates of δ (gates, plane), for from ≤ n < to.
+  void combine_gates(const T* delta, const T* weight, long width, const int* order, long from, long to, T* out, Into into) {
+    for (int q = 0; q < cell.gates; q++)
+      combine<T>(size.hidden, delta + q * size.plane, weight + order[q] * size.hidden * width, width, from, to, out,
+                 q ? Into::add : into);
+  }
+
+  // The gradients of W and U from the few rows there are, each thread some units of all gates.
+  void outer_gradients(BackwardRows<T>& my, const Team& team) {
+    long from, to;
+    team.share(size.hidden, from, to);
+    const T *x[most_few_rows], *h[most_few_rows], *d_rows[most_few_rows];
+    for (long k = 0; k < my.total; k++) {
+      x[k] = layer.x + (my.times[k] * layer.batch + my.batch[k]) * layer.input;
+      h[k] = previous_h(my.times[k], my.batch[k]);
+    }
+    auto gradient = [&](T* out, const T* const* rows, long width, int plane, const int* order) {
+      for (int q = 0; out && q < cell.gates; q++) {
+        for (long k = 0; k < my.total; k++) d_rows[k] = delta + k * d_row + (plane + q) * size.plane + from;
+        outer<T>(my.total, d_rows, rows, to - from, width, out + (order[q] * size.hidden + from) * width);
+      }
+    };
+    gradient(d.d_parameter[slot::weight_ih], x, layer.input, cell.x_plane, cell.x_order);
+    gradient(d.d_parameter[slot::weight_hh], h, layer.projected, cell.h_plane, cell.h_order);
   }
 
   // δ transposed, and what it meets in panels.

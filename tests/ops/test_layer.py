@@ -41,7 +41,9 @@ def test_any_call(case: Case, threads: int) -> None:
 
 
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("shape", [(3, 20, 7, 200), (9, 1, 5, 130), (40, 16, 3, 24), (4, 9, 3, 450)])
+@pytest.mark.parametrize(
+    "shape", [(3, 20, 7, 200), (9, 1, 5, 130), (40, 16, 3, 24), (4, 9, 3, 450), (1, 1, 33, 130), (2, 2, 21, 48)]
+)
 def test_larger_shapes(name: str, shape: tuple[int, int, int, int]) -> None:
     """Enough rows for several tiles, chunks and blocks; weights on either side of the choice how threads share."""
     T, B, I, H = shape
