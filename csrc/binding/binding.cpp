@@ -521,7 +521,9 @@ NB_MODULE(CAROUSEL_MODULE, module) {
       .def("fits", &Plan::fits, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none())
       .def("is_plain", [](const Plan&) { return Torch::is_plain(); })
       .def("step", &Plan::step, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"))
-      .def("cell", &Plan::cell, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"));
+      .def("cell", &Plan::cell, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"))
+      .def("train_cell", &Plan::train_cell, nb::arg("own"), nb::arg("x").none(), nb::arg("state").none(), nb::arg("threads"))
+      .def("cell_backward", &Plan::cell_backward);
   bind_programs(module);
   module.def("kernels", &kernel_names);
   module.def("describe", &describe);

@@ -1,5 +1,5 @@
 // Plain calls of a stack of layers, from tensors to tensors: whole sequences, or one step. No lengths, resets or noise,
-// and no gradients. What does not fit gives None, and Python takes the general way.
+// and no gradients, except of a single cell. What does not fit gives None, and Python takes the general way.
 #pragma once
 
 #include <array>
@@ -55,6 +55,24 @@ class Plan {
   // One step of a cell: x (B, I) or (I), state (B, S) or (S) each or None → the new state.
   nb::object cell(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
     return call(Form::cell, own, x, state, threads);
+  }
+  // The same on a few rows (B, I), with what its gradient needs → a tuple of the new states (B, S), then gates and
+  // states as the kernel saves them.
+  nb::object train_cell(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
+    View seen;
+    if (!Torch::is_plain() || !Torch::read(x.ptr(), seen) || seen.ndim != 2 || !takes(Form::cell, seen)) return nb::none();
+    if (!few_rows(seen.shape[0])) return nb::none();
+    return seen.bits == 32 ? run_cell<float>(*kernel32, seen, own, state, threads)
+                           : run_cell<double>(*kernel64, seen, own, state, threads);
+  }
+  // tensors: x, the parameters by slot and the states before the step, None where there was none; saved: the two that
+  // train_cell gave; grads of the new states; wanted: a gradient of which tensors → these, None for the others.
+  nb::object cell_backward(const nb::tuple& tensors, const nb::tuple& saved, const nb::tuple& grads, const nb::tuple& wanted,
+                           int threads) const {
+    View seen;
+    if (!Torch::is_plain() || !Torch::read(nb::handle(tensors[0]).ptr(), seen)) return nb::none();
+    return seen.bits == 32 ? cell_gradients<float>(*kernel32, tensors, saved, grads, wanted, threads)
+                           : cell_gradients<double>(*kernel64, tensors, saved, grads, wanted, threads);
   }
 
  private:
@@ -155,6 +173,93 @@ class Plan {
       for (int k = 0; k < states; k++) PyTuple_SET_ITEM(final.ptr(), k, made[k].release().ptr());
     }
     return form == Form::cell ? final : nb::make_tuple(result, final);
+  }
+
+  // One layer, one direction, one step.
+  template <class T>
+  Layer<T> cell_layer(const View& x, int threads) const {
+    Layer<T> layer;
+    layer.steps = 1, layer.batch = x.shape[0], layer.input = input, layer.hidden = hidden, layer.projected = projected;
+    layer.threads = threads, layer.x = static_cast<const T*>(x.data), layer.traced = false;
+    return layer;
+  }
+
+  template <class T>
+  nb::object run_cell(const CellKernel<T>& kernel, const View& x, const nb::dict& own, nb::handle state, int threads) const {
+    Layer<T> layer = cell_layer<T>(x, threads);
+    Direction<T>& d = layer.direction[0];
+    std::vector<const T*> weights;
+    if (!read_state(Form::cell, state, true, layer.batch, d.state_0) || !read_parameters(own, weights)) return nb::none();
+    std::copy(weights.begin(), weights.end(), d.parameter);
+    nb::object result = nb::steal(PyTuple_New(states + 2));
+    auto add = [&](int k, long width) {
+      T* data = nullptr;
+      PyTuple_SET_ITEM(result.ptr(), k, Torch::make<T>({layer.batch, width}, data).release().ptr());
+      return data;
+    };
+    for (int k = 0; k < states; k++) d.state_n[k] = add(k, state_size(k));
+    const Sizes<T> size = kernel.sizes(hidden);
+    d.values = add(states, size.value_row), d.states = add(states + 1, size.state_row);
+    layer.output = d.state_n[0];
+    nb::gil_scoped_release release;
+    forward(layer, kernel);
+    return result;
+  }
+
+  // The numbers of `given`, which must be a tensor (·) of `count` of them; null for None.
+  template <class T>
+  static bool numbers(nb::handle given, long count, T*& to) {
+    to = nullptr;
+    if (given.is_none()) return true;
+    View seen;
+    if (!Torch::read(given.ptr(), seen) || seen.bits != int(8 * sizeof(T))) return false;
+    long size = 1;
+    for (int k = 0; k < seen.ndim; k++) size *= seen.shape[k];
+    to = static_cast<T*>(seen.data);
+    return size == count;
+  }
+
+  template <class T>
+  nb::object cell_gradients(const CellKernel<T>& kernel, const nb::tuple& tensors, const nb::tuple& saved,
+                            const nb::tuple& grads, const nb::tuple& wanted, int threads) const {
+    View x;
+    const std::size_t count = 1 + parameters + states;
+    if (nb::len(tensors) != count || nb::len(wanted) != count || nb::len(saved) != 2 || int(nb::len(grads)) != states ||
+        !Torch::read(nb::handle(tensors[0]).ptr(), x) || x.ndim != 2 || x.shape[1] != input || !few_rows(x.shape[0]))
+      return nb::none();
+    Layer<T> layer = cell_layer<T>(x, threads);
+    Direction<T>& d = layer.direction[0];
+    const long B = layer.batch;
+    const Sizes<T> size = kernel.sizes(hidden);
+    bool fits = numbers(saved[0], B * size.value_row, d.values) && numbers(saved[1], B * size.state_row, d.states);
+    for (int k = 0; k < parameters; k++) {
+      T* p = nullptr;
+      long n = 1;
+      for (long extent : slots[k].shape) n *= extent;
+      fits = fits && numbers(tensors[1 + k], n, p) && (p != nullptr) == bool(slots[k].name);
+      d.parameter[k] = p;
+    }
+    for (int k = 0; k < states; k++) {
+      T *before = nullptr, *grad = nullptr;
+      fits = fits && numbers(tensors[1 + parameters + k], B * state_size(k), before);
+      fits = fits && numbers(grads[k], B * state_size(k), grad);
+      d.state_0[k] = before, d.d_state_n[k] = grad;
+    }
+    if (!fits) return nb::none();
+    nb::object result = nb::steal(PyTuple_New(Py_ssize_t(count)));
+    auto add = [&](std::size_t k, T*& data, const std::vector<long>& shape) {
+      const bool made = wanted[k].ptr() == Py_True && !nb::handle(tensors[k]).is_none();
+      nb::object tensor = !made ? nb::none()
+                          : shape.size() == 1 ? Torch::make<T>({shape[0]}, data)
+                                              : Torch::make<T>({shape[0], shape[1]}, data);
+      PyTuple_SET_ITEM(result.ptr(), Py_ssize_t(k), tensor.release().ptr());
+    };
+    add(0, layer.d_x, {B, input});
+    for (int k = 0; k < parameters; k++) add(1 + k, d.d_parameter[k], slots[k].shape);
+    for (int k = 0; k < states; k++) add(1 + parameters + k, d.d_state_0[k], {B, state_size(k)});
+    nb::gil_scoped_release release;
+    backward(layer, kernel);
+    return result;
   }
 
   // All layers, each on the output of the one below.

@@ -123,7 +123,12 @@ class RecurrentCell(CellModule):
         Returns the state after it, of which the first tensor is the output.
         """
         if not side and not torch.compiler.is_compiling():
-            stepped = self._step_by_torch(input, hx) if torch.is_grad_enabled() else native.step_cell(self, input, hx)
+            if not torch.is_grad_enabled():
+                stepped = native.step_cell(self, input, hx)
+            else:
+                stepped = native.train_cell(self, input, hx)
+                if stepped is None:
+                    stepped = self._step_by_torch(input, hx)
             if stepped is not None:
                 return stepped
         batch = self._read(input, side)
@@ -136,7 +141,7 @@ class RecurrentCell(CellModule):
     def _step_by_torch(self, input: Any, hx: Any) -> Any:
         """The new state from torch's operator, or None: the general way then runs it, or says what is wrong.
 
-        For one step with gradients autograd costs more than the arithmetic, and torch's operator is the cheaper node.
+        For one step of many rows with gradients: a kernel would pack the weights for this one product.
         """
         mode, own = self.cell.torch_mode(), self._parameters
         if mode is None or hx is None or not isinstance(input, Tensor) or input.dim() != 2:
@@ -168,7 +173,7 @@ class RecurrentCell(CellModule):
         """The states (B, *shape) after the step `batch.x` (1, B, I)."""
         reason = self._needs_torch(batch) or native.unsupported_reason(self, batch, state)
         mode = self.cell.torch_mode()
-        # one step with gradients: autograd costs more than the arithmetic, and torch's operator is the cheaper node
+        # one step of many rows with gradients: a kernel would pack the weights for this one product
         if mode is not None and (self._needs_torch(batch) or (batch.direct and torch.is_grad_enabled())):
             before = state or self._initial(batch)
             hx = before if len(before) > 1 else before[0]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..cells.spec import State, Weights
 from ..ops import backend
 from ..ops.backend import autograd_records
+from ..ops.cell_step import CellStep
 from ..ops.kernels import KERNELS, Kernel
 from ..ops.layer import by_tensors, fused_layer, train_stack
 from ..ops.stream import Stream
@@ -213,6 +214,32 @@ def step_cell(cell: Any, x: Any, hx: Any) -> Any:
     """The state after one step of a single cell, x (B, I) or (I), without gradients; or None as in `step`."""
     plan = _plan(cell)
     return None if plan is None else plan.native.cell(_own(cell, plan), x, hx, get_num_threads())
+
+
+def train_cell(cell: Any, x: Any, hx: Any) -> Any:
+    """The same with gradients, on the few rows x (B, I) for which a native call is faster than torch's operator."""
+    plan = _plan(cell)
+    if plan is None:
+        return None
+    own = _own(cell, plan)
+    new = plan.native.train_cell(own, x, hx, get_num_threads())
+    if new is None:
+        return None
+    if autograd_records() and _any_requires_grad(x, own, hx):
+        states = [None] * len(plan.kernel.states) if hx is None else (hx,) if plan.alone else hx
+        parameters = [own[name] if name else None for name in plan.names[0]]
+        reference = partial(_cell_reference, cell, plan.kernel)
+        new = CellStep.apply(plan.native, new, reference, x, *parameters, *states)
+    return new[0] if plan.alone else new[: len(plan.kernel.states)]
+
+
+def _cell_reference(cell: Any, kernel: Kernel, tensors: Sequence[Tensor | None]) -> State:
+    """The states after one step of a single cell, by the reference path."""
+    x, count = tensors[0], len(kernel.parameters)
+    assert x is not None
+    named = {name: t for name, t in zip(kernel.parameters, tensors[1:], strict=False) if t is not None}
+    before = tuple(x.new_zeros(len(x), cell.hidden_size) if s is None else s for s in tensors[1 + count :])
+    return unroll(cell.cell, Weights(cell.cell, named), x.unsqueeze(0), Run(before, before)).state
 
 
 # ------------------------------------------------------------------------------------------------ steps of a search
