@@ -27,7 +27,7 @@ test: $(STAMP) ## run the tests; ARGS="-k lstm" picks some
 	@echo "==> running the tests"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
 
-test-slow: $(STAMP) ## run the tests that take ten seconds or more: processes killed, exporters, whole commands
+test-slow: $(STAMP) ## run the tests that take long: processes killed, exporters, compilers, every lab
 	@echo "==> running the slow tests"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow $(ARGS)
 

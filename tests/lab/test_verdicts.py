@@ -53,7 +53,7 @@ TINY = {
 }
 
 
-@pytest.fixture(scope="module", params=list(TINY))
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in TINY])
 def written(request, tmp_path_factory):
     """A lab that was run and written: the finding, its page and its numbers.json."""
     finding = lab.module_of(request.param).run(**TINY[request.param])

@@ -50,6 +50,7 @@ def test_compiles_in_one_graph(kind):
     same(gradients(layer, found), gradients(layer, expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [("lstm", {"batch_first": True, "num_layers": 2}), ("gru", {"zoneout": 0.2, "merge": "sum"})],

@@ -22,6 +22,8 @@ from carousel.ops.prediction import Chooser, Predictor
 from carousel.ops.stepwise import Stepwise
 from carousel.ops.stream import Stream
 
+pytestmark = pytest.mark.slow  # the whole file: every allocation of every call fails in turn
+
 
 def layer(name: str, grad: bool, **shape: Any) -> Callable[[], list[Tensor]]:
     case = Case(CELLS[name], dtype=torch.float32, **{"T": 4, "I": 24, "H": 40} | shape)
