@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -185,12 +186,12 @@ CAROUSEL_INLINE Vec<T> clamp(Vec<T> x, T limit) {
 template <class T>
 CAROUSEL_INLINE void exponential(Vec<T> x, Vec<T>& scale, Vec<T>& q) {
   using E = Exponential<T>;
-  using Int = typename E::Int;
-  typedef Int Ints __attribute__((vector_size(vector_bytes)));
+  using Bits = std::make_unsigned_t<typename E::Int>;  // wraps where x is out of range
+  typedef Bits Ints __attribute__((vector_size(vector_bytes)));
   const Vec<T> shifted = x * T(1.44269504088896340736) + E::magic;
   const Vec<T> n = shifted - E::magic;
   const Vec<T> r = (x - n * E::ln2_high) - n * E::ln2_low;
-  scale = (Vec<T>)(((Ints)shifted << E::mantissa) + (E::bias << E::mantissa));
+  scale = (Vec<T>)(((Ints)shifted << E::mantissa) + (Bits(E::bias) << E::mantissa));
   // Taylor: the next term is below half a unit in the last place. Paired, the terms wait less for one another.
   const Vec<T> r2 = r * r;
   Vec<T> p = r * T(1. / factorial(E::terms)) + T(1. / factorial(E::terms - 1));
