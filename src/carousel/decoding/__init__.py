@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .exhaustive import Exhaustive
     from .forms import Acrostic, Form, Rhyme
     from .hypothesis import Chosen, Hypothesis
-    from .length import GNMT, LengthNorm, Mean, Unnormalised
+    from .length_norm import GNMT, LengthNorm, Mean, Unnormalised
     from .pattern import Pattern
     from .samplers import RandomK, Sampler, Temperature, TopK, TopP
     from .sampling import Greedy, Sample
@@ -35,7 +35,7 @@ _HOMES = {
     "exhaustive": ("Exhaustive",),
     "forms": ("Acrostic", "Form", "Rhyme"),
     "hypothesis": ("Chosen", "Hypothesis"),
-    "length": ("GNMT", "LengthNorm", "Mean", "Unnormalised"),
+    "length_norm": ("GNMT", "LengthNorm", "Mean", "Unnormalised"),
     "pattern": ("Pattern",),
     "samplers": ("RandomK", "Sampler", "Temperature", "TopK", "TopP"),
     "sampling": ("Greedy", "Sample"),

@@ -12,7 +12,7 @@ from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
-from .length import LengthNorm, Mean
+from .length_norm import LengthNorm, Mean
 from .strategy import Run, settle
 from .topk import take_columns
 from .tree import COMPLETED, LIVE, PRUNED, BeamTree

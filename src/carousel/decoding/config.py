@@ -20,7 +20,7 @@ from .pattern import Pattern
 
 if TYPE_CHECKING:
     from .constraint import Constraint
-    from .length import LengthNorm
+    from .length_norm import LengthNorm
     from .strategy import Strategy
 
 SAMPLING, BEAM, RULES, RESULT = "Sampling", "Beam search", "Constraints", "Result"
@@ -259,7 +259,7 @@ class GenerationConfig:
 
     def length_norm(self) -> LengthNorm:
         """How a beam's log-probability becomes its score."""
-        from .length import GNMT, Mean, Unnormalised
+        from .length_norm import GNMT, Mean, Unnormalised
 
         kind = self.length_normalization
         penalty = LENGTH_PENALTY.get(kind, 0.0) if self.length_penalty is None else self.length_penalty

@@ -11,7 +11,7 @@ from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
-from .length import LengthNorm, Mean
+from .length_norm import LengthNorm, Mean
 from .strategy import Run, settle
 from .topk import on_host
 

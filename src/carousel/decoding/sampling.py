@@ -14,7 +14,7 @@ from .backpointers import Backpointers
 from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
-from .length import Mean
+from .length_norm import Mean
 from .rng import Uniforms
 from .samplers import Candidates, Sampler, draw, native_chooser
 from .strategy import Choice, Run
