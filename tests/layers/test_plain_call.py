@@ -65,6 +65,25 @@ def test_the_same_bits_as_the_general_path(name: str, with_state: bool, monkeypa
     assert all(torch.equal(a, b) for a, b in zip(grads, expected, strict=True))
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_lengths_that_leave_nothing_out_are_a_plain_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, options = LAYERS[name]
+    layer, x = kind(I, H, **options), torch.randn(T, B, I)
+    steps, rows = (B, T) if options.get("batch_first") else (T, B)
+    with torch.no_grad():
+        plain = flat(layer(x))
+        for lengths in ([steps] * rows, torch.full((rows,), steps)):
+            assert all(torch.equal(a, b) for a, b in zip(flat(layer(x, lengths=lengths)), plain, strict=True))
+        with pytest.raises(ValueError, match="lengths"):
+            layer(x, lengths=[steps + 1] * rows)
+        shorter = layer(x, lengths=[steps - 1] * rows)[0]
+        assert not torch.equal(shorter, plain[0])
+        called = []
+        monkeypatch.setattr(native, "call_plainly", lambda *given: called.append(given))  # None: the general path
+        general = flat(layer(x, lengths=[steps] * rows))
+    assert len(called) == 1 and all(torch.equal(a, b) for a, b in zip(general, plain, strict=True))
+
+
 def test_a_gradient_of_a_gradient() -> None:
     layer = carousel.GRU(I, H, num_layers=2, bidirectional=True).double()
     x = torch.randn(3, 2, I, dtype=torch.float64, requires_grad=True)

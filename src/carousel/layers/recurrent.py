@@ -236,11 +236,16 @@ class Recurrent(CellModule):
         without its features: where true, a new sequence starts at that step, from the initial state (not `hx`).
         `side` has the cell's side inputs by name.
         """
-        if lengths is None and reset is None and not side and not torch.compiler.is_compiling():
+        may_be_plain = reset is None and not side and not torch.compiler.is_compiling()
+        if may_be_plain and lengths is None:
             plain = native.call_plainly(self, input, hx)
             if plain is not None:
                 return plain
         batch = read(self, input, lengths, reset, side)
+        if may_be_plain and lengths is not None and batch.lengths is None:  # all sequences have all steps
+            plain = native.call_plainly(self, input, hx)
+            if plain is not None:
+                return plain
         state = None if hx is None else read_state(self, hx, batch)
         path, _ = self._choose(batch, state)
         if path in ("cudnn", "torch"):
