@@ -127,6 +127,20 @@ def test_prose_marks_up_and_escapes():
     assert prose("99.5 %") == "99.5&nbsp;%"
 
 
+def test_stars_in_code_are_no_emphasis():
+    assert prose("*Holds for `b*(ab*)*` and `a*`.* `b*`: all") == (
+        "<em>Holds for <code>b*(ab*)*</code> and <code>a*</code>.</em> <code>b*</code>: all"
+    )
+    assert prose("`*a*` *b*") == "<code>*a*</code> <em>b</em>"
+    assert prose("*a `b` *c*") == "*a <code>b</code> <em>c</em>"  # a star that opens nothing
+    assert prose("a ` b *c*") == "a ` b <em>c</em>"
+
+
+def test_a_bold_number_is_bold_without_mathvariant():
+    assert "<mn>\N{MATHEMATICAL BOLD DIGIT ONE}</mn>" in mathml(r"\mathbf{1} * 0.5")
+    assert "<mn>0.5</mn>" in mathml(r"\mathbf{1} * 0.5")
+
+
 def test_text_of_data_is_shown_as_it_stands():
     evil = "*great* `x` <script>alert(1)</script> & 99 %"
     html = Page("T").table(["text"], [[verbatim(evil)]]).samples(evil).text(verbatim(evil)).html()

@@ -1,14 +1,16 @@
 """The index of the sources and the errata: every row has a target that exists; and errata that no lab shows."""
 
 import importlib
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 import torch
 
+import carousel
 from carousel.cli.main import main
-from carousel.lab import LABS
+from carousel.lab import LABS, finding_class
 
 ROOT = Path(__file__).parent.parent
 
@@ -80,7 +82,62 @@ def test_every_numbered_item_is_in_the_index():
     assert numbered("figure", table) == set(range(1, 34))
 
 
+def test_what_a_lab_quotes_has_a_row():
+    """Every section of source 003 that a lab quotes stands in the index, with that lab."""
+    table = [row for row in rows("sources.md") if row[0].startswith("§")]
+    places = {(part, target) for row in table for part in re.findall(r"§[\d.]*\d", row[0]) for target in targets(row)}
+    quoted = {
+        (re.search(r"§[\d.]*\d", claim.where)[0], f"carousel lab {name}")
+        for name in ("attention", "bleu", "bptt", "softmax", "vanishing")
+        for claim in finding_class(name).claims
+        if claim.where.startswith("003")
+    }
+
+    def has(place, target):
+        return any(place.startswith(part) or part.startswith(place) for part, other in places if other == target)
+
+    assert not {pair for pair in quoted if not has(*pair)}
+    assert ("§16.2", "carousel lab attention") in places
+
+
+def test_the_errata_are_told_from_what_is_right():
+    """The derivative by the inputs is alike where weights are equal; that by the weights only from one input."""
+    table = {(row[0], row[1]): row[2] for row in rows("errata.md")}
+    [said] = [right for (_, wrong), right in table.items() if wrong.startswith("the derivative with respect to x")]
+    assert said.endswith("weights from different inputs differ")
+    w = torch.full((3, 2), 0.4, dtype=torch.float64, requires_grad=True)
+    x = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    torch.sigmoid(x @ w).sum().square().backward()
+    assert len(set(x.grad.tolist())) == 1  # as printed
+    assert torch.equal(w.grad[:, 0], w.grad[:, 1]) and len(set(w.grad[:, 0].tolist())) == 3
+    [symbols] = [place for place, wrong in table if wrong.startswith("one symbol for the immediate")]
+    assert "49" not in symbols and "57" not in symbols
+
+
 # ---------------------------------------------------------------- errata of source 002 that no lab shows
+
+
+def test_a_hadamard_product_is_no_product_of_matrices():
+    a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    assert (a * b).tolist() == [[0.0, 2.0], [3.0, 0.0]]
+    assert (a @ b).tolist() == [[2.0, 1.0], [4.0, 3.0]]
+
+
+def test_a_bias_acts_through_its_own_gate():
+    """The chain rule for b_i and b_g, for one unit: through i and through g, not through f."""
+    c_before = 0.7
+
+    def forward(b_i, b_f, b_g):
+        c = torch.sigmoid(0.2 + b_f) * c_before + torch.sigmoid(0.3 + b_i) * torch.tanh(0.4 + b_g)
+        return 0.6 * torch.tanh(c)
+
+    biases = torch.tensor([0.1, -0.5, 0.9], dtype=torch.float64).unbind()
+    by_i, _, by_g = torch.autograd.functional.jacobian(forward, biases)
+    i, f, g = torch.sigmoid(0.3 + biases[0]), torch.sigmoid(0.2 + biases[1]), torch.tanh(0.4 + biases[2])
+    slope = 0.6 * (1 - torch.tanh(f * c_before + i * g) ** 2)
+    assert torch.isclose(by_i, slope * g * i * (1 - i))
+    assert torch.isclose(by_g, slope * i * (1 - g * g))
+    assert not torch.isclose(by_g, slope * c_before * f * (1 - f))  # ∂c/∂f · ∂f/∂v_f, as printed
 
 
 def test_the_derivative_of_a_concatenation_is_not_square():
@@ -108,3 +165,56 @@ def test_the_terms_of_requirement_2_are_counted_twice():
     assert torch.isclose(slope * d_c, by_gates)  # which is what the terms for i, f and g give
     assert not torch.isclose(d_h, by_gates + torch.tanh(c) * d_o + slope * d_c)  # as printed
     assert f > 0
+
+
+# ---------------------------------------------------------------- of source 003
+
+
+def algorithm_1(layer, x, index):
+    """Algorithm 1 with a loop over `index`, "t" or, as printed, "i", where t is the number of steps throughout."""
+    states = {0: torch.zeros(layer.hidden_size, dtype=x.dtype)}
+    for place in range(1, len(x) + 1):
+        t = place if index == "t" else len(x)
+        sums = layer.weight_hh_l0 @ states[t - 1] + layer.weight_ih_l0 @ x[t - 1] + layer.bias_ih_l0 + layer.bias_hh_l0
+        states[t] = torch.sigmoid(sums)
+    return states
+
+
+def test_the_loop_of_algorithm_1_runs_over_t():
+    layer = carousel.RNN(2, 3, nonlinearity="sigmoid", dtype=torch.float64)
+    x = torch.randn(4, 2, dtype=torch.float64)
+    torch.testing.assert_close(algorithm_1(layer, x, "t")[4], layer(x[:, None])[0][-1, 0])
+    with pytest.raises(KeyError, match="3"):  # h⁽³⁾, which no turn of the loop has made
+        algorithm_1(layer, x, "i")
+
+
+def closes(text):
+    """Whether brackets of one kind are balanced."""
+    depths = list(itertools.accumulate(1 if one == "(" else -1 for one in text))
+    return not depths or (min(depths) >= 0 and depths[-1] == 0)
+
+
+def test_no_finite_automaton_knows_brackets():
+    """(ⁿ and (ᵐ must lead to different states, for )ⁿ closes only the first: as many states as there are n."""
+    beginnings = ["(" * n for n in range(20)]
+    for one, other in itertools.combinations(beginnings, 2):
+        assert closes(one + ")" * len(one)) and not closes(other + ")" * len(one))
+
+
+def accepts_with_choices(text):
+    """A stack automaton that pushes, and at some place, which it may choose, begins to pop what it reads."""
+    runs = {("push", ())}
+    for one in text:
+        runs |= {("pop", stack) for mode, stack in runs if mode == "push"}
+        pushed = {("push", (*stack, one)) for mode, stack in runs if mode == "push"}
+        popped = {("pop", stack[:-1]) for mode, stack in runs if mode == "pop" and stack and stack[-1] == one}
+        runs = pushed | popped
+    return any(not stack for _, stack in runs)
+
+
+def test_a_stack_automaton_with_choices_knows_palindromes():
+    """Of even length, over two symbols: context-free, S → a S a | b S b | ε, and not deterministic (Ginsburg and
+    Greibach, 1966): the middle is not marked. That no deterministic automaton knows them is proven, not tested."""
+    for length in range(9):
+        for text in map("".join, itertools.product("ab", repeat=length)):
+            assert accepts_with_choices(text) == (length % 2 == 0 and text == text[::-1])

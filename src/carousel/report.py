@@ -366,6 +366,10 @@ def prose(entry: Any) -> str:
 
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+_BOLD_NUMBER = re.compile(r'<mn mathvariant="bold">(\d+)</mn>')
+_BOLD_DIGITS = {ord("0") + digit: chr(0x1D7CE + digit) for digit in range(10)}
+# Code, in which a star is a star; or emphasis, which may have code in it.
+_CODE_OR_EMPHASIS = re.compile(r"`([^`]+)`|(?<![\w*])\*(?=\S)((?:`[^`]+`|[^*`])+?)(?<=\S)\*(?![\w*])")
 
 
 def mathml(tex: str, display: bool = False) -> Html:
@@ -380,13 +384,21 @@ def mathml(tex: str, display: bool = False) -> Html:
     if "\\" in converted:  # what the converter does not know, it copies
         raise ValueError(f"unknown command in the formula {tex!r}")
     # A prime is raised already: as an exponent it would be too small to see.
-    return Html(_PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', converted))
+    converted = _PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', converted)
+    # Browsers set no bold by mathvariant (MathML Core); bold letters are characters of their own already.
+    return Html(_BOLD_NUMBER.sub(lambda found: f"<mn>{found[1].translate(_BOLD_DIGITS)}</mn>", converted))
 
 
 def _marked_up(plain: str) -> str:
     text = re.sub(r"(?<=\d) (?=%)", "&nbsp;", html.escape(plain))
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-    return re.sub(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])", r"<em>\1</em>", text)
+    return _CODE_OR_EMPHASIS.sub(_element, text)
+
+
+def _element(found: re.Match[str]) -> str:
+    code, emphasised = found.groups()
+    if code is not None:
+        return f"<code>{code}</code>"
+    return "<em>" + re.sub(r"`([^`]+)`", r"<code>\1</code>", emphasised) + "</em>"
 
 
 def duration(minutes: float) -> str:

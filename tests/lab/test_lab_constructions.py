@@ -43,7 +43,7 @@ def test_the_exact_construction_is_the_rnn_in_torch_and_numpy():
 
 def test_each_construction_is_as_far_off_as_it_should_be(inside):
     by_name = {one.label: one for one in inside.constructions}
-    assert max(by_name["exact"].errors) < 1e-12 and max(by_name["U / tanh 0.5"].errors) < 1e-12
+    assert max(by_name["exact"].errors) < 1e-12 and max(by_name["W_hh / tanh 0.5"].errors) < 1e-12
     assert by_name["the factor turned"].errors[0] < 1e-12  # nothing has come back yet
     assert by_name["the factor turned"].errors[1] > 0.01
     assert by_name["as published"].errors[0] > 0.1
@@ -52,10 +52,22 @@ def test_each_construction_is_as_far_off_as_it_should_be(inside):
     assert max(late.errors) > 0.1
     shorts = [verdict.short for verdict in inside.verdicts().values()]
     assert shorts == ["holds", "holds", "does not hold as printed", "does not hold as printed"]
+    kept = by_name["c = 10000, kept"]  # 10000 is as good as 20 where f = 1 and i = 0
+    assert kept.drift == 0 and max(kept.errors) < 1e-12
     published = inside.measured["constructions"][0]["worst"]  # the lead gives the number of the table
     assert f"off by up to {published:.2g}" in inside.lead(inside.measured)
     with pytest.raises(ValueError, match="steps must be a whole number from 1 up, got 0"):
         lab.rnn_in_lstm(1, steps=0)
+
+
+def test_what_is_said_of_the_constructions_is_so(inside):
+    reasons = {key: verdict.reason for key, verdict in inside.verdicts().items()}
+    assert reasons["constant"] == "c stays at 0.5 exactly."
+    assert "f = i = ½" in reasons["large"] and "the distance of c to 1 halves" in reasons["large"]
+    assert "W_hh divided by tanh 0.5" in reasons["scaled"]
+    published = inside.constructions[0]
+    assert 2 < published.reaches <= 1 / math.tanh(0.5)
+    assert f"over tanh 0.5 it reaches {published.reaches:.2f}" in reasons["scaled"]
 
 
 # ---------------------------------------------------------------- sentiment
@@ -118,6 +130,17 @@ def test_no_direction_opens_a_gate_wider_than_its_own():
     assert [verdict.short for verdict in found.verdicts().values()] == ["holds", "does not hold as printed"]
 
 
+def test_how_many_directions_give_more_is_said_in_words():
+    found = lab.forget_argmax(2, hidden=2, samples=50)
+    claim, numbers = found.claims[0], found.measured
+    assert claim.verdict(numbers).reason.endswith("and for none of them does any of 50 random directions give more.")
+    units = [{**numbers["units"][0], "drawn": 1.0}, numbers["units"][1]]
+    verdict = claim.verdict({**numbers, "units": units})
+    assert verdict.short == "does not hold as printed"
+    assert verdict.reason.endswith("and for 1 of them some of 50 random directions give more.")
+    assert not [each.quote for each in found.claims if " ," in each.quote or " ." in each.quote]
+
+
 def test_climbing_finds_the_place_by_itself():
     weights = torch.tensor([3.0, 0.0, -4.0], dtype=torch.float64)
     found = forget_argmax.climb(weights, torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64))
@@ -159,6 +182,12 @@ def test_every_page_is_written_with_its_numbers(found, tmp_path):
 
 def test_sentiment_as_printed():
     verdicts = lab.sentiment(4).verdicts()
-    assert {verdict.short for verdict in verdicts.values()} == {"does not hold as printed"}
+    assert [verdicts[key].short for key in ("score", "sign")] == ["does not hold as printed"] * 2
     assert "“not bad” -2 for +2" in verdicts["score"].reason
-    assert "from 0.5 to 1" in verdicts["index"].reason
+    assert verdicts["sign"].reason.startswith("g_t[0] is +1 for good and -1 for good after not")
+    # as printed it is true, for it is always so: the index is wrong
+    assert verdicts["index"].short == "holds"
+    assert "so it is without not" in verdicts["index"].reason and "from 0.5 to 1" in verdicts["index"].reason
+    other = {words: {**gates, "i": [1.0, 0.5]} for words, gates in lab.sentiment(1).gates.items()}
+    claim = next(claim for claim in lab.finding_class("sentiment").claims if claim.key == "index")
+    assert claim.verdict({"gates": other}).short == "does not hold as printed"

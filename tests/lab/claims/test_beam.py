@@ -52,6 +52,22 @@ def test_the_costs_are_those_of_the_searches(found):
     assert found.greedy.rows == found.beams[0].rows <= 24 * 4
 
 
+def test_rows_of_ended_sequences_are_counted_apart(found):
+    """A beam that drops nothing, by hand: 1, 4 and 16 rows, of which 1, 3 and 9 go on."""
+    asked = beam.Counting(beam.StepFunction(lambda tokens, state: (torch.full((len(tokens), 4), 0.25).log(), state), 4))
+    everything = beam.Beam(64, wide=True, n_best=64, completed=math.inf)
+    beam.search(asked, 1, everything, start=beam.END, end=beam.END, max_length=3)
+    assert (asked.rows, asked.unused) == (1 + 4 + 16, 0 + 1 + 7)
+    assert found.exhaustive.unused == found.greedy.unused == 0
+    for line in found.lines:  # no search asks more about what goes on than the one that asks about all
+        assert line.rows - line.unused <= found.exhaustive.rows
+    widest = found.beams[-1]
+    assert widest.unused > 0
+    columns, rows = found.table(found.measured)
+    assert columns[-1] == "of them after an end" and rows[len(found.beams)][-1] == f"{widest.unused / 24:,.0f}"
+    assert f"{widest.unused / 24:,.0f} of them after an end" in found.setup()[1]
+
+
 def test_the_verdicts_follow_from_the_numbers(found):
     missed = 24 - found.successes(found.greedy)
     verdicts = found.verdicts()
@@ -64,7 +80,7 @@ def test_the_verdicts_follow_from_the_numbers(found):
 
 
 def test_the_page_says_how_often_a_wider_beam_found_less(found):
-    assert f"In {found.worse()} of the 24 models some wider beam" in found.page().html()
+    assert f"In {found.worse()} of 24 models some wider beam" in found.page().html()
 
 
 def test_a_wider_beam_can_find_less():

@@ -49,6 +49,14 @@ def test_the_worked_example():
     assert "5/7 and 4/6, not 7/7 and 5/6" in str(verdicts["precision"])
 
 
+def test_what_is_shown_as_printed():
+    """The proof with its middle step; the sum of the weights to n, and corrected to N."""
+    weights, proof = lab.finding_class("bleu").claims[2:]
+    assert len(proof.printed) == 3 and r"\exp (\log p_n) \right]^{w_n}" in proof.printed[1]
+    assert r"\sum_{i=1}^n w_i = 1" in weights.printed and r"\sum_{i=1}^N w_i = 1" in weights.corrected
+    assert not [claim.quote for claim in lab.finding_class("bleu").claims if " ." in claim.quote]
+
+
 def test_what_is_clipped_is_said_by_name():
     text = str(lab.bleu("a a b x", "a b c d e f"))
     assert "clipped:         a 1 of 2" in text

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from carousel import lab
 from carousel.lab.automata import compile_pattern
+from carousel.lab.finding import _emphasised
 from carousel.lab.weighted import WeightedAutomaton, hankel, learn, strings_up_to
+from carousel.report import prose
 
 
 @settings(max_examples=30)
@@ -35,8 +37,22 @@ def test_a_trained_network(tmp_path):
     assert one.agreement > 0.95 and one.automaton_right > 0.95
     assert found.verdicts()["path"].short == "holds"
     few = found.verdicts()["approximate"]
-    assert few.short == "not decided by this run" and "the rank in 1 of 1 networks" in few.reason
-    assert "The automaton inside a network" in found.write(tmp_path / "page").read_text("utf-8")
+    assert few.short == "not decided by this run" and "the rank in 1 of 1 network," in few.reason
+    page = found.write(tmp_path / "page").read_text("utf-8")
+    assert "The automaton inside a network" in page and "1 small GRU was trained" in page
+    assert "λᵀ A(x₁) … A(x_t) ρ" in found.verdicts()["path"].reason  # as in the derivation
+    assert found.plot().layout.yaxis.exponentformat == "power"  # not 100µ, of a number without a unit
+
+
+def test_the_stars_of_a_pattern_are_no_emphasis():
+    """A verdict that holds for patterns, as a page shows it."""
+    every = {"rank": 2, "known": 2, "agreement": 1.0}
+    rows = [{"pattern": pattern, **every} for pattern in ("b*(ab*ab*)*", "(a|b)*ab") for _ in range(5)]
+    claim = next(claim for claim in lab.finding_class("hankel").claims if claim.key == "approximate")
+    verdict = claim.verdict({"languages": rows, "seeds": [0, 1, 2, 3, 4]})
+    assert prose(_emphasised(verdict)).startswith(
+        "<em>Holds for <code>b*(ab*ab*)*</code> and <code>(a|b)*ab</code>.</em> <code>b*(ab*ab*)*</code>: the rank"
+    )
 
 
 def test_the_rank_is_that_of_the_weighted_automaton_not_of_the_deterministic_one():

@@ -137,6 +137,9 @@ def test_reach_and_verdict_by_hand():
     assert verdicts["count"].short == "holds for LSTM"
     assert "LSTM 100.0 % and GRU 0.0 %" in verdicts["count"].reason
     assert verdicts["finite"].short == "holds for the networks of this run"
+    assert "Bounded is not finite" in verdicts["finite"].reason  # what is bounded can hold a stack of any depth
+    alone = languages.Languages((outcome("anbn", "lstm", counts),), Setting(trained=2, tested=4, networks=1), 0.0)
+    assert "the best of 1 network is right" in alone.lead(alone.measured)
     other = languages.Languages((outcome("anbn", "lstm", fails), outcome("anbn", "gru", counts)), s, 0.0)
     assert other.verdicts()["finite"].short == "not decided by this run"
     assert languages.Languages((outcome("parity", "lstm", fails),), s, 0.0).verdicts()["count"].short == (

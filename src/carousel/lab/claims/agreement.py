@@ -108,7 +108,7 @@ figure = result.plot()
     def lead(numbers: Numbers) -> str:
         far = str(PHRASES[-1])
         lines = listing(f"{cell} {percent_and_spread(numbers['accuracy'][cell]['misleading'][far])}" for cell in CELLS)
-        return f"With {far} misleading nouns between subject and verb the verb is right in so many sentences: {lines}."
+        return f"Share of correct verbs with {far} misleading nouns between subject and verb: {lines}."
 
     @staticmethod
     def table(numbers: Numbers) -> Table:

@@ -127,8 +127,9 @@ class AttentionKinds(Measured):
     )
     derivation = (
         Step(
-            "Weights of attention are a distribution over the source, whichever the kind. The run takes the sum of "
-            "those of every step.",
+            "Weights of attention are a distribution over the source, whichever the kind. §16.3 calls "
+            "\\(\\alpha_{t,i}\\) a score too; it is the weight, a softmax of the scores of equation 87. The run takes "
+            "the sum of the weights of every step.",
             r"\sum_{i=1}^{n} \alpha_{t,i} = 1, \quad \alpha_{t,i} \ge 0",
             "sums",
             1e-5,

@@ -23,6 +23,7 @@ from ...errors import ArgumentError
 from ...layers import LSTM, RecurrentStepper
 from ...pictures import tree
 from ...report import Page, figure
+from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
 from ..finding import Exercise, Finding, Table
 from ..options import Option, Seed
@@ -92,19 +93,29 @@ def small_model(vocabulary: int, units: int = 8, sharpness: float = 2.0) -> Recu
 
 
 class Counting:
-    """A stepper that counts the rows it is asked about: what a search costs."""
+    """A stepper that counts the rows it is asked about: what a search costs.
+
+    `unused` are those of them whose sequence has ended, or goes on from one that has: `Beam` asks about as many rows as
+    it is wide, or as there are continuations, if fewer go on too; it gives such a row no probability.
+    """
 
     def __init__(self, stepper: Any) -> None:
-        self.stepper, self.rows = stepper, 0
-        self.vocab_size, self.device, self.start, self.select = (
-            stepper.vocab_size,
-            stepper.device,
-            stepper.start,
-            stepper.select,
-        )
+        self.stepper, self.rows, self.unused = stepper, 0, 0
+        self.vocab_size, self.device, self.start = stepper.vocab_size, stepper.device, stepper.start
+        self._ended: Tensor | None = None  # (rows,); None before the start token
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        if self._ended is not None:
+            self._ended = self._ended[rows]
+        return self.stepper.select(state, rows)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        if self._ended is None:  # the token that a sequence starts from is the end token too
+            self._ended = torch.zeros_like(tokens, dtype=torch.bool)
+        else:
+            self._ended = self._ended | (tokens == END)
         self.rows += len(tokens)
+        self.unused += int(self._ended.sum())
         return self.stepper.step(tokens, state)
 
 
@@ -122,21 +133,27 @@ class Line:
     )  # of the best complete hypothesis, one for each model; -inf without one
     tokens: list[tuple[int, ...]] = field(default_factory=list)
     rows: int = 0  # asked of the models, over all of them
+    unused: int = 0  # of these, for sequences that have ended
 
-    def add(self, best: Hypothesis, rows: int) -> None:
+    def add(self, best: Hypothesis, asked: Counting) -> None:
         self.scores.append(best.score if best.finished else -math.inf)
         self.tokens.append(best.tokens)
-        self.rows += rows
+        self.rows += asked.rows
+        self.unused += asked.unused
 
 
 def _by_kind(numbers: Numbers, kind: str) -> list[dict[str, Any]]:
     return [one for one in numbers["searches"] if one["kind"] == kind]
 
 
+def _models(numbers: Numbers) -> str:
+    return counted(numbers["models"], "model")
+
+
 def _greedy(numbers: Numbers, tolerance: float) -> Verdict:
     [greedy] = _by_kind(numbers, "greedy")
     missed = numbers["models"] - greedy["found"]
-    text = f"Greedy search misses the best sequence in {missed} of {numbers['models']} models."
+    text = f"Greedy search misses the best sequence in {missed} of {_models(numbers)}."
     return holds(text) if missed else fails(text)
 
 
@@ -167,8 +184,8 @@ def _length(numbers: Numbers, tolerance: float) -> Verdict:
     by_total, long = numbers["by_total"], exhaustive["mean_length"]
     text = (
         f"The best sequence by total log-probability has {by_total['mean_length']:.2f} tokens on average, by mean "
-        f"log-probability {long:.2f}; it is shorter in {by_total['shorter']} models and longer in {by_total['longer']} "
-        f"of {numbers['models']}."
+        f"log-probability {long:.2f}; it is shorter in {by_total['shorter']} and longer in {by_total['longer']} of "
+        f"{_models(numbers)}."
     )
     if by_total["longer"]:
         return fails(text)
@@ -323,10 +340,13 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
     @staticmethod
     def table(numbers: Numbers) -> Table:
         rows = [
-            [one["label"], f"{one['found']} of {numbers['models']}", one["without_end"], f"{one['steps']:,.0f}"]
+            [
+                one["label"], f"{one['found']} of {numbers['models']}", one["without_end"], f"{one['steps']:,.0f}",
+                f"{one['steps_unused']:,.0f}",
+            ]
             for one in numbers["searches"]
-        ]
-        return ["search", "finds the best", "finds no end", "steps of the model"], rows
+        ]  # fmt: skip
+        return ["search", "finds the best", "finds no end", "steps of the model", "of them after an end"], rows
 
     def __str__(self) -> str:
         example = self.measured["example"]
@@ -339,18 +359,26 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
         beams = _by_kind(numbers, "beam")
         two = next((one for one in beams if one["width"] == 2), beams[-1])
         return (
-            f"On {numbers['models']} small models, greedy search finds the best sequence in *{greedy['found']}*, a "
-            f"{two['label']} in *{two['found']}*; exhaustive search takes {exhaustive['steps'] / two['steps']:,.0f} "
-            "times as many steps of the model as that beam."
+            f"On {counted(numbers['models'], 'small model')}, greedy search finds the best sequence in "
+            f"*{greedy['found']}*, a {two['label']} in *{two['found']}*; exhaustive search takes "
+            f"{exhaustive['steps'] / two['steps']:,.0f} times as many steps of the model as that beam."
         )
 
     def setup(self) -> Sequence[str]:
+        widest, [exhaustive] = _by_kind(self.measured, "beam")[-1], _by_kind(self.measured, "exhaustive")
         return (
-            f"{self.models} LSTM language models with random weights, each with {self.vocabulary} tokens, the end "
-            f"among them, and sequences of at most {self.longest}. Exhaustive search looks at every sequence, so what "
-            "it finds is the best there is. A beam puts a hypothesis aside when it is complete and continues with the "
-            "others, until as many are complete as it is wide, or, in the second half of the table, to the last step. "
-            "Scores are the mean log-probability of a token; a sequence that has not come to its end does not count.",
+            f"{counted(self.models, 'LSTM language model')} with random weights, each with {self.vocabulary} tokens, "
+            f"the end among them, and sequences of at most {self.longest}. Exhaustive search looks at every sequence, "
+            "so what it finds is the best there is. A beam puts a hypothesis aside when it is complete and continues "
+            "with the others, until as many are complete as it is wide, or, in the second half of the table, to the "
+            "last step. Scores are the mean log-probability of a token; a sequence that has not come to its end does "
+            "not count.",
+            "A step of the model is one row of a batch that it is asked about. A beam asks about as many rows as it is "
+            "wide, or as there are continuations if these are fewer. Where not so many go on, some of the rows are of "
+            "sequences that have ended; what the model says of them is not used (the last column). Exhaustive search "
+            f"asks only about sequences that go on. So the widest beam takes {widest['steps']:,.0f} steps, "
+            f"{widest['steps_unused']:,.0f} of them after an end, where exhaustive search takes "
+            f"{exhaustive['steps']:,.0f}.",
             "The sentence of the notes was searched too, in a model where the next word depends on the last one. Its "
             "probabilities are ours, chosen so that greedy search finds the notes' sentence with the notes' score.",
         )
@@ -362,7 +390,7 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
             "How many of the models' best sequences are found, and how many steps of the model that takes.",
         ).table(*self.table(numbers))  # fmt: skip
         page.heading("Wider beams").text(
-            f"In {numbers['wider_found_less']} of the {numbers['models']} models some wider beam found a worse "
+            f"In {numbers['wider_found_less']} of {_models(numbers)} some wider beam found a worse "
             "sequence than a narrower one, both to the last step. What the wider one keeps in addition can push out a "
             f"beginning that the narrower one continues: in a small example (`PUSHED_OUT`) {_pushed_out(numbers)}."
         )
@@ -409,7 +437,8 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
             {
                 "kind": kind, "label": line.label, "width": line.width, "found": self.successes(line),
                 "without_end": line.scores.count(-math.inf), "score_below_best": self.short_of(line),
-                "steps": line.rows / self.models, "mean_length": self.mean_length(line),
+                "steps": line.rows / self.models, "steps_unused": line.unused / self.models,
+                "mean_length": self.mean_length(line),
             }
             for kind, lines in [*kinds, ("exhaustive", [self.exhaustive])]
             for line in lines
@@ -482,8 +511,8 @@ def run(
         for _ in range(models):
             model = small_model(vocabulary)
             for line, strategy in searches:
-                counted = Counting(model)
-                [[best]] = search(counted, 1, strategy, start=END, end=END, max_length=longest, seed=0)
-                line.add(best, counted.rows)
+                asked = Counting(model)
+                [[best]] = search(asked, 1, strategy, start=END, end=END, max_length=longest, seed=0)
+                line.add(best, asked)
     seconds = time.perf_counter() - start
     return Comparison(vocabulary, longest, greedy, beams, patient, exhaustive, shortest, seed, seconds)

@@ -109,7 +109,10 @@ def _formula(numbers: Numbers, tolerance: float) -> Verdict:
 
 def _weights(numbers: Numbers, tolerance: float) -> Verdict:
     total = numbers["weights"]["printed"]
-    text = f"1/n for n = 1 to {numbers['weights']['N']} sum to {total:.2f}, and the notes ask for 1; 1/N do."
+    text = (
+        f"1/n for n = 1 to {numbers['weights']['N']} sum to {total:.2f}, and the notes ask for 1; 1/N do, with the sum "
+        "taken to N."
+    )
     return holds(text) if abs(total - 1) <= tolerance else fails(text)
 
 
@@ -132,7 +135,7 @@ class Explanation(Finding):
     claims = (
         Claim(
             "precision",
-            "The unigram precision is 7/7 = 1.0 … The bigram precision is 5/6 = 0.833 .",
+            "The unigram precision is 7/7 = 1.0 … The bigram precision is 5/6 = 0.833.",
             "003 §15.2.1 and §15.2.2",
             "the counts of BLEU in the worked example are the printed ones, exactly.",
             _precision,
@@ -152,13 +155,13 @@ class Explanation(Finding):
         ),
         Claim(
             "weights",
-            "BLEU generally uses N = 4 and w_n = 1/n .",
+            "BLEU generally uses N = 4 and w_n = 1/n.",
             "003 §15.2.3",
             "the printed weights sum to 1, as the notes require, to {tolerance}.",
             _weights,
             tolerance=1e-9,
             printed=(r"w_n = \frac{1}{n}", r"\sum_{i=1}^n w_i = 1"),
-            corrected=(r"w_n = \frac{1}{N}",),
+            corrected=(r"w_n = \frac{1}{N}", r"\sum_{i=1}^N w_i = 1"),
         ),
         Claim(
             "range",
@@ -167,7 +170,11 @@ class Explanation(Finding):
             "the score of every random sentence is in [0, 1], to {tolerance}.",
             _range,
             tolerance=1e-12,
-            printed=(r"\exp \left(\sum_{n=1}^N w_n \log p_n \right) = \prod_{n=1}^N p_n^{w_n} \in [0, 1]",),
+            printed=(
+                r"\exp \left(\sum_{n=1}^N w_n \log p_n \right) = \prod_{n=1}^N \exp (w_n \log p_n)",
+                r"= \prod_{n=1}^N \left[\exp (\log p_n) \right]^{w_n} = \prod_{n=1}^N p_n^{w_n}",
+                r"\in [0, 1]",
+            ),
             corrected=(r"\text{BLEU} = \text{BP} \cdot \prod_{n=1}^N p_n^{w_n}, \quad 0 < \text{BP} \leq 1",),
         ),
     )

@@ -53,9 +53,10 @@ def _direction(numbers: Numbers, tolerance: float) -> Verdict:
     units = numbers["units"]
     apart = max(unit["apart"] for unit in units)
     above = sum(unit["drawn"] > unit["closed"] + CLOSE for unit in units)
+    more = f"for {above} of them some" if above else "for none of them does any"
     text = (
-        f"Gradient ascent ends within {power(apart)} of U_f/‖U_f‖ for {len(units)} gates, and for "
-        f"{above} of them one of {numbers['samples']:,} random directions gives more."
+        f"Gradient ascent ends within {power(apart)} of U_f/‖U_f‖ for {len(units)} gates, and {more} of "
+        f"{numbers['samples']:,} random directions give more."
     )
     return holds(text) if apart <= tolerance and not above else fails(text)
 
@@ -80,8 +81,8 @@ class ForgetArgmax(Finding):
     claims = (
         Claim(
             "direction",
-            "Therefore the greatest activation of the forget gate component f_t^{(d)} , when no bias is used, is "
-            "acheieved when h_{t-1} is aligned with weight vector U_f^{(d)} .",
+            "Therefore the greatest activation of the forget gate component f_t^{(d)}, when no bias is used, is "
+            "acheieved when h_{t-1} is aligned with weight vector U_f^{(d)}.",
             "001 Forget gate activation",
             "gradient ascent from a random start ends within {tolerance} of U_f/‖U_f‖, for every gate, and no random "
             "direction gives more.",
@@ -91,7 +92,7 @@ class ForgetArgmax(Finding):
         ),
         Claim(
             "value",
-            "f_t^{(d)} attains its maximum at ||U_f^{(d)}|| when θ = 0 , subject to ||h_{t-1}|| = 1 .",
+            "f_t^{(d)} attains its maximum at ||U_f^{(d)}|| when θ = 0, subject to ||h_{t-1}|| = 1.",
             "001 Forget gate activation",
             "the largest value of the gate is ‖U_f‖, to {tolerance}.",
             _value,

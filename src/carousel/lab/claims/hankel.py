@@ -74,8 +74,8 @@ def by_pattern(numbers: Numbers) -> dict[str, list[dict[str, Any]]]:
 def _path(numbers: Numbers, tolerance: float) -> Verdict:
     apart = numbers["derivation"]["paths"]
     text = (
-        f"Summed over all paths of a random automaton, the score is α A(x₁) … A(x_t) β to {power(apart)}: a linear "
-        "recurrent network. What is printed as p(q_t) is the weight ρ(q_t) of ending in a state."
+        f"Summed over all paths of a random automaton, the score is λᵀ A(x₁) … A(x_t) ρ to {power(apart)}: a "
+        "linear recurrent network. What is printed as p(q_t) is the weight ρ(q_t) of ending in a state."
     )
     return holds(text) if apart <= tolerance else fails(text)
 
@@ -85,7 +85,8 @@ def _approximate(numbers: Numbers, tolerance: float) -> Verdict:
     for pattern, rows in by_pattern(numbers).items():
         ranks = sum(one["rank"] == one["known"] for one in rows)
         least = min(one["agreement"] for one in rows)
-        texts.append(f"`{pattern}`: the rank in {ranks} of {len(rows)} networks, agreement at least {percent(least)}")
+        networks = counted(len(rows), "network")
+        texts.append(f"`{pattern}`: the rank in {ranks} of {networks}, agreement at least {percent(least)}")
         good[f"`{pattern}`"] = [one["rank"] == one["known"] and one["agreement"] >= 1 - tolerance for one in rows]
     verdict = by_case(good, f"{'; '.join(texts)}.")
     if verdict.outcome is Outcome.HOLDS:  # of "any" string, no run decides more than the languages that it has
@@ -196,9 +197,10 @@ print(automaton(["aa", "aab", "a"]))
         right = sum(one["rank"] == one["known"] for one in rows)
         least = min(one["agreement"] for one in rows)
         return (
-            f"{len(rows)} small GRUs were trained on {counted(len(by_pattern(numbers)), 'regular language')}. From the "
-            f"numbers that they give to short strings alone, the rank of the language was found in {right}, and an "
-            f"automaton that agrees with the network on at least {percent(least)} of unseen, longer strings."
+            f"{counted(len(rows), 'small GRU was', 'small GRUs were')} trained on "
+            f"{counted(len(by_pattern(numbers)), 'regular language')}. From the numbers that a network gives to short "
+            f"strings alone, the rank of the language was found in {right}, and an automaton that agrees with the "
+            f"network on at least {percent(least)} of unseen, longer strings."
         )
 
     @staticmethod
@@ -221,7 +223,7 @@ print(automaton(["aa", "aab", "a"]))
 
     def setup(self) -> Sequence[str]:
         return (
-            "Each network (a GRU) learnt by SGD with Adam to give 1 to the strings of its language and 0 to others, up "
+            "Each network (a GRU) was trained with Adam to give 1 to the strings of its language and 0 to others, up "
             "to length 10. Then it was only asked: for the numbers of all strings made of two parts from a basis of "
             f"{self.basis} short strings. The rank is where the singular values of that matrix, above a hundredth of "
             f"the largest, fall the most, by their ratio. The automaton is read off as below, and both judge "
@@ -246,7 +248,7 @@ print(automaton(["aa", "aab", "a"]))
                     x=list(range(1, len(shown) + 1)), y=shown, mode="lines+markers", name=label, legendgroup=label,
                     showlegend=row == 1, line={"color": shade}, row=row, col=1,
                 )  # fmt: skip
-        drawn.update_yaxes(type="log")
+        drawn.update_yaxes(type="log", exponentformat="power")
         return {"singular": drawn.update_xaxes(title_text="singular value", row=len(shown_first), col=1)}
 
 

@@ -16,14 +16,15 @@ from torch import Tensor, nn
 
 from ...cells import Cell, ParameterSpec, Sizes
 from ...errors import ArgumentError, check_counts
+from ...layers import LSTM
 from ...pictures.gates import opens
 from ...report import Page, figure
 from ...tasks.lm.network import LanguageNetwork
 from ...wording import counted
 from ..cells import CELLS
 from ..claim import Claim, Numbers, Verdict, by_case, by_seed, fails, holds, holds_for
-from ..finding import Exercise, Finding, Table
-from ..learning import Corpus, Curve, corpus
+from ..finding import Exercise, Finding, Step, Table
+from ..learning import MODEL, Corpus, Curve, corpus
 from ..options import Option, Seed, Seeds
 from ..words import listing, mean_and_spread, percent
 
@@ -74,6 +75,8 @@ class Begun:
     curve: Curve
     distinct: tuple[int, ...]  # the last after the last update
     saturated: float  # share of all gates that were shut or wide open, before the first update
+    weights: tuple[int, ...] = ()  # of an LSTM: different ones by which one gate of a unit reads its inputs, at most
+    apart: float = 0.0  # of an LSTM whose units are alike: how far it is from the one unit that it amounts to
 
 
 def _of(numbers: Numbers, start: str, key: str) -> list[Any]:
@@ -87,28 +90,54 @@ def _perplexity(numbers: Numbers, start: str) -> str:
     return "diverges" if math.inf in values else mean_and_spread(values)
 
 
+def _span(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def _alike(numbers: Numbers, tolerance: float) -> Verdict:
     most = max(max(distinct) for start in ALIKE for distinct in _of(numbers, start, "distinct"))
     by_cell = [(cell["label"], max(cell["most"].values())) for cell in numbers["cells"] if not cell["buffers"]]
+    differ = [label for label, count in by_cell if count > 1]
+    begin = "Units that begin alike, with an output layer that is alike too,"
+    if most > 1:
+        return fails(f"{begin} come to be {most} different ones in an LSTM.")
+    if differ:
+        return fails(f"{begin} come to differ in {listing(differ)}.")
+    text = (
+        f"{begin} never differ by a single bit: in an LSTM with {counted(len(numbers['seeds']), 'random seed')}, in "
+        f"{counted(len(by_cell), 'cell')} with the first."
+    )
+    moved = {start: max(max(w) for w in _of(numbers, start, "weights")) > 1 for start in ALIKE}
+    text += f" The weights by which a gate of one unit reads its {counted(numbers['inputs'], 'input')}"
+    parts = []
+    for start, own in moved.items():
+        after = _span([w[1] for w in _of(numbers, start, "weights")])
+        change = f"have {after} different values after one update" if own else "stay the same too"
+        parts.append(f"{change} if they begin as {STARTS[start].label}")
+    text += f" {listing(parts)}{': ∂L/∂W_ij = x_i δ_j.' if any(moved.values()) else '.'}"
     parted = [
         start for start in ("zero-layer", "equal-layer") if min(d[1] for d in _of(numbers, start, "distinct")) > 1
     ]
-    differ = [label for label, count in by_cell if count > 1]
-    text = (
-        f"Units that begin alike, with an output layer that is alike too, are never more than {most} different in an "
-        f"LSTM, and {'never differ' if not differ else 'differ in ' + listing(differ)} in {len(by_cell)} cells."
-    )
-    if most > 1 or differ:
-        return fails(text)
-    if not parted:
-        return holds(text)
-    after = listing(str(min(d[1] for d in _of(numbers, start, "distinct"))) for start in parted)
-    ends = listing(_perplexity(numbers, start) for start in parted)
-    return holds_for(
-        "layers whose next layer starts alike too",
-        f"{text} With random weights in the output layer alone there are {after} different units after one update, and "
-        f"the network learns (perplexity {ends}).",
-    )
+    if parted:
+        after = listing(str(min(d[1] for d in _of(numbers, start, "distinct"))) for start in parted)
+        ends = listing(_perplexity(numbers, start) for start in parted)
+        text += (
+            f" With random weights in the output layer alone there are {after} different units after one update, and "
+            f"the network learns (perplexity {ends})."
+        )
+    if any(moved.values()):
+        next_layer = " whose next layer begins alike too" if parted else ""
+        return holds_for(f"units{next_layer}, not for all of their weights", text)
+    return holds_for("layers whose next layer begins alike too", text) if parted else holds(text)
+
+
+def _beside(numbers: Numbers) -> str:
+    """Whether equal units end below a single one, or above, with every seed."""
+    pairs = list(zip(_of(numbers, "equal", "perplexity"), _of(numbers, "one", "perplexity"), strict=True))
+    if all(equal < one for equal, one in pairs):
+        return "below"
+    return "above" if all(equal > one for equal, one in pairs) else "with some seeds below, with others not below,"
 
 
 def _linear(numbers: Numbers, tolerance: float) -> Verdict:
@@ -116,7 +145,10 @@ def _linear(numbers: Numbers, tolerance: float) -> Verdict:
     texts = [f"{STARTS[name].label} {_perplexity(numbers, name)}" for name in ("equal", "zero", "one", "good")]
     text = (
         f"A linear layer that reads the last character reaches {linear:.2f} at best (the counts of pairs of "
-        f"characters). Perplexity: {listing(texts)}. What stays alike is a network of one unit."
+        f"characters). Perplexity: {listing(texts)}. Equal units, {numbers['hidden']} here, can compute no more than "
+        f"one unit can, but are not trained as one: they are one with {numbers['hidden']} times the recurrent and the "
+        f"output weight, and a step of Adam moves these {numbers['hidden']} times as far. They end {_beside(numbers)} "
+        "a single unit that begins as usual."
     )
     columns = zip(*(_of(numbers, start, "perplexity") for start in ALIKE), strict=True)
     return by_seed([min(values) > linear for values in columns], text)
@@ -151,7 +183,7 @@ class Initialisation(Finding):
             "subsequent iterations",
             "002 Initialization",
             "no two units of the layer ever differ by a single bit: in an LSTM with every random seed, in the other "
-            "cells with the first.",
+            "cells with the first; and no two weights by which one gate of a unit of the LSTM reads its inputs do.",
             _alike,
             seeds=5,
             printed=(r"a_j = \sum_{i=1}^n W_{ij} \cdot x_i, \quad j=1,\ldots,m",),
@@ -175,6 +207,16 @@ class Initialisation(Finding):
             _stuck,
             tolerance=0.5,
             seeds=5,
+        ),
+    )
+    derivation = (
+        Step(
+            "Units that are alike have one \\(h\\), and the weights by which they are read are alike too. So \\(H\\) "
+            "of them are one unit with \\(H\\) times the weight; the run makes it from the trained LSTM and compares "
+            "what the output layer gives, relative to the largest.",
+            r"\sum_{j=1}^{H} W_{hh,ij} \, h_j = (H w_i) \, h, \quad \sum_{j=1}^{H} V_{kj} \, h_j = (H v_k) \, h",
+            "one",
+            1e-4,
         ),
     )
     exercises = (
@@ -225,7 +267,7 @@ print(different_units(network))                   # 1, and so it stays
                 {
                     "start": one.start, "seed": one.seed, "steps": one.curve.steps,
                     "losses": [finite(loss) for loss in one.curve.losses], "perplexity": finite(one.curve.perplexity),
-                    "distinct": one.distinct, "saturated": one.saturated,
+                    "distinct": one.distinct, "weights": one.weights, "saturated": one.saturated,
                 }
                 for one in self.begun
             ],
@@ -233,8 +275,8 @@ print(different_units(network))                   # 1, and so it stays
                 {"label": CELLS[cell].label, "most": most, "buffers": bool(CELLS[cell].cell.buffers(sizes))}
                 for cell, most in self.cells.items()
             ],
-            "linear": self.linear, "updates": self.updates, "hidden": self.hidden, "seeds": self.seeds,
-            "seconds": self.seconds,
+            "linear": self.linear, "updates": self.updates, "hidden": self.hidden, "inputs": MODEL["embedding"],
+            "seeds": self.seeds, "seconds": self.seconds, "derivation": {"one": max(one.apart for one in self.begun)},
         }  # fmt: skip
 
     @staticmethod
@@ -242,10 +284,11 @@ print(different_units(network))                   # 1, and so it stays
         rows = []
         for name in dict.fromkeys(one["start"] for one in numbers["starts"]):
             stuck, distinct = _of(numbers, name, "saturated"), _of(numbers, name, "distinct")
-            first, last = (sorted({d[k] for d in distinct}) for k in (1, -1))
-            spans = [f"{d[0]}" if len(d) == 1 else f"{d[0]} to {d[-1]}" for d in (first, last)]
+            spans = [_span([d[k] for d in distinct]) for k in (1, -1)]
+            spans.append(_span([w[-1] for w in _of(numbers, name, "weights")]))
             rows.append([STARTS[name].label, percent(sum(stuck) / len(stuck)), *spans, _perplexity(numbers, name)])
-        return ["an LSTM begins", "stuck gates", "units after one update", "at the end", "dev perplexity"], rows
+        columns = ["an LSTM begins", "stuck gates", "units after one update", "at the end"]
+        return [*columns, "weights of a gate at the end", "dev perplexity"], rows
 
     @staticmethod
     def lead(numbers: Numbers) -> str:
@@ -254,12 +297,14 @@ print(different_units(network))                   # 1, and so it stays
         ends = listing(f"{_perplexity(numbers, name)} from {text}" for name, text in (
             ("good", "the usual weights"), ("equal", "equal ones"), ("zero", "zeros")))  # fmt: skip
         return (
-            f"Units that begin alike {kept}, if what reads them begins alike too. An LSTM of {numbers['hidden']} units "
-            f"ends at a perplexity of {ends}, over {counted(len(numbers['seeds']), 'random seed')}."
+            f"Units that begin alike {kept}, if what reads them begins alike too. An LSTM of "
+            f"{counted(numbers['hidden'], 'unit')} ends at a perplexity of {ends}, over "
+            f"{counted(len(numbers['seeds']), 'random seed')}."
         )
 
     def __str__(self) -> str:
-        lines = [super().__str__(), f"units that ever differ in {self.updates} updates, of {self.hidden} alike:"]
+        updates = counted(self.updates, "update")
+        lines = [super().__str__(), f"units that ever differ in {updates}, of {self.hidden} alike:"]
         for cell in self.measured["cells"]:
             lines.append(
                 f"  {cell['label']:18}" + "".join(f"  {STARTS[s].label}: {n}" for s, n in cell["most"].items())
@@ -268,29 +313,32 @@ print(different_units(network))                   # 1, and so it stays
 
     def setup(self) -> Sequence[str]:
         return (
-            f"A language model of {self.hidden} units, trained with Adam at 0.01, as in the source, on dates as people "
-            "write them, character by character; the package makes them. Everything but the start is the same, the "
-            "random vectors of the characters too. A gate is stuck if it is below 0.05 or above 0.95 as the fresh "
-            f"network reads each character once. {counted(len(self.seeds), 'random seed')}; shown is the mean, with "
-            "the smallest and the largest in brackets.",
+            f"A language model of {counted(self.hidden, 'unit')}, trained with Adam at 0.01, as in the source, on "
+            "dates as people write them, character by character; the package makes them. Everything but the start is "
+            "the same, the random vectors of the characters too. A gate is stuck if it is below 0.05 or above 0.95 as "
+            f"the fresh network reads each character once. {counted(len(self.seeds), 'random seed')}; shown is the "
+            "mean, with the smallest and the largest in brackets.",
             "A unit is all of its weights: in each gate those from the input, those from the other units, its "
             "biases; and those by which the others read it. Before every update, and after the last, the units "
-            "that differ are counted; a bit is enough.",
+            "that differ are counted; a bit is enough. The weights of a gate are those by which one gate of a unit "
+            f"reads the {MODEL['embedding']} numbers of a character: how many of them differ, at most over all gates "
+            "and units.",
         )
 
     def render(self, page: Page) -> None:
         drawn = self.figures()
         page.figure(
             drawn["loss"], "The loss from each start",
-            f"Of a character, in nats, with seed {self.seeds[0]}. Dotted: a network of one unit, which is what equal "
-            "units amount to.",
+            f"Of a character, in nats, with seed {self.seeds[0]}. Dotted: a network of one unit, drawn as "
+            "usual. Equal units can compute no more than one, but each step of Adam moves all of them.",
         ).table(*self.table(self.measured))  # fmt: skip
         page.figure(
             drawn["distinct"], "How many units there are",
             "That differ in at least one bit of one weight, before each of the first updates. Zeros are in the table.",
         )  # fmt: skip
         page.heading("In every cell").text(
-            f"The most units that ever differed in {self.updates} updates, of {self.hidden} that began alike."
+            f"The most units that ever differed in {counted(self.updates, 'update')}, of {self.hidden} that began "
+            "alike."
         )
         page.table(
             ["cell", *(STARTS[start].label for start in ALIKE)],
@@ -388,14 +436,19 @@ def begin(dates: Corpus, start: str, **settings: Any) -> Begun:
     """Train from one start, and count units on the way."""
     distinct: list[int] = []
     stuck: list[float] = []
+    weights: list[int] = []
+    lstm = settings.get("cell", "lstm") == "lstm"
 
     def watch(network: LanguageNetwork) -> None:
         if not stuck:
             stuck.append(saturation(network))
         distinct.append(different_units(network))
+        if lstm:
+            weights.append(different_weights(network))
 
-    _, curve = dates.train(STARTS[start], watch, **settings)
-    return Begun(start, settings["seed"], curve, tuple(distinct), stuck[0])
+    network, curve = dates.train(STARTS[start], watch, **settings)
+    apart = from_one_unit(network) if lstm and start in ALIKE else 0.0
+    return Begun(start, settings["seed"], curve, tuple(distinct), stuck[0], tuple(weights), apart)
 
 
 def different_units(network: LanguageNetwork) -> int:
@@ -421,6 +474,28 @@ def different_units(network: LanguageNetwork) -> int:
         for axis in axes
     ]
     return len(torch.unique(torch.cat(parts, 1), dim=0))
+
+
+def different_weights(network: LanguageNetwork) -> int:
+    """How many different weights one gate of one unit has for its inputs: the most over all gates and units."""
+    ordered = network.layers._parameters_of(0, 0)["weight_ih"].detach().sort(1).values
+    return 1 + int((ordered.diff(dim=1) != 0).sum(1).max())
+
+
+@torch.no_grad()
+def from_one_unit(network: LanguageNetwork) -> float:
+    """How far an LSTM whose units are alike is from one unit with the sum of their recurrent and output weights.
+
+    Both read every character once; compared is what the output layer makes of h, relative to the largest.
+    """
+    layer = network.layers
+    own, one = layer._parameters_of(0, 0), LSTM(layer.input_size, 1)
+    for name, weight in one._parameters_of(0, 0).items():
+        first = own[name][:: layer.hidden_size]  # the first unit's, gate by gate
+        weight.copy_(first.sum(1, keepdim=True) if name == "weight_hh" else first)
+    x = network.embedder(torch.arange(len(network.embedder.weight)).unsqueeze(1))
+    many, single = layer(x)[0] @ network.output.T, one(x)[0] @ network.output.sum(1, keepdim=True).T
+    return float((many - single).abs().max() / many.abs().max().clamp(min=1e-30))
 
 
 def unit_axes(cell: Cell) -> dict[str, list[int]]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ...errors import ArgumentError
 from ...report import Page, figure
 from ...threads import threads
+from ...wording import counted
 from ..cells import CELLS, carrying_state, lab_cell
 from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
 from ..finding import Exercise, Finding, Table
@@ -150,8 +151,8 @@ def _counts(numbers: Numbers, tolerance: float) -> Verdict:
     shares = listing(f"{numbers['labels'][cell]} {percent(share)}" for cell, share in best.items())
     s = numbers["setting"]
     text = (
-        f"Of the strings with n = {s['further'] + 1} to {s['tested']}, the best of {s['networks']} networks reads: "
-        f"{shares}."
+        f"Of the strings with n = {s['further'] + 1} to {s['tested']}, the best of "
+        f"{counted(s['networks'], 'network')} reads: {shares}."
     )
     able = [cell for cell, share in best.items() if share > tolerance]
     if len(able) == len(best):
@@ -168,7 +169,9 @@ def _finite(numbers: Numbers, tolerance: float) -> Verdict:
     text = (
         f"The state of {_names(numbers, bounded)} stays between −1 and 1, so it would have to count in ever smaller "
         f"steps. The most that one of their networks reads of long strings of {listing(LABELS[n] for n in known)} is "
-        f"{percent(share)} ({numbers['labels'][cell]}, {LABELS[language]})."
+        f"{percent(share)} ({numbers['labels'][cell]}, {LABELS[language]}). Bounded is not finite, though: one number "
+        "between 0 and 1 can hold a stack of any depth, if it is exact (`carousel lab stack`). What is finite is the "
+        "precision of a float, and what such a network learns."
     )
     return holds_for("the networks of this run", text) if share <= tolerance else undecided(text)
 
@@ -283,19 +286,20 @@ print(machine.accepts(["a" * n + "b" * n for n in (1, 50, 200, 5000)]))
         best, worst = max(reach, key=lambda c: reach[c]), min(reach, key=lambda c: reach[c])
         return (
             f"Trained on {LABELS[language]} with n up to {numbers['setting']['trained']}, the best of "
-            f"{numbers['setting']['networks']} networks is right up to n = {reach[best]} with the cell "
+            f"{counted(numbers['setting']['networks'], 'network')} is right up to n = {reach[best]} with the cell "
             f"{numbers['labels'][best]}, and up to n = {reach[worst]} with {numbers['labels'][worst]}."
         )
 
     def setup(self) -> Sequence[str]:
         s = self.setting
         return (
-            f"Networks of {s.hidden} units read strings of size n ≤ {s.trained}, the short ones first, and give after "
-            f"every symbol which symbols may come next and whether the string may end: {s.updates} updates by Adam on "
-            f"batches of {s.batch} strings. {s.networks} networks of each cell, with random seeds from {s.seed} on and "
-            f"learning rates of {listing(f'{rate:g}' for rate in s.rates)} in turn. The size n is that of aⁿbⁿ, the "
-            "number of pairs of brackets, and the length of a string of zeros and ones, which may end where its ones "
-            "are even.",
+            f"Networks of {counted(s.hidden, 'unit')} read strings of size n ≤ {s.trained}, the short ones first, "
+            "and give after every symbol which symbols may come next and whether the string may end: "
+            f"{counted(s.updates, 'update')} by Adam on batches of {counted(s.batch, 'string')}. "
+            f"{counted(s.networks, 'network')} of each cell, with random seeds from {s.seed} on and learning rates of "
+            f"{listing(f'{rate:g}' for rate in s.rates)} in turn. "
+            "The size n is that of aⁿbⁿ, the number of pairs of brackets, and the length of a string of zeros and "
+            "ones, which may end where its ones are even.",
             "The training was settled by trying what lets an LSTM count far; another may suit another cell better, so "
             "that a cell learns little here does not show that it cannot.",
             f"Then they read strings up to n = {s.tested}. A string is right if there is no mistake after any of its "
@@ -310,12 +314,13 @@ print(machine.accepts(["a" * n + "b" * n for n in (1, 50, 200, 5000)]))
         s = self.setting
         page.figure(
             drawn["right"], "How far each cell reads",
-            f"The share of strings without a mistake, mean over {s.networks} networks, for ten sizes at a time; grey: "
-            f"the sizes of the training, n ≤ {s.trained}.",
+            f"The share of strings without a mistake, mean over {counted(s.networks, 'network')}, for ten sizes at a "
+            f"time; grey: the sizes of the training, n ≤ {s.trained}.",
         )  # fmt: skip
         page.heading("Right up to n").text(
-            f"Up to which n at least 95 of 100 strings are right, from the worst to the best of {s.networks} networks. "
-            f"In brackets, how many of the long strings the best one reads, n = {s.further + 1} to {s.tested}."
+            f"Up to which n at least 95 of 100 strings are right, from the worst to the best of "
+            f"{counted(s.networks, 'network')}. In brackets, how many of the long strings the best one reads, n = "
+            f"{s.further + 1} to {s.tested}."
         ).table(*self.table(self.measured))
         page.figure(
             drawn["units"], "The counting unit",

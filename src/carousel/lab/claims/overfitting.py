@@ -90,7 +90,7 @@ class Overfitting(Measured):
     exercises = (
         Exercise(
             "Dev perplexity falls first and rises then. What does `carousel train` keep?",
-            "The epoch with the best dev perplexity; `--patience` stops when it has not improved for so many epochs.",
+            "The epoch with the best dev perplexity; `--patience` stops after a number of epochs without improvement.",
         ),
         Exercise(
             "Name three ways to overfit less without more data.",
@@ -131,9 +131,9 @@ figure = result.plot()
         n = self.measured
         return (
             f"Language models of dates, character by character, made by the package (not the report's poems): LSTMs of "
-            f"{n['hidden']} units with 1 to {LAYERS[-1]} layers on {FEW} lines, and one layer on more; Adam at 0.01, "
-            f"{n['updates']} updates of 16 lines, without dropout, {len(n['seeds'])} seeds. The dev text is 300 lines "
-            "with other dates.",
+            f"{counted(n['hidden'], 'unit')} with 1 to {LAYERS[-1]} layers on {FEW} lines, and one layer on more; "
+            f"Adam at 0.01, {counted(n['updates'], 'update')} of 16 lines, without dropout, "
+            f"{counted(len(n['seeds']), 'random seed')}. The dev text is 300 lines with other dates.",
         )
 
     def figures(self) -> dict[str, Any]:

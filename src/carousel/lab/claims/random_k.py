@@ -16,6 +16,7 @@ from ...errors import ArgumentError, check_counts
 from ...layers import LSTM
 from ...metrics import bleu
 from ...report import figure
+from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, by_seed, fails, holds
 from ..finding import Exercise, Step, Table
 from ..fitting import Reader, fit, seeded
@@ -113,7 +114,7 @@ class RandomK(Measured):
             "many",
             "As we can see, many 不知 何時 are produced, which greatly affect the diversity of the poems.",
             "002 “Generation”",
-            "counted in the printed poems, they stand more often in those of argmax.",
+            "counted in the last couplets of the printed poems, they stand more often in those of argmax.",
             _many,
         ),
         Claim(
@@ -171,9 +172,10 @@ for texts in (ARGMAX, RANDOM_K):
         means = {k: {key: sum(v) / len(v) for key, v in row.items()} for k, row in rows.items()}
         k = str(numbers["k"])
         return (
-            f"In the report's own couplets 不知 and 何時 go from {counts['argmax']} to {counts['random-k']}. On dates, "
-            f"distinct-3 goes from {means['1']['distinct']:.2f} to {means[k]['distinct']:.2f} with k = {k}, and the "
-            f"perplexity of what is written from {means['1']['perplexity']:.2f} to {means[k]['perplexity']:.2f}."
+            f"In the last couplets of the report's own poems 不知 and 何時 go from {counts['argmax']} to "
+            f"{counts['random-k']}. On dates, distinct-3 goes from {means['1']['distinct']:.2f} to "
+            f"{means[k]['distinct']:.2f} with k = {k}, and the perplexity of what is written from "
+            f"{means['1']['perplexity']:.2f} to {means[k]['perplexity']:.2f}."
         )
 
     @staticmethod
@@ -190,11 +192,11 @@ for texts in (ARGMAX, RANDOM_K):
     def setup(self) -> Sequence[str]:
         n = self.measured
         return (
-            "The report's poems are counted as they are printed (its model and data are not at hand). The rest is "
-            f"measured on language models of dates, character by character, which the package makes: an LSTM of "
-            f"{n['hidden']} units, {n['updates']} updates of 16 lines, {len(n['seeds'])} seeds. Each writes "
-            f"{n['texts']} texts of at most {LENGTH} characters, from as many different first characters as the corpus "
-            "begins with, by argmax and by random-k.",
+            "Of the report's poems the last couplets are counted as they are printed (its model and data are not at "
+            "hand). The rest is measured on language models of dates, character by character, which the package makes: "
+            f"an LSTM of {counted(n['hidden'], 'unit')}, {counted(n['updates'], 'update')} of 16 lines, "
+            f"{counted(len(n['seeds']), 'random seed')}. Each writes {n['texts']} texts of at most {LENGTH} "
+            "characters, from as many different first characters as the corpus begins with, by argmax and by random-k.",
         )
 
     def figures(self) -> dict[str, Any]:
@@ -265,7 +267,7 @@ def _loss(network: Reader, lines: Lines) -> Tensor:
 
 
 def count_report() -> dict[str, int]:
-    """不知 and 何時 in the report's couplets, and how many couplets differ."""
+    """不知 and 何時 in the last couplets of the report's poems, and how many of these differ."""
     counts = {}
     for name, couplets in (("argmax", ARGMAX), ("random-k", RANDOM_K)):
         counts[name] = sum(couplet.count(word) for couplet in couplets for word in ("不知", "何時"))

@@ -14,6 +14,7 @@ from torch import Tensor
 from ...errors import check_counts
 from ...layers import LSTM
 from ...report import Page, figure
+from ...wording import counted
 from ..by_hand import set_gates
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Step, Table
@@ -33,25 +34,30 @@ class Construction:
     text: str
     errors: tuple[float, ...]  # the largest over all networks, sequences and units, at each step
     drift: float  # the most that c leaves its first value
+    reaches: float  # the largest of what h should be
 
 
 def _of(numbers: Numbers, key: str) -> dict[str, Any]:
     return next(one for one in numbers["constructions"] if one["key"] == key)
 
 
+def _networks(numbers: Numbers) -> str:
+    return counted(numbers["networks"], "random network")
+
+
 def _subset(numbers: Numbers, tolerance: float) -> Verdict:
     exact = _of(numbers, "exact")
     text = (
         f"With b_f = 100, b_i = −100, c₀ = 20 and the RNN's weights in the output gate, h differs by at most "
-        f"{power(exact['worst'])} over {numbers['steps']} steps of {numbers['networks']} random networks: then f = 1, "
-        "i = 0, and tanh 20 is 1 to the last digit."
+        f"{power(exact['worst'])} over {numbers['steps']} steps of {_networks(numbers)}: then f = 1, i = 0, and "
+        "tanh 20 is 1 to the last digit."
     )
     return holds(text) if exact["worst"] <= tolerance else fails(text)
 
 
 def _constant(numbers: Numbers, tolerance: float) -> Verdict:
     drift = _of(numbers, "published")["drift"]
-    text = f"With these weights c leaves 0.5 by at most {power(drift)}."
+    text = f"With these weights c leaves 0.5 by at most {power(drift)}." if drift else "c stays at 0.5 exactly."
     return holds(text) if drift <= tolerance else fails(text)
 
 
@@ -59,17 +65,22 @@ def _scaled(numbers: Numbers, tolerance: float) -> Verdict:
     published, turned, divided = (_of(numbers, key) for key in ("published", "turned", "divided"))
     text = (
         f"h is off by up to {published['worst']:.2g} from the RNN's over tanh 0.5, and by up to {turned['worst']:.2g} "
-        f"from tanh 0.5 times the RNN's, because the factor enters the recurrence too; with U divided by tanh 0.5 it "
-        f"is tanh 0.5 times the RNN's, to {power(divided['worst'])}. Outputs lie between 0 and 1."
+        f"from tanh 0.5 times the RNN's, because the factor enters the recurrence too; with W_hh divided by tanh 0.5 "
+        f"it is tanh 0.5 times the RNN's, to {power(divided['worst'])}. The RNN's h is between 0 and 1; over tanh 0.5 "
+        f"it reaches {published['reaches']:.2f}, which no h of an LSTM can, and times tanh 0.5 it reaches "
+        f"{turned['reaches']:.2f}."
     )
     return holds(text) if published["worst"] <= tolerance else fails(text)
 
 
 def _large(numbers: Numbers, tolerance: float) -> Verdict:
-    large = _of(numbers, "large")
+    large, kept = _of(numbers, "large"), _of(numbers, "kept")
+    moves = f"c leaves it by up to {power(kept['drift'])}" if kept["drift"] else "c stays at 10000"
     text = (
-        f"c does not stay there: |g| ≤ 1, so with f = i = ½ it halves at each step until it is 1; it leaves 10000 by "
-        f"{large['drift']:,.0f}, and h is off by up to {large['worst']:.2g}."
+        f"With the published gates, f = i = ½, c does not stay there: g is at most 1, and with g = 1 the distance of c "
+        f"to 1 halves at each step. It leaves 10000 by up to {large['drift']:,.0f}, and h is off by up to "
+        f"{large['worst']:.2g}. With b_f = 100 and b_i = −100 {moves}, and h is off by at most "
+        f"{power(kept['worst'])}."
     )
     return holds(text) if large["worst"] <= tolerance else fails(text)
 
@@ -136,14 +147,15 @@ class RnnInLstm(Finding):
         ),
         Step(
             "The output is then a constant times a logistic function, which reads the scaled state: the scale must be "
-            "taken out of the recurrent weights.",
-            r"h_t = \tanh(c) \, \sigma\left(W x_t + \tfrac{1}{\tanh(c)} U h_{t-1} + b\right) = \tanh(c) \, h_t^{RNN}",
+            "taken out of the recurrent weights (b is the sum of both biases).",
+            r"h_t = \tanh(c) \, \sigma\left(W_{ih} x_t + \tfrac{1}{\tanh(c)} W_{hh} h_{t-1} + b\right) "
+            r"= \tanh(c) \, h_t^{RNN}",
             "scaled",
             1e-12,
         ),
         Step(
             "Without a scale: a cell that is never changed, and so large that its tanh is 1.",
-            r"f_t = 1, \; i_t = 0, \; c_0 = 20 \implies h_t = \sigma(W x_t + U h_{t-1} + b)",
+            r"f_t = 1, \; i_t = 0, \; c_0 = 20 \implies h_t = \sigma(W_{ih} x_t + W_{hh} h_{t-1} + b)",
             "exact",
             1e-12,
         ),
@@ -156,9 +168,10 @@ class RnnInLstm(Finding):
         ),
         Exercise(
             "Can an LSTM hold an RNN with tanh instead of σ?",
-            "Yes, up to an affine map: \\(\\tanh z = 2\\sigma(2z) - 1\\). Let the output gate be \\(\\sigma(2 W x + "
-            "4 U h_- + 2 (b - U \\mathbf{1}))\\), with \\(f = 1\\), \\(i = 0\\), \\(c_0 = 20\\) and \\(h_0 = "
-            "\\tfrac12\\): then \\(2h - 1\\) is the state of the RNN with tanh.",
+            "Yes, up to an affine map: \\(\\tanh z = 2\\sigma(2z) - 1\\). Let the output gate be "
+            "\\(\\sigma(2 W_{ih} x + 4 W_{hh} h_- + 2 (b - W_{hh} \\mathbf{1}))\\), with "
+            "\\(f = 1\\), \\(i = 0\\), \\(c_0 = 20\\) and \\(h_0 = \\tfrac12\\): then \\(2h - 1\\) is the "
+            "state of the RNN with tanh.",
         ),
     )
     code = """
@@ -191,9 +204,9 @@ print((layer(x, state)[0] - sigmoid_rnn(x, w, u, b)).abs().max())
     def lead(numbers: Numbers) -> str:
         published, exact = (_of(numbers, key)["worst"] for key in ("published", "exact"))
         return (
-            f"{numbers['networks']} random networks of {numbers['hidden']} units were read for {numbers['steps']} "
-            f"steps beside LSTMs with the published weights, which are off by up to {published:.2g}, and with "
-            f"corrected ones, which are off by at most {power(exact)}."
+            f"{counted(numbers['networks'], 'random RNN')} of {counted(numbers['hidden'], 'unit')} read "
+            f"{counted(numbers['steps'], 'step')} beside LSTMs with the published weights, which are off by up to "
+            f"{published:.2g}, and with corrected ones, which are off by at most {power(exact)}."
         )
 
     @staticmethod
@@ -208,9 +221,9 @@ print((layer(x, state)[0] - sigmoid_rnn(x, w, u, b)).abs().max())
 
     def setup(self) -> Sequence[str]:
         return (
-            f"Random weights and inputs; {self.networks} networks, {self.steps} steps, float64. The RNN has the "
-            "logistic σ, as in the source, and is computed step by step. At each step the largest difference over all "
-            "units is kept. An output is between 0 and 1, so an error of 0.1 is large.",
+            f"Random weights and inputs; {counted(self.networks, 'network')}, {counted(self.steps, 'step')}, float64. "
+            "The RNN has the logistic σ, as in the source, and is computed step by step. At each step the largest "
+            "difference over all units is kept. The RNN's h is between 0 and 1, so an error of 0.1 is large.",
             *(f"*{one.label}*: {one.text}" for one in self.constructions),
         )
 
@@ -253,7 +266,7 @@ def run(
     inputs: int = 8,
     seed: Seed = 0,
 ) -> RnnInLstm:
-    """Put random RNNs into LSTMs in five ways, and see how far they are apart.
+    """Put random RNNs into LSTMs in six ways, and see how far they are apart.
 
     >>> max(run(3, steps=30, hidden=4).constructions[-1].errors) < 1e-6
     True
@@ -267,30 +280,35 @@ def run(
         ("turned", "the factor turned", "the same weights, h against tanh 0.5 times the RNN's.", SCALE, {}),
         ("large", "c = 10000", "the same, but c begins at 10000 and g is as large as it can be.", 1.0,
          {"c": 1e4, "g": 100.0}),
-        ("divided", "U / tanh 0.5", "the published one with U divided by tanh 0.5; h against tanh 0.5 times the RNN's.",
-         SCALE, {"divide": SCALE}),
+        ("divided", "W_hh / tanh 0.5",
+         "the published one with W_hh divided by tanh 0.5; h against tanh 0.5 times the RNN's.", SCALE,
+         {"divide": SCALE}),
+        ("kept", "c = 10000, kept", "b_f = 100, b_i = −100, c₀ = 10000; h against the RNN's.", 1.0,
+         {"c": 1e4, "f": 100.0, "i": -100.0}),
         ("exact", "exact", "b_f = 100, b_i = −100, c₀ = 20; h against the RNN's.", 1.0,
          {"c": 20.0, "f": 100.0, "i": -100.0}),
     ]  # fmt: skip
     worst, drift = torch.zeros(len(ways), steps, dtype=torch.float64), [0.0] * len(ways)
+    highest = 0.0  # of the RNNs' h
     for _ in range(networks):
         shapes = (hidden, inputs), (hidden, hidden), (hidden,), (steps, 1, inputs)
         w, u, b, x = (torch.randn(*shape, generator=draw, dtype=torch.float64) for shape in shapes)
         expected = sigmoid_rnn(x, w, u, b)
+        highest = max(highest, float(expected.max()))
         for k, (_, _, _, factor, options) in enumerate(ways):
             layer, state = inside(w, u, b, **options)
             trace = layer.trace(x, state)
             worst[k] = torch.maximum(worst[k], (trace.output.detach() - factor * expected).abs().amax((1, 2)))
             drift[k] = max(drift[k], float((trace.states["c"] - state[1]).abs().max()))
     constructions = tuple(
-        Construction(key, label, text, tuple(errors.tolist()), moved)
-        for (key, label, text, _, _), errors, moved in zip(ways, worst, drift, strict=True)
+        Construction(key, label, text, tuple(errors.tolist()), moved, factor * highest)
+        for (key, label, text, factor, _), errors, moved in zip(ways, worst, drift, strict=True)
     )
     return RnnInLstm(constructions, networks, steps, hidden, seed, time.perf_counter() - start)
 
 
 def sigmoid_rnn(x: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
-    """h = σ(W x + U h₋ + b) for x (T, B, I): (T, B, H)."""
+    """h = σ(W_ih x + W_hh h₋ + b), with W_ih `w` and W_hh `u`, for x (T, B, I): (T, B, H)."""
     h, states = x.new_zeros(x.shape[1], len(u)), []
     for step in x:
         h = torch.sigmoid(step @ w.T + h @ u.T + b)
@@ -304,7 +322,8 @@ def inside(
 ) -> tuple[LSTM, tuple[Tensor, Tensor]]:  # fmt: skip
     """An LSTM with an RNN's weights in its output gate, and its first state: h = 0, and `c` everywhere.
 
-    `g`, `f` and `i` are biases; without `g` it is the one that keeps c, tanh⁻¹ c. U is divided by `divide`.
+    `g`, `f` and `i` are biases; without `g` it is the one that keeps c, tanh⁻¹ c. The recurrent weights `u` are
+    divided by `divide`.
     """
     hidden, inputs = w.shape
     bias = math.atanh(c) if g is None and abs(c) < 1 else g or 0.0

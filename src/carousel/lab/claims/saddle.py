@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...errors import ArgumentError, check_counts
 from ...report import figure
+from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, by_case, fails, holds, holds_for
 from ..finding import Exercise, Step, Table
 from ..measured import Clock, Measured
@@ -81,12 +82,23 @@ def _formula(numbers: Numbers, tolerance: float) -> Verdict:
 
 def _large(numbers: Numbers, tolerance: float) -> Verdict:
     rates = numbers["rates"]
+    small, large = rates[0], rates[-1]
+    falling = all(b["rate"] < (1 - tolerance) * a["rate"] for a, b in pairwise(rates))
+    rising = all(b["sgd"] > (1 + tolerance) * a["sgd"] for a, b in pairwise(rates))
+    same = all(abs(one["sgd"] - small["sgd"]) <= tolerance * small["sgd"] for one in rates)
     text = (
-        f"With a gradient of {rates[0]['gradient']:g} the rate η/√(v+ε) is {power(rates[0]['rate'])} after a step; "
-        f"with one of {rates[-1]['gradient']:g} it is {power(rates[-1]['rate'])}. SGD's is the same for both."
+        f"With a gradient of {small['gradient']:g} the rate η/√(v+ε) is {power(small['rate'])} after a step, and with "
+        f"one of {large['gradient']:g} it is {power(large['rate'])}. "
     )
-    falling = all(a["rate"] > b["rate"] for a, b in pairwise(rates))
-    return holds(text) if falling else fails(text)
+    text += (
+        f"SGD's rate is {small['sgd']:g} for both: what is large for a large gradient is its step, "
+        f"{power(small['sgd'] * small['gradient'])} and {power(large['sgd'] * large['gradient'])}."
+        if same
+        else f"SGD's rates are {power(small['sgd'])} and {power(large['sgd'])}."
+    )
+    if falling and rising:
+        return holds(text)
+    return holds_for("RMSprop", text) if falling else fails(text)
 
 
 def _escape(numbers: Numbers, tolerance: float) -> Verdict:
@@ -121,11 +133,13 @@ class Saddle(Measured):
         ),
         Claim(
             "large",
-            "learning rate for large gradient g_t will be small since v_t may be large, which is quite different from "
-            "SGD",
+            "Intuitively, learning rate for large gradient g_t will be small since v_t may be large, which is quite "
+            "different from SGD, where learning rate is large for large gradient.",
             "002 “Why RMSprop works?”",
-            "the rate by which a gradient is multiplied falls with every larger gradient.",
+            "what multiplies a gradient falls with every larger gradient in RMSprop, and rises with it in SGD, by more "
+            "than {tolerance} of it.",
             _large,
+            tolerance=1e-9,
         ),
         Claim(
             "escape",
@@ -205,9 +219,9 @@ print(w.item())                         # the report's formula gives −0.0005
         return (
             "The loss \\(x^2/2 - y^2/2 + y^4/4\\) has a saddle at the origin and minima at \\(y = \\pm 1\\). Descent "
             "starts at \\(x\\) between 0.5 and 1.5 and about as far from the saddle along \\(y\\) as the table says, "
-            f"{len(n['seeds'])} random starts for each, in double precision with rate {n['lr']:g}, until \\(|y| > "
-            f"{AWAY}\\) (at most {n['most']:,} steps). The loss is turned by a random angle, since rules that scale "
-            "each weight for itself would otherwise see the two directions apart.",
+            f"{counted(len(n['seeds']), 'random start')} for each, in double precision with rate {n['lr']:g}, until "
+            f"\\(|y| > {AWAY}\\) (at most {n['most']:,} steps). The loss is turned by a random angle, since rules that "
+            "scale each weight for itself would otherwise see the two directions apart.",
             f"RMSprop has \\(\\rho = {RHO}\\) and \\(\\epsilon = 10^{{-8}}\\), as torch has by default. The five "
             "steps with one gradient are by `torch.optim.RMSprop` itself.",
         )
@@ -306,6 +320,10 @@ def constant_gradients() -> list[dict[str, float]]:
 
 
 def effective_rates(lr: float) -> list[dict[str, float]]:
-    """By what RMSprop multiplies a gradient at the first step, for gradients of several sizes."""
+    """By what RMSprop, as the report prints it, and SGD multiply a gradient at the first step, for several sizes."""
+
+    def rate(kind: str, g: float) -> float:
+        return -Rule(kind, lr).step(torch.tensor(g, dtype=torch.float64)).item() / g
+
     gradients = (0.01, 0.1, 1.0, 10.0)
-    return [{"gradient": g, "rate": lr / math.sqrt((1 - RHO) * g * g + EPSILON)} for g in gradients]
+    return [{"gradient": g, "rate": rate("RMSprop, report", g), "sgd": rate("SGD", g)} for g in gradients]

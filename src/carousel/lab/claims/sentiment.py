@@ -41,7 +41,7 @@ def _score(numbers: Numbers, tolerance: float) -> Verdict:
 def _sign(numbers: Numbers, tolerance: float) -> Verdict:
     g = {words: gates["g"][0] for words, gates in numbers["gates"].items()}
     text = (
-        f"g₁ is {g['good']:+.0f} for good and {g['not good']:+.0f} for good after not, which is reversed; but "
+        f"g_t[0] is {g['good']:+.0f} for good and {g['not good']:+.0f} for good after not, which is reversed; but "
         f"{g['bad']:+.0f} for bad and {g['not bad']:+.0f} for bad after not, because tanh(−100 − 200·0.76) is −1 too. "
         "To reverse a sign is an exclusive or of word and flag, which no single linear gate makes."
     )
@@ -51,11 +51,13 @@ def _sign(numbers: Numbers, tolerance: float) -> Verdict:
 
 def _index(numbers: Numbers, tolerance: float) -> Verdict:
     after, plain = numbers["gates"]["not good"]["i"], numbers["gates"]["good"]["i"]
-    text = (
-        f"i_t[1] is {plain[1]:.2g} without the flag and {after[1]:.2g} with it, as the source says itself; "
-        f"what the flag changes is i_t[0], from {plain[0]:.2g} to {after[0]:.2g}."
-    )
-    return holds(text) if abs(plain[1] - after[1]) > tolerance else fails(text)
+    text = f"After not, i_t[1] is {after[1]:.2g}."
+    if abs(plain[1] - after[1]) <= tolerance:
+        text += (
+            f" But so it is without not ({plain[1]:.2g}; “always”, as the source says itself). The fault is the index: "
+            f"what the flag changes is i_t[0], from {plain[0]:.2g} to {after[0]:.2g}, and i_t[0] is what is meant."
+        )
+    return holds(text) if abs(after[1] - 1) <= tolerance else fails(text)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Sentiment(Finding):
     claims = (
         Claim(
             "score",
-            "At every time step, the sentiment score = 2 × c_t[0] .",
+            "At every time step, the sentiment score = 2 × c_t[0].",
             "000 question 2",
             "the score of every sentence up to a length is right, to {tolerance}.",
             _score,
@@ -88,7 +90,7 @@ class Sentiment(Finding):
         ),
         Claim(
             "sign",
-            "if the second element of the hidden state is not zero , then the sign of g_t will be reversed.",
+            "if the second element of the hidden state is not zero, then the sign of g_t will be reversed.",
             "000 question 2",
             "g_t[0] for good and for bad after not is the opposite of what it is without, to {tolerance}.",
             _sign,
@@ -96,9 +98,9 @@ class Sentiment(Finding):
         ),
         Claim(
             "index",
-            "When the second element of h_t is set to greater than zero, then the value of i_t[1] = 1 .",
+            "When the second element of h_t is set to greater than zero, then the value of i_t[1] = 1.",
             "000 question 2",
-            "i_t[1] is changed by the flag, by more than {tolerance}.",
+            "i_t[1] is 1 for good after not, to {tolerance}; whether it is so without not is said too.",
             _index,
             tolerance=0.01,
         ),
@@ -107,7 +109,7 @@ class Sentiment(Finding):
         Exercise(
             "What does the published network say to “not uh good”, and why?",
             "−1 where +1 is right: the flag is cleared by uh, so good counts +1; but uh itself, after not, was "
-            "counted: \\(g_1 = \\tanh(-200 \\cdot 0.76) = -1\\) with \\(i_1 = 1\\), so −2 in the score.",
+            "counted: \\(g_t[0] = \\tanh(-200 \\cdot 0.76) = -1\\) with \\(i_t[0] = 1\\), so −2 in the score.",
         ),
         Exercise(
             "How would you let negation last until the next good or bad, over any uh between them?",

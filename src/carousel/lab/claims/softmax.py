@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import check_counts
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, fails, holds
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
 from ..finding import Exercise, Step, Table
 from ..measured import Clock, Measured
 from ..options import Option, Seed, Seeds
@@ -38,6 +38,15 @@ def _sum(numbers: Numbers, tolerance: float) -> Verdict:
         f"{power(corrected)}."
     )
     return holds(text) if printed <= tolerance else fails(text)
+
+
+def _gradient(numbers: Numbers, tolerance: float) -> Verdict:
+    apart, total = max(numbers["apart"]["gradient"]), max(numbers["apart"]["target_sum"])
+    text = (
+        f"ŷ − y differs by at most {power(apart)}. The notes define no t^t: what is one-hot is the target y^t, whose "
+        f"sum is {'exactly 1' if not total else f'1 to {power(total)}'}."
+    )
+    return holds_for("y^t in the place of t^t", text) if max(apart, total) <= tolerance else fails(text)
 
 
 def _outer(numbers: Numbers, tolerance: float) -> Verdict:
@@ -87,15 +96,17 @@ class Softmax(Measured):
         Claim(
             "sum",
             "If we put Equation 24 and 36 together, gives us a sum over all values of k",
-            "003 §5.2.1, equation 37",
+            "003 §5.2.1, equations 24 and 37",
             "the printed sum differs from automatic differentiation by at most {tolerance}.",
             _sum,
             tolerance=1e-8,
             printed=(
+                r"L^t = -y_k^t \log \hat{y}_k^t",
                 r"-\frac{y_l^t}{\hat{y}_l^t} \cdot \hat{y}_l^t + \sum_{k \neq l} "
                 r"\left(\frac{y_k^t}{\hat{y}_k^t} \right) \cdot (-\hat{y}_k^t \hat{y}_l^t)",
             ),
             corrected=(
+                r"L^t = -\sum_k y_k^t \log \hat{y}_k^t",
                 r"-\frac{y_l^t}{\hat{y}_l^t} \cdot \hat{y}_l^t (1 - \hat{y}_l^t) + \sum_{k \neq l} "
                 r"\left(-\frac{y_k^t}{\hat{y}_k^t} \right) \cdot (-\hat{y}_k^t \hat{y}_l^t)",
             ),
@@ -104,20 +115,29 @@ class Softmax(Measured):
             "gradient",
             "If you recall that t^t are all one-hot vectors, then that sum is just equal to 1. So we have",
             "003 §5.2.1, equation 40",
-            "ŷ − y differs from automatic differentiation by at most {tolerance}.",
-            _within("gradient", "It differs by at most {}."),
+            "ŷ − y differs from automatic differentiation, and the sum of the target from 1, by at most {tolerance}.",
+            _gradient,
             tolerance=EXACT,
-            printed=(r"\frac{\partial L^t}{\partial q_l^t} = \hat{y}_l^t - y_l^t",),
+            printed=(r"t^t", r"\frac{\partial L^t}{\partial q_l^t} = \hat{y}_l^t - y_l^t"),
+            corrected=(r"y^t",),
         ),
         Claim(
             "outer",
             "If we put Equation 40 and 44, we have",
-            "003 §5.2.1, equation 45",
+            "003 §5.2.1, equations 23 and 45",
             "the product as printed exists and is the gradient of U; the outer product is compared to {tolerance}.",
             _outer,
             tolerance=EXACT,
-            printed=(r"\frac{\partial L^t}{\partial U} = (\hat{y}^t - y^t) \cdot h_t",),
-            corrected=(r"\frac{\partial L^t}{\partial U} = (\hat{y}^t - y^t) \otimes h_t",),
+            printed=(
+                r"\frac{\partial L^t}{\partial U_{ij}} = \frac{\partial L^t}{\partial \hat{y}_k^t} \cdot "
+                r"\frac{\partial \hat{y}_k^t}{\partial q_l^t} \cdot \frac{\partial q_l^t}{\partial V_{ij}}",
+                r"\frac{\partial L^t}{\partial U} = (\hat{y}^t - y^t) \cdot h_t",
+            ),
+            corrected=(
+                r"\frac{\partial L^t}{\partial U_{ij}} = \sum_{k, l} \frac{\partial L^t}{\partial \hat{y}_k^t} "
+                r"\cdot \frac{\partial \hat{y}_k^t}{\partial q_l^t} \cdot \frac{\partial q_l^t}{\partial U_{ij}}",
+                r"\frac{\partial L^t}{\partial U} = (\hat{y}^t - y^t) \otimes h_t",
+            ),
         ),
     )
     derivation = (
@@ -221,7 +241,7 @@ def run(
     """Compute each formula as it is written, and the same by automatic differentiation.
 
     >>> result = run(3, hidden=2, seeds=1)
-    >>> result.verdicts()["gradient"].short
+    >>> result.verdicts()["jacobian"].short
     'holds'
     """
     check_counts(words=words, hidden=hidden, seeds=seeds)
@@ -270,6 +290,7 @@ def of_softmax(q: Tensor, target: Tensor) -> tuple[dict[str, float], dict[str, f
         "printed_sum": _apart(-target - others * y, gradient),
         "corrected_sum": _apart(collapsed, gradient),
         "gradient": _apart(y - target, gradient),
+        "target_sum": abs(float(target.sum()) - 1),
     }
     steps = {
         "off_diagonal": _apart(formula[off], differences[off]),
