@@ -162,7 +162,9 @@ OPERATORS = {
     "ResetBeforeGRU": "GRU",
 }
 STACKS = [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}]
-exporters = pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
+exporters = pytest.mark.parametrize(
+    "dynamo", [pytest.param(True, id="dynamo", marks=pytest.mark.slow), pytest.param(False, id="torchscript")]
+)
 quiet = pytest.mark.filterwarnings("ignore")
 
 
@@ -220,6 +222,7 @@ def test_onnx_export_with_lengths(kind, dynamo):
 
 
 @quiet
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lstm", "gru-reset-before"])
 def test_onnx_export_with_dynamic_sizes_dynamo(kind):
     pytest.importorskip("onnxscript")

@@ -183,6 +183,7 @@ def check(func, args):
     assert set(results.values()) == {"SUCCESS"} and len(results) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size, ragged", [(5, False), (16, True)])
 @pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU", "PeepholeLSTM", "CoupledLSTM", "LayerNormLSTM"])
 def test_opcheck_of_layers(name, size, ragged):

@@ -33,6 +33,7 @@ def results(layer, run, x, **call):
     return [output, *states, *torch.autograd.grad(loss, given, allow_unused=True, materialize_grads=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, options, call", [
     ("mgu", {"num_layers": 2, "bidirectional": True}, {"lengths": LENGTHS}),
     ("leaky", {"zoneout": 0.2, "learn_initial_state": True}, {"reset": RESET}),
