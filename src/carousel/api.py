@@ -131,8 +131,9 @@ def load(
 ) -> Any:
     """The trained model in a run directory: `carousel.load("run").generate("明月")`.
 
-    `tasks` and `cells` are classes of your own, so that runs of them are known; a class that has been imported is known
-    anyway. `task`, a name, a class or FILE.py:CLASS, is what the run must be of; then type checkers know the model too.
+    `tasks` and `cells` are classes of your own, needed to load runs that use them; a class that has been imported is
+    known anyway. `task`, a name, a class or FILE.py:CLASS, is the task that the run must belong to; type checkers then
+    know the class of the model too.
     """
     from .tasks.runs import load_run, task_of
     from .tasks.shared.cell import find_cell

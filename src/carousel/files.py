@@ -111,7 +111,7 @@ def replace_files(folder: str | Path) -> Iterator[Path]:
 
 
 def remove_parts(folder: Path, older_than: float = 0.0) -> None:
-    """Remove the half-written files that killed processes left in `folder`, if they are older than so many seconds."""
+    """Remove the half-written files that killed processes left in `folder` more than `older_than` seconds ago."""
     for part in folder.glob(f".*{PART}"):
         with suppress(OSError):  # another process may have been faster
             if time.time() - part.stat().st_mtime >= older_than:

@@ -414,14 +414,18 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
         claim("share of the matmul limit at H ≥ 200, LSTM, forward+backward, slowest shape", min(of_matmul), 0.88)
     for name, (_, _, most) in VARIANTS.items():
         rows = [row for row in r["variants"] if row["layer"] == name]
-        claim(f"{name} beside our own standard layer, slowest shape", max(row["cost"] for row in rows), most, False)
+        claim(
+            f"{name} relative to our own standard layer, slowest shape", max(row["cost"] for row in rows), most, False
+        )
         claim(f"{name} against a plain loop, geometric mean", mean([row["ratio"] for row in rows]), 5.0)
     for kind, label in (("job", "packing counted"), ("ratio", "packing not counted")):
         found = [row[kind] for row in r["lengths"]]
         claim(f"lengths against PackedSequence, {label}, slowest shape", min(found), 3.0)
         claim(f"lengths against PackedSequence, {label}, geometric mean", mean(found), 3.0)
-    claim("lengths beside our padded call, slowest shape", max(row["of padded"] for row in r["lengths"]), 1.0, False)
-    claim("trace beside a training forward, slowest shape", max(row["cost"] for row in r["trace"]), 1.05, False)
+    claim(
+        "lengths relative to our padded call, slowest shape", max(row["of padded"] for row in r["lengths"]), 1.0, False
+    )
+    claim("trace relative to a training forward, slowest shape", max(row["cost"] for row in r["trace"]), 1.05, False)
     claim("step against LSTMCell, slower size", min(row["ratio"] for row in r["step"]), 2.5)
     for kind, label in (("forward", "without gradients"), ("train", "forward+backward")):
         found = [row[kind]["ratio"] for row in r["cells"] if row["cell"] == "LSTM"]
@@ -433,7 +437,7 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
     if large:
         claim("share of the FMA peak at H ≥ 512, LSTM, forward+backward", min(large), 0.85)
     steps = [row["microseconds a step"] for row in r["growth"]]
-    claim("time a step at T = 10,000 beside T = 1000", steps[-1] / steps[2], 1.15, False)
+    claim("time per step at T = 10,000 relative to T = 1000", steps[-1] / steps[2], 1.15, False)
     return lines
 
 

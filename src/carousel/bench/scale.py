@@ -67,7 +67,7 @@ class Cost(NamedTuple):
         return batch / (self.compute(batch / hosts) + self.exchange(hosts))
 
     def pays_from(self, hosts: int) -> float:
-        """The batch size at which so many hosts are as fast as one; with a smaller one they are slower.
+        """The batch size at which that number of hosts is as fast as one; with a smaller one they are slower.
 
         >>> cost = Cost(0.01, 0.001, 10_000_000, 3, 1e9, 1e-4)
         >>> round(cost.pays_from(4), 1), round(cost.speed(4, 22.4) - cost.speed(1, 22.4), 9)
@@ -76,7 +76,7 @@ class Cost(NamedTuple):
         return self.exchange(hosts) * hosts / (hosts - 1) / self.sequence
 
     def half_from(self, hosts: int) -> float:
-        """The batch size at which so many hosts are half as many times as fast as one."""
+        """The batch size at which n hosts are n/2 times as fast as one."""
         return (self.step * (hosts - 2) + self.exchange(hosts) * hosts) / self.sequence
 
 
@@ -210,7 +210,7 @@ def measure(size: dict[str, Any], steps: int, threads: int, rounds: int) -> dict
 
 
 def _row(cost: Cost, hosts: int, batch: int, tokens: int) -> dict[str, Any]:
-    """What so many hosts reach with `batch` sequences on each, and from which batch size on they pay."""
+    """What the given number of hosts reaches with `batch` sequences on each, and from which batch size on they pay."""
     speed = cost.speed(hosts, hosts * batch)
     return {
         "hosts": hosts,

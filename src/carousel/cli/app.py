@@ -50,7 +50,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as stopped:  # Typer itself would leave without a word
+        except KeyboardInterrupt as stopped:  # Typer itself would exit silently
             raise typer.Abort from stopped
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -54,7 +54,7 @@ def cells(
     ] = False,
     compiles: Annotated[
         bool,
-        typer.Option("--compile", help="Also beside torch.compile of a plain loop: minutes to compile."),
+        typer.Option("--compile", help="Also compare with torch.compile of a plain loop (takes minutes to compile)."),
     ] = False,
 ) -> None:
     """Cells that run as programs: beside kernels of their own, plain loops, a scan and jax.

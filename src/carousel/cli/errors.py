@@ -58,14 +58,14 @@ def warn_cut(data: Path | None, cut: Sequence[int], most: int, thing: str = "lin
 
 
 def keep_input(name: str, out: Path | None, *inputs: Path | None) -> None:
-    """Refuse to write where something is read from; `name` is the option that says `out`."""
+    """Refuse to write where something is read from; `name` is the option that names `out`."""
     for path in inputs:
         if out is not None and path is not None and out.exists() and path.exists() and out.samefile(path):
             raise typer.BadParameter(f"{out} is read from; give another name", param_hint=name)
 
 
 def apart(files: Mapping[str, Path | None]) -> None:
-    """Refuse to write two things to one file; `files` are by the options that name them."""
+    """Refuse to write two things to one file; `files` maps each option to its path."""
     seen: dict[Path, str] = {}
     for name, path in files.items():
         if path is None or str(path) == "-":

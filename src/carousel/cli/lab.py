@@ -210,7 +210,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _check_arguments(run: Callable[..., Any], values: Mapping[str, Any]) -> None:
-    """An argument that is given needs those after it: there is no leaving out in the middle."""
+    """An argument that is given needs those after it: arguments in the middle cannot be omitted."""
     hints = typing.get_type_hints(run, include_extras=True)
     arguments = {n: offered for n, hint in hints.items() if (offered := _offered(hint)) and offered.argument}
     for (name, offered), (later, needed) in itertools.pairwise(arguments.items()):

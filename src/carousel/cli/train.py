@@ -133,7 +133,7 @@ def _train(
         more = f" --cell {shlex.quote(cell)}" if is_place(cell) else ""
         typer.echo(f"{stopped}, which is kept; resume with: {resume_command(run, name)}{more}", err=True)
         raise typer.Exit(130) from None
-    if int(os.environ.get("RANK", "0")):  # the first process speaks for all
+    if int(os.environ.get("RANK", "0")):  # only rank 0 prints
         return
     if not (resume and run.result == before):  # else it had finished already
         typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")
@@ -147,8 +147,8 @@ def option(
     name: str, kind: Any, help: str, panel: str | None, *, metavar: str | None = None, required: bool = False,
     flag: bool = False, nullable: bool = False,
 ) -> inspect.Parameter:  # fmt: skip
-    """An option --name. Where nothing is given its value is None, so that a settings file can say something else; where
-    `null` is, and that is a value of the setting, NULL."""
+    """An option --name. Its value is None if it is not given, so that a settings file can set it, and NULL if `null` is
+    given and the setting allows it."""
     dashed = "--" + name.replace("_", "-")
     kind, choices = _plain(kind)
     if choices:

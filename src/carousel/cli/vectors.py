@@ -83,7 +83,7 @@ def similar(
     carousel similar run texts.txt --to "a man plays a guitar"
     """
     if not to.strip():
-        raise typer.BadParameter("there is nothing in it; give a text", param_hint="--to")
+        raise typer.BadParameter("the text is empty; give one", param_hint="--to")
     model = load(run, "similar", task, cell)
     texts = list(lines_of(data))
     if not texts:

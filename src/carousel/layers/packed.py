@@ -1,4 +1,4 @@
-"""The steps of a search, where sequences branch: several go on from one, and many read the same word."""
+"""The steps of a search, where sequences branch: several continue one, and many read the same word."""
 
 from __future__ import annotations
 

@@ -57,6 +57,6 @@ class Fused(torch.autograd.Function):
         if unsupported_reason("dropout_backward", grad) is None:
             return Fused.apply(grad, *ctx.drawn), None, None, None
         shape, dtype = ctx.like
-        with _disable_current_modes():  # the places were drawn in the forward call: to what looks on now, a constant
+        with _disable_current_modes():  # drawn in the forward call: a constant to the modes active now
             mask = _run(torch.ones(shape, dtype=dtype, device="cpu"), *ctx.drawn)
         return grad * mask, None, None, None

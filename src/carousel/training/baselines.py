@@ -85,8 +85,8 @@ def fit_baselines(
     metric: Metric,
     each: Callable[[Baseline], None] = lambda result: None,
 ) -> Baselines:
-    """Fit the baselines of `task` to the training data and measure them on the dev set; `each` hears of every result.
-    Without a dev set there are none.
+    """Fit the baselines of `task` to the training data and measure them on the dev set; `each` is called with every
+    result. Without a dev set there are none.
 
     They draw no random numbers of the run's, and read its data without moving its place in them.
     """

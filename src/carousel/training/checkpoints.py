@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a run needs to continue as if it had never stopped, in files named by their hash.
+"""Checkpoints: everything that a run needs to continue as if it had never stopped, in files named by step and hash.
 
 A file's name ends in a hash of its content, so that one that was cut short or damaged is noticed, and the one before it
 is used. They are safetensors files: loading one runs no code.

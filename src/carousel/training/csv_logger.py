@@ -16,7 +16,7 @@ from ..files import write_text
 class CSVLogger(Logger):
     """A table with fixed columns that grows by a row at a time. Times and rates have no place in it: they differ.
 
-    `text` is all of it; a checkpoint takes it down, and `restore` writes it again.
+    `text` is all of it; a checkpoint stores it, and `restore` writes it again.
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:

@@ -21,13 +21,13 @@ NAME = "manifest.json"
 
 
 def write_manifest(folder: Path) -> None:
-    """Take down all files below `folder`."""
+    """Record the hashes of all files below `folder`."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     write_json(folder / NAME, {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in files})
 
 
 def check_manifest(folder: Path) -> None:
-    """Raise if a file is not what was written; one that is missing is left to whoever reads it."""
+    """Raise if a file is not what was written; the code that reads a file reports it missing."""
     try:
         files = parse_json((folder / NAME).read_text("utf-8"))
         if not isinstance(files, dict):

@@ -1,4 +1,4 @@
-"""What a network takes of the memory, known before it is made; what cannot fit is refused."""
+"""How much memory a network needs, known before it is made; what cannot fit is refused."""
 
 from __future__ import annotations
 

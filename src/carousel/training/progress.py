@@ -1,4 +1,4 @@
-"""What a run prints while it trains: a line for each epoch; between them a bar on a terminal, else a line a minute."""
+"""What a run prints while it trains: a line for each epoch; in between a bar on a terminal, or one line per minute."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Bar(ProgressBar):
             bar.stop()
 
     def disable(self) -> None:
-        """Lightning's wish on processes that are not the first."""
+        """Called by Lightning on every process but the first."""
         self.console.quiet = True
         self.bar.disable = True
 

@@ -258,8 +258,8 @@ class Run:
 
 
 def _lock(folder: Path) -> int:
-    """Make a directory and lock it, or raise if another process has; where there are no locks (some network disks), go
-    without. Returns the open descriptor."""
+    """Make a directory and lock it, or raise if another process has; where there are no locks (some network disks),
+    continue without one. Returns the open descriptor."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)

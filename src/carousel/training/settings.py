@@ -54,7 +54,7 @@ class Preset(NamedTuple):
     """Settings under one name, which others given beside them override."""
 
     settings: Mapping[str, Any]
-    time: str  # that it takes, beside the defaults
+    time: str  # training time relative to the defaults
 
 
 DEFAULT = Preset({}, "the defaults")
@@ -190,7 +190,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: Any) -> Any:
-        """Complain of unknown keys first: a misspelt key explains a missing one."""
+        """Report unknown keys first: a misspelt key explains a missing one."""
         for name in given:
             if name not in cls.model_fields:
                 hint = near(str(name), cls.model_fields, cls.SYNONYMS)
@@ -281,7 +281,7 @@ class EnsembleSettings(Settings):
 def gather(
     file: str | Path | None, pairs: Iterable[str], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a YAML file, pairs of the form key=value and options not None say together, and where each key was said."""
+    """The merged values of a YAML file, key=value pairs and options that are not None, and where each key was set."""
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
     if file is not None:
@@ -357,7 +357,7 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
         return f"{name}: missing; give {cls.model_fields[name].description}"
     said = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
     said = said[:1].lower() + said[1:]
-    if not name:  # a complaint about several keys together words itself
+    if not name:  # an error about several keys has its own message
         return said
     got = error["input"]
     if isinstance(got, str) and repr(got) in said:  # the message names it already

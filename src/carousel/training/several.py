@@ -46,7 +46,7 @@ def train(
     """As `trainer.train`, whose `options` are taken too; with `seeds` more than 1 an ensemble."""
     run = out if isinstance(out, Run) else Run(out)
     with distributed.joined(run.folder, resume) as folder:
-        if distributed.rank():  # the first process speaks and writes
+        if distributed.rank():  # only rank 0 prints and writes
             options |= {"quiet": True, "report": False}
         own = run if folder == run.folder else Run(folder)
         _train(task, settings, own, resume, force, places, **options)

@@ -39,7 +39,7 @@ from .report import write_report
 from .run import Run, read_json
 from .settings import Settings, gather, plain, shown
 
-SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # what may be read, at most
+SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # errors that mean the path is not writable
 MAY_CHANGE = {
     "epochs",
     "patience",

@@ -115,4 +115,4 @@ def test_embed_says_what_it_cuts_off_and_overwrites_nothing_unasked(command, tra
 def test_similar_to_nothing(command, trained, to):
     code, out, err = command("similar", trained, "--to", to, given=b"a dog\n")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "--to: there is nothing in it; give a text" in err
+    assert "--to: the text is empty; give one" in err

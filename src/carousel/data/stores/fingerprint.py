@@ -2,7 +2,7 @@
 
 All of the content is hashed up to 256 MiB, which takes a fraction of a second. Of more, 64 blocks of 4 MiB spread
 evenly from the first to the last are hashed, so that a run on a corpus of any size still starts at once; what changed
-elsewhere is told by size and modification time.
+elsewhere is recognised by size and modification time.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class _WordCounts:
         self.parts.append(pa.table({"word": words, "count": pa.array(list(count.values()), pa.int64())}))
 
     def most_frequent(self, min_frequency: int, most: int | None) -> list[str]:
-        """At most so many words, the most frequent first; equally frequent ones in their sorting order."""
+        """At most that many words, the most frequent first; equally frequent ones in their sorting order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

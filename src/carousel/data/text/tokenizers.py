@@ -19,7 +19,7 @@ PAD, START, END, UNK = range(4)
 SPECIAL = ("[PAD]", "[START]", "[END]", "[UNK]")
 ALIASES = ("<unk>",)  # how corpora such as the Penn Treebank write [UNK]: as a word it is [UNK], not one of its own
 
-LONG = 1 << 13  # characters: longer text is tokenized in parts, because the library holds 200 bytes a character
+LONG = 1 << 13  # characters: longer text is tokenized in parts, because the library holds 200 bytes per character
 # Places that no token spans, so that the parts give the same ids as the whole.
 _CUT: dict[Kind, re.Pattern[str]] = {
     "word": re.compile(r"(?=[ \t\n\u3000])"),

@@ -46,7 +46,7 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
         {"target": ("labels",)}, min_length=1,
     )  # fmt: skip
     chunk: int = key(
-        1000, "texts longer than this many tokens are read in chunks of at most so many, which are pooled together",
+        1000, "texts longer than this many tokens are read in chunks of at most this length, which are pooled together",
         "model", ge=1,
     )  # fmt: skip
     linear: bool = key(

@@ -41,7 +41,7 @@ class SequenceSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
     bidirectional: bool = key(True, "read in both directions", "model")
     pooling: PoolingName = key("max", "pooling of the steps", "model")
     chunk: int = key(
-        1000, "sequences longer than this are read in chunks of at most so many steps, which are pooled together",
+        1000, "sequences of more steps than this are read in chunks of at most this length, pooled together",
         "model", ge=1,
     )  # fmt: skip
     dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)
