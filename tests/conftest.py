@@ -51,6 +51,19 @@ def text_file(tmp_path):
 
 
 @pytest.fixture
+def carousel(capsys):
+    """Runs the command `carousel …`: exit code, stdout, stderr."""
+    from carousel.cli.main import main
+
+    def run(*args):
+        with pytest.raises(SystemExit) as end:
+            main(list(map(str, args)))
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
 def reached(request):
     """`reached(what, value, above=…)` or `below=…`: asserts what a model has learned; the summary lists the margins."""
 

@@ -20,18 +20,6 @@ SMALL = ["--hidden", 6, "--embedding", 5, "--batch-size", 3, "--epochs", 2, "--t
 
 
 @pytest.fixture
-def carousel(capsys):
-    """Runs the command: exit code, stdout, stderr."""
-
-    def run(*args):
-        with pytest.raises(SystemExit) as end:
-            main(list(map(str, args)))
-        return end.value.code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
 def place(tmp_path, monkeypatch):
     """A directory with a text in it, to work in; caches stay inside."""
     monkeypatch.chdir(tmp_path)

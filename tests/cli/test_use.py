@@ -10,7 +10,6 @@ import sys
 import pytest
 
 import carousel as library
-from carousel.cli.main import main
 from carousel.cli.use import show
 from carousel.tasks.lm.settings import LanguageSettings
 from carousel.tasks.lm.task import LanguageTask
@@ -36,18 +35,6 @@ def run(tmp_path_factory):
 @pytest.fixture
 def text(run):
     return run.parent / "poems.txt"
-
-
-@pytest.fixture
-def carousel(capsys):
-    """Runs the command: exit code, stdout, stderr."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as end:
-            main(list(map(str, args)))
-        return end.value.code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import pickle
 
-import numpy as np
 import pytest
 import torch
 from helpers.stores import store_of
@@ -46,16 +45,6 @@ def test_every_line_once_and_as_it_should_be(rows, sizes, shuffle, epoch):
     assert all(batch.reset for batch in made)
 
 
-@given(ROWS, SIZES, st.integers(0, 3))
-def test_budgets_hold(rows, sizes, epoch):
-    batches = LineBatches(store_of(rows), **sizes)
-    batches.set_epoch(epoch)
-    for batch in batches:
-        steps, count = batch.inputs.shape
-        assert count <= sizes.get("sequences", count)
-        assert steps * count <= sizes.get("tokens", steps * count) or count == 1
-
-
 @given(ROWS, st.integers(1, 8), SIZES)
 def test_long_lines_are_cut(rows, longest, sizes):
     """Parts, put together, are the line; each goes on reading where the one before ended."""
@@ -71,53 +60,6 @@ def test_long_lines_are_cut(rows, longest, sizes):
         expected = [whole[k : k + longest] for k in range(0, len(whole), longest)]
         got = [list(zip(*part, strict=True)) for part in parts[i]]
         assert sorted(got) == sorted(expected)
-
-
-def test_order_depends_on_seed_and_epoch_alone():
-    store = store_of([[3 + i % 5] * (1 + i % 4) for i in range(200)])
-
-    def epochs(seed, count=3):
-        batches = LineBatches(store, tokens=20, seed=seed)
-        return [[batch.rows.tolist() for batch in batches] for _ in range(count)]
-
-    assert epochs(0) == epochs(0)
-    assert epochs(0) != epochs(1)
-    first, second, third = epochs(0)
-    assert first != second != third
-    later = LineBatches(store, tokens=20, seed=0)
-    later.set_epoch(2)
-    assert [batch.rows.tolist() for batch in later] == third
-    torch.manual_seed(3)
-    np.random.seed(3)
-    assert epochs(0)[0] == first
-
-
-def test_shapes_are_the_same_in_every_epoch():
-    random = np.random.default_rng(0)
-    batches = LineBatches(store_of([[5] * n for n in random.integers(1, 30, 300)]), tokens=100)
-    shapes = [sorted(tuple(batch.inputs.shape) for batch in batches) for _ in range(3)]
-    assert shapes[0] == shapes[1] == shapes[2]
-
-
-def test_evaluation_order_is_fixed_longest_first():
-    rows = [[5] * n for n in (2, 7, 2, 3, 7)]
-    batches = LineBatches(store_of(rows), sequences=2, shuffle=False)
-    for _ in range(2):
-        assert [batch.rows.tolist() for batch in batches] == [[1, 4], [3, 0], [2]]
-
-
-def test_little_is_padding():
-    """Against batches in the order of the file, which is what a plain loop makes."""
-    lengths = np.random.default_rng(0).geometric(0.05, 5000)
-    batches = LineBatches(store_of([[5] * n for n in lengths]), tokens=1000)
-    plain = sum(32 * (lengths[i : i + 32].max() + 1) for i in range(0, 5000, 32))
-    assert batches.padding < 0.02 < 0.5 < 1 - batches.tokens / plain
-
-
-def test_lines_that_meet_differ_between_epochs():
-    batches = LineBatches(store_of([[5, 6]] * 100), sequences=10)
-    meetings = [{frozenset(batch.rows.tolist()) for batch in batches} for _ in range(2)]
-    assert not meetings[0] & meetings[1]
 
 
 def test_from_text(text_file, tmp_path):

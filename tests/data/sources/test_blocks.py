@@ -8,8 +8,6 @@ import pytest
 from carousel.data import Lines, RunningText, Vocabulary
 from carousel.data.sources import lines
 from carousel.data.sources.blocks import Block
-from carousel.data.text.form import TextForm
-from carousel.data.text.formed import FormedText
 from carousel.errors import DataError
 
 TEXTS = [
@@ -69,12 +67,3 @@ def test_ids_of_a_block(kind):
         one_by_one = [vocabulary.encode(text) for text in some]
         assert values.tolist() == np.concatenate(one_by_one).tolist()
         assert lengths.tolist() == list(map(len, one_by_one))
-
-
-@pytest.mark.parametrize("text", ["to be , or not .\n" * 400, "To be, or not.\n" * 400])
-def test_blocks_in_a_form(tmp_path, text):
-    path = tmp_path / "text.txt"
-    path.write_text(text)
-    for reader in READERS.values():
-        formed = FormedText(reader(path), TextForm.learn(reader(path), "word"), training=True)
-        assert [t for block in formed.blocks(100) for t in block.texts()] == list(formed)

