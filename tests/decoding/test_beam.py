@@ -1,6 +1,7 @@
 """Beam search against exhaustive search, greedy search, and examples worked by hand."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -94,24 +95,6 @@ def test_what_greedy_misses():
     assert math.exp(second.log_prob) == pytest.approx(0.30)
 
 
-@pytest.mark.parametrize(
-    ("norm", "tokens", "score"),
-    [
-        (Unnormalised(), (0,), math.log(0.4)),
-        (Mean(), (1, 0), math.log(0.3) / 2),
-        (GNMT(1.0), (0,), math.log(0.4)),  # log 0.3 / (7/6) = -1.032 < -0.916
-        (GNMT(3.0), (1, 0), math.log(0.3) / (7 / 6) ** 3),  # -0.758
-    ],
-    ids=repr,
-)
-def test_length_normalisation_by_hand(norm, tokens, score):
-    """Ending at once has probability 0.4; one word and the end 0.6 · 0.5 = 0.3."""
-    lm = peaked(3, _2={0: 0.4, 1: 0.6}, _1={0: 0.5, 1: 0.5})
-    [[best]] = search(lm, 1, Beam(2, length=norm, completed=math.inf), start=2, end=0, max_length=2)
-    assert best.tokens == tokens
-    assert best.score == pytest.approx(score)
-
-
 def test_n_completed_hypotheses_end_the_search():
     """The first to be complete is the worst of three, and with completed=1 it is the answer."""
     lm = peaked(4, _3={0: 0.3, 1: 0.7}, _1={2: 1.0}, _2={0: 1.0})
@@ -189,3 +172,18 @@ def test_against_a_loop_over_lists(seed, vocab_size, width, steps, extra, norm, 
 def test_against_a_loop_on_a_large_vocabulary():
     """Sizes at which the k best are screened in blocks."""
     agrees_with_plain_beam(Toy(3000, seed=3, spread=3.0), [[2], [3], [4]], 4, 4, math.inf, Mean())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Beam(0), "width must be a whole number above 0, got 0"),
+        (lambda: Beam(2.0), "width must be a whole number above 0, got 2.0"),
+        (lambda: Beam(3, n_best=4), "n_best must lie between 1 and the width of 3, got 4"),
+        (lambda: Beam(3, n_best=0), "n_best must lie between 1 and the width of 3, got 0"),
+        (lambda: Beam(3, n_best=3, completed=2), "completed must be at least n_best, 3, got 2"),
+    ],
+)
+def test_options_out_of_range(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()

@@ -215,23 +215,6 @@ def test_a_constraint_of_ones_own():
         assert all(a < b for a, b in itertools.pairwise(h.tokens))
 
 
-STRATEGIES = [Greedy(), Sample(), Beam(2), Exhaustive()]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_what_cannot_be_met_is_named_with_its_step(strategy):
-    rules = [Ban([3]), Prefix([1, 2, 3])]
-    message = (
-        r"cannot be met at position 2 of item 1: the model allows 4 tokens, Ban\(\[3\]\) leaves 3, "
-        r"Prefix\(\[1, 2, 3\]\) leaves none\. Relax one, or search with a wider beam"
-    )
-    own = [Prefix([[1, 2], [1, 2, 3]])]
-    with pytest.raises(ConstraintError, match=r"at position 2 of item 1: .*leaves none"):
-        search(Toy(4).stepper(), 2, strategy, start=1, end=END, max_length=5, constraints=[Ban([3, 0]), *own])
-    with pytest.raises(ConstraintError, match=message.replace("item 1", "item 0")):
-        search(Toy(4).stepper(), 2, strategy, start=1, end=END, max_length=5, constraints=rules)
-
-
 def test_a_beam_goes_round_a_dead_end_that_greedy_runs_into():
     """1 is better at first, but only 2 can end: after 1 comes 3 or 1, both banned."""
     table = torch.tensor([[1, 0, 0, 0], [0, 0.5, 0, 0.5], [1, 0, 0, 0], [0, 0.6, 0.4, 0]], dtype=torch.float64)
@@ -281,12 +264,3 @@ def test_what_could_never_be_met_is_refused_before_the_search(rules, ask, messag
 def test_options_out_of_range(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_a_prompt_that_breaks_a_rule(strategy):
-    ask = {"start": 1, "end": END, "max_length": 5}
-    with pytest.raises(ConstraintError, match=r"prompts\[1\] breaks Prefix\(\[1, 2\]\) at its token 1, 3"):
-        search(Toy(4).stepper(), [[1], [1, 3]], strategy, constraints=[Prefix([1, 2])], **ask)
-    # What is banned from the text may still be in a prompt: an unknown word, for one.
-    search(Toy(4).stepper(), [[1], [3, 3]], strategy, constraints=[Ban([3]), NoRepeat(1)], **ask)

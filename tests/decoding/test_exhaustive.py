@@ -40,3 +40,8 @@ def test_prompts_of_different_lengths_are_read_and_not_scored():
 def test_too_many_sequences_are_refused():
     with pytest.raises(ValueError, match=r"Exhaustive: 27 sequences at position 2, more than limit=20; .* or use Beam"):
         search(Toy(4).stepper(), 1, Exhaustive(limit=20), start=1, end=0, max_length=9)
+
+
+def test_at_least_one_is_kept():
+    with pytest.raises(ValueError, match="n_best must be at least 1, got 0"):
+        Exhaustive(n_best=0)

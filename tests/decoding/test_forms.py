@@ -51,12 +51,6 @@ def test_named_forms(name, couplets, length, strategy):
         assert re.fullmatch(f"({CHARACTER}{{{length}}}，{CHARACTER}{{{length}}}。){{{couplets}}}", poem)
 
 
-def test_simplified_names_and_near_misses():
-    assert Pattern.named("五言律诗") == Pattern.named("五言律詩") == Pattern(8, 5)
-    with pytest.raises(ValueError, match=r"no form is named '六言律詩', only 五言絕句.*; did you mean 五言律詩\?"):
-        Pattern.named("六言律詩")
-
-
 def test_a_form_of_ones_own():
     """如夢令's first three lines: 6, 6 and 5 characters, and another mark at the end."""
     form = Form(Pattern(3, (6, 6, 5), ("，", "，", "。？")), MARKS, NO_CHARACTERS)

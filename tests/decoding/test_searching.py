@@ -1,5 +1,8 @@
 """What a prompt leads to does not depend on the prompts beside it; a stream is a search; steps of real layers."""
 
+import re
+
+import numpy as np
 import pytest
 import torch
 from helpers.toys import Toy
@@ -10,7 +13,6 @@ import carousel
 from carousel.decoding import (
     Ban,
     Beam,
-    Ensemble,
     Exhaustive,
     Greedy,
     Length,
@@ -22,9 +24,9 @@ from carousel.decoding import (
     TopK,
     TopP,
     search,
-    select_rows,
     stream,
 )
+from carousel.errors import CarouselError
 
 STRATEGIES = [
     Greedy(),
@@ -144,37 +146,48 @@ def test_a_recurrent_model_agrees_with_whole_sequences(kind):
                     assert list(h.tokens) == line.argmax(-1).tolist()
 
 
-def test_an_ensemble_is_the_mean_of_probabilities():
-    toys = [Toy(4, seed=1), Toy(4, seed=2), Toy(4, seed=3)]
-    [found] = search(Ensemble([t.stepper() for t in toys]), 1, Beam(3, n_best=3), start=1, end=0, max_length=5)
-    for h in found:
-        for k, (token, log_prob) in enumerate(zip(h.tokens, h.token_log_probs, strict=True)):
-            votes = [torch.tensor(t.log_probs([1, *h.tokens[:k]]))[token].exp() for t in toys]
-            assert log_prob == pytest.approx((sum(votes) / 3).log().item(), abs=1e-6)
-    with pytest.raises(ValueError, match=r"must share one vocabulary, got vocabularies of \[4, 5\] tokens"):
-        Ensemble([Toy(4).stepper(), Toy(5).stepper()])
-    with pytest.raises(ValueError, match="steppers is empty"):
-        Ensemble([])
-
-
-def test_rows_of_any_structure():
-    rows = torch.tensor([1, 1, 0])
-    state = {"h": (torch.arange(4.0).reshape(2, 2, 1), torch.arange(2)), "memory": [torch.eye(2)], "none": None}
-    got = select_rows(state, rows, {"h": (1, 0), "memory": None, "none": 0})
-    assert got["h"][0].shape == (2, 3, 1) and got["h"][1].tolist() == [1, 1, 0]
-    assert got["memory"][0] is state["memory"][0] and got["none"] is None
-    named = torch.max(torch.eye(2), 1)  # a named tuple
-    assert type(select_rows(tuple(named), rows)) is tuple
-    with pytest.raises(TypeError, match="found str"):
-        select_rows("state", rows)
-    with pytest.raises(ValueError, match="rows has 1 parts, but the state has 2"):
-        select_rows((rows, rows), rows, (0,))
-    with pytest.raises(ValueError, match="rows has the keys"):
-        select_rows({"h": rows}, rows, {"c": 0})
-    with pytest.raises(TypeError, match="must give one dimension for a tensor"):
-        select_rows(rows, rows, (0, 1))
-
-
 def test_half_precision_is_searched_in_single():
     lm = StepFunction(lambda t, s: (torch.tensor([0.2, 0.5, 0.3]).log().bfloat16().expand(len(t), 3), s), 3)
     assert search(lm, 1, start=0, end=0, max_length=2)[0][0].tokens == (1, 1)
+
+
+ASK = {"start": 1, "end": 0, "max_length": 6}
+
+
+@pytest.mark.parametrize(
+    ("prompts", "strategy", "ask", "message"),
+    [
+        (1, Sample(TopK(6)), {}, "TopK(6): k is larger than the vocabulary, which has 5 tokens"),
+        (1, Sample(RandomK(6)), {}, "RandomK(6): k is larger than the vocabulary, which has 5 tokens"),
+        (1, Beam(6), {}, "wider than the vocabulary of 5; take a narrower one"),
+        (0, Greedy(), {}, "prompts is empty; give at least one"),
+        ([], Greedy(), {}, "prompts is empty; give at least one"),
+        ([[1], []], Greedy(), {"start": None}, "prompts[1] is empty, and there is no start token to begin with"),
+        ([[], [1] * 6], Greedy(), {}, "prompts[1] has 6 tokens, which leaves no room below max_length=6"),
+        ([[2, 5]], Greedy(), {}, "prompts[0] has 5, outside the vocabulary of 5"),
+        ([[-1]], Greedy(), {}, "prompts[0] has -1, outside the vocabulary of 5"),
+        (1, Greedy(), {"end": 5}, "end is 5, outside the vocabulary of 5"),
+        (1, Greedy(), {"start": 9}, "start is 9, outside the vocabulary of 5"),
+        (1, Greedy(), {"max_length": 0}, "max_length must be at least 1, got 0"),
+        (2, Greedy(), {"items": [1]}, "items must have a number for each of the 2 prompts, got 1"),
+    ],
+)
+def test_before_the_search(prompts, strategy, ask, message):
+    toy = Toy(5)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        search(toy.stepper(), prompts, strategy, **(ASK | ask))
+    assert toy.calls == 0
+
+
+def test_prompts_are_numbers():
+    for prompts in ([[1.5]], ["ab"]):
+        with pytest.raises(TypeError, match=r"prompts\[0\] must hold token numbers, got"):
+            search(Toy(5).stepper(), prompts, **ASK)
+    lists = [[1, 2], [3, 4]]
+    for prompts in (torch.tensor(lists), np.array(lists), [np.array(one) for one in lists]):
+        assert search(Toy(5).stepper(), prompts, **ASK) == search(Toy(5).stepper(), lists, **ASK)
+
+
+def test_constraints_are_objects():
+    with pytest.raises(CarouselError, match="constraints must be Constraint objects, got str"):
+        search(Toy(5).stepper(), 1, constraints=["ban"], **ASK)

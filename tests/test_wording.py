@@ -1,0 +1,43 @@
+"""Numbers and names in messages, and tables of text."""
+
+import pytest
+
+from carousel.wording import an, counted, label_of, minutes, text_table
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "expected"),
+    [
+        (0, ("text",), "0 texts"),
+        (1, ("text",), "1 text"),
+        (1_000_000, ("text",), "1,000,000 texts"),
+        (1, ("row is", "rows are"), "1 row is"),
+        (2, ("row is", "rows are"), "2 rows are"),
+    ],
+)
+def test_what_is_counted(number, words, expected):
+    assert counted(number, *words) == expected
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["an LSTM", "a GRU", "an RNN", "an encoder", "a tagger", "an 8", "an 11", "an 18%", "a 180", "a 1"],
+)
+def test_articles_follow_the_sound(phrase):
+    assert an(phrase.split()[1]) == phrase
+
+
+def test_minutes_are_never_nought():
+    assert [minutes(m) for m in (0.0, 0.004, 0.999, 1.0, 61.26)] == ["0.01", "0.01", "1.00", "1.0", "61.3"]
+
+
+def test_names_of_results():
+    names = ["bleu", "chrf", "micro_f1", "end", "accuracy", "pearson"]
+    assert [label_of(name) for name in names] == ["BLEU", "chrF", "micro F1", "[END]", "accuracy", "Pearson"]
+
+
+def test_tables():
+    assert text_table(["run"], []) == "run"
+    assert text_table(["a", "b"], [["long name", "1"], ["", "22"]]) == "a           b\nlong name   1\n           22"
+    with pytest.raises(ValueError):
+        text_table(["a", "b"], [["only one"]])
