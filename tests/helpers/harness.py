@@ -165,3 +165,8 @@ def compare(case: Case, tolerance: float) -> None:
     for name, value in plain.items():
         error = (want[name] - value.double()).abs().max().item() if value.numel() else 0.0
         assert error <= tolerance * max(1.0, want[name].abs().max().item()), f"{name}, forward only: {error:.2e}"
+
+
+def layer(name: str, I: int = 3, H: int = 5, dtype: torch.dtype = torch.float64) -> Weights:
+    case = Case(CELLS[name], I=I, H=H)
+    return Weights(case.cell, {k: v.to(dtype) for k, v in case.make()["parameters"][0].items()})

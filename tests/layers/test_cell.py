@@ -7,36 +7,16 @@ import numpy as np
 import pytest
 import torch
 from helpers.references import KINDS, close, draw, equations, randomise, states_of
+from helpers.twin_cells import TWINS, inputs, pair
 from torch import nn
 from torch.func import functional_call, vmap
 
 import carousel
 from carousel.cells import SideInput
-from carousel.ops import backend
 
 B, I, H = 3, 4, 5
-TWINS = {
-    "LSTMCell": (nn.LSTMCell, {}),
-    "GRUCell": (nn.GRUCell, {}),
-    "RNNCell": (nn.RNNCell, {}),
-    "RNNCell-relu": (nn.RNNCell, {"nonlinearity": "relu"}),
-}
 twins = pytest.mark.parametrize("name", TWINS)
 kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-def pair(name, dtype=torch.float64, **options):
-    """torch's cell and ours with the same weights."""
-    make, own = TWINS[name]
-    theirs = make(I, H, dtype=dtype, **own, **options)
-    ours = getattr(carousel, name.partition("-")[0])(I, H, dtype=dtype, **own, **options)
-    ours.load_state_dict(theirs.state_dict())
-    return theirs, ours
-
-
-def inputs(name, *batch, dtype=torch.float64):
-    x, h, c = (draw(*batch, size, seed=k).to(dtype) for k, size in enumerate((I, H, H)))
-    return x, (h, c) if name == "LSTMCell" else h
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -82,52 +62,6 @@ def test_a_gradient_of_a_gradient(name):
         found.append(torch.autograd.grad(g.square().sum(), [x, *cell.parameters()], allow_unused=True))
     for a, b in zip(found[1], found[0], strict=True):
         close(torch.zeros(1) if a is None else a, torch.zeros(1) if b is None else b)
-
-
-@pytest.mark.skipif(not backend.available(), reason="needs the kernels")
-@pytest.mark.parametrize("batch", [1, 4, 5])
-@twins
-def test_few_rows_with_gradients_are_one_native_call(name, batch):
-    _, ours = pair(name, torch.float32)
-    x, hx = inputs(name, batch, dtype=torch.float32)
-    node = states_of(ours(x, hx))[0].grad_fn
-    assert (type(node).__name__ == "CellStepBackward") == (batch <= 4)
-
-
-@twins
-def test_gradients_of_some_tensors_from_expanded_ones(name):
-    theirs, ours = pair(name)
-    found = []
-    for cell in (theirs, ours):
-        cell.weight_ih.requires_grad_(False)
-        x, hx = inputs(name, B)
-        states_of(cell(x, hx))[0].sum().backward()  # the gradient of a sum is one number, expanded
-        found.append([p.grad for p in cell.parameters() if p.requires_grad])
-        assert cell.weight_ih.grad is None
-    close(found[1], found[0])
-
-
-@twins
-def test_many_gradients_at_once(name):
-    theirs, ours = pair(name)
-    found = []
-    for cell in (theirs, ours):
-        x, hx = inputs(name, 1)
-        h = states_of(cell(x, hx))[0]
-        grads = torch.eye(H, dtype=h.dtype).unsqueeze(1)
-        found.append(torch.autograd.grad(h, list(cell.parameters()), grads, is_grads_batched=True))
-    close(found[1], found[0])
-
-
-@twins
-def test_a_new_state_may_be_changed_in_place(name):
-    theirs, ours = pair(name)
-    found = []
-    for cell in (theirs, ours):
-        x, hx = inputs(name, B)
-        y = states_of(cell(x, hx))[0].clone() if cell is theirs else states_of(cell(x, hx))[0]
-        found.append(torch.autograd.grad(y.mul_(2).sum(), list(cell.parameters())))
-    close(found[1], found[0])
 
 
 @twins

@@ -333,12 +333,6 @@ def test_it_is_a_module(kind):
     assert layer(x, **extra)[0].square().mean() < loss
 
 
-def test_path_says_why():
-    layer = make("own-linear")
-    path = layer.path(draw(T, B, I))
-    assert path == "reference" and "LinearRecurrence" in path.why
-
-
 # ---- what is refused ----
 
 
@@ -382,29 +376,3 @@ def test_sizes_that_do_not_fit():
         make("own-matrix")(draw(T, B, I), (torch.zeros(1, B, H).double(), torch.zeros(1, B, H).double()))
     with pytest.raises(RuntimeError, match=r"expected torch\.complex128"):
         make("own-linear")(draw(T, B, I), (torch.zeros(1, B, H).double(), torch.zeros(1, B, H).double()))
-
-
-def test_the_reference_path_is_linear_in_time():
-    """The number of operations autograd runs for a step does not grow with the number of steps."""
-    layer = make("own-linear")
-
-    def memory(steps):
-        x = draw(steps, 2, I).requires_grad_()
-        y = layer(x)[0].sum()
-        sizes = []
-
-        def count(grads):
-            sizes.extend(g.numel() for g in grads if g is not None)
-
-        seen, todo = set(), [y.grad_fn]
-        while todo:
-            node = todo.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            node.register_prehook(count)
-            todo += [f for f, _ in node.next_functions]
-        y.backward()
-        return sum(sizes) / steps
-
-    assert memory(40) < 1.5 * memory(10)

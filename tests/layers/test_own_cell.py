@@ -177,25 +177,6 @@ def test_names_are_checked_where_the_class_is_written(namespace, complaint):
         cell(**namespace)
 
 
-@pytest.mark.parametrize(
-    "step, complaint",
-    [
-        (lambda x, h, w, let: x.n, r"Mine\.step must return a tuple.*got Tensor"),
-        (lambda x, h, w, let: (x.n, x.n), r"Mine\.step must return a tuple.*got a tuple of 2"),
-        (lambda x, h, w, let: None, r"Mine\.step must return a tuple.*got NoneType"),
-        (lambda x, h, w, let: (torch.cat(x, -1),), r"Mine\.step.* h .*\(3, 8\).*\(3, 4\)"),
-        (lambda x, h, w, let: (x.q,), "'q'"),
-        (lambda x, h, w, let: (w.U(h, "q"),), r"U\(v, q\).*\('f', 'n'\)"),
-        (lambda x, h, w, let: (w.U(h, "n", "f")[0],), r"U\(v, n, f\).*order"),
-        (lambda x, h, w, let: (w.weight_ch * h,), "Mine has no parameter 'weight_ch'"),
-    ],
-)
-def test_a_wrong_step_says_what_is_wrong(step, complaint):
-    mine = cell(gates=("f", "n"), step=lambda self, x, state, w, let: step(x, state[0], w, let))
-    with pytest.raises((TypeError, ValueError, AttributeError), match=complaint):
-        Recurrent(mine(), I, H, dtype=torch.float64)(draw(T, B, I))
-
-
 def test_what_is_missing_is_named():
     bare = cell(gates=("f",))
     with pytest.raises(TypeError, match="Mine must define step"):

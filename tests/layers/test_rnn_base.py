@@ -1,7 +1,5 @@
 """What programs do with `nn.LSTM` beside calling it: attributes of `nn.RNNBase`, whole-model files, conversion."""
 
-import copy
-import io
 import subprocess
 import sys
 
@@ -49,26 +47,6 @@ def test_assigned_flat_weights_are_used(name):
     for module in (layer, theirs):
         module._flat_weights = [w.detach() / 2 for w in module._flat_weights]
     close(layer(x)[0], theirs(x)[0])
-
-
-@pytest.mark.parametrize("name", [*PAIRS, "PeepholeLSTM", "LayerNormLSTM", "CoupledLSTM", "ResetBeforeGRU"])
-def test_a_whole_layer_loads_with_its_own_class_alone(name):
-    layer, x = make(name, zoneout=0.1).eval(), torch.randn(T, B, I)
-    file = io.BytesIO()
-    torch.save(layer, file)
-    file.seek(0)
-    with torch.serialization.safe_globals([type(layer)]):
-        loaded = torch.load(file, weights_only=True)
-    assert torch.equal(loaded(x)[0], layer(x)[0]) and repr(loaded) == repr(layer)
-    assert torch.equal(copy.deepcopy(layer)(x)[0], layer(x)[0])
-    assert list(loaded.state_dict()) == list(layer.state_dict())
-
-
-def test_options_of_the_cell_survive():
-    layer = carousel.PeepholeLSTM(I, H, peephole="full")
-    again = copy.deepcopy(layer)
-    assert again.cell.peephole == "full" and again.cell is not layer.cell
-    assert copy.deepcopy(carousel.RNN(I, H, nonlinearity="sigmoid")).nonlinearity == "sigmoid"
 
 
 def test_conversion_does_not_look_torchs_classes_up_again():

@@ -5,17 +5,16 @@ import timeit
 
 import pytest
 import torch
+from helpers.modes import Quiet, QuietFunctions
+from helpers.opcheck import check, recorded
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.masked import masked_tensor
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 from torch.testing._internal.two_tensor import TwoTensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 import carousel
@@ -23,19 +22,8 @@ from carousel import functional as F
 from carousel.networks import attention
 from carousel.ops import backend
 from carousel.ops.backend import has_values, unsupported_reason, use_operator
-from carousel.ops.prediction import Chooser, Predictor
 
 X = torch.randn(4, 3)
-
-
-class Quiet(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
-class QuietFunctions(TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
 
 
 class Plain(Tensor):
@@ -159,41 +147,6 @@ def test_the_question_costs_about_a_microsecond():
 
 
 # ---- the registered operators ----
-
-
-def recorded(call):
-    """The calls of our operators in `call`, as (operator, arguments)."""
-    seen = []
-
-    class Record(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if func.namespace == "carousel":
-                seen.append((func, args))
-            return func(*args, **(kwargs or {}))
-
-    with Record():
-        call()
-    return seen
-
-
-def check(func, args):
-    if "backward" in str(func):  # it is not differentiated again
-        args = tree_map_only(Tensor, Tensor.detach, args)
-    results = torch.library.opcheck(func, args)
-    assert set(results.values()) == {"SUCCESS"} and len(results) == 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size, ragged", [(5, False), (16, True)])
-@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU", "PeepholeLSTM", "CoupledLSTM", "LayerNormLSTM"])
-def test_opcheck_of_layers(name, size, ragged):
-    layer = getattr(carousel, name)(3, size, bidirectional=True)
-    x = torch.randn(4, 2, 3, requires_grad=True)
-    options = {"lengths": torch.tensor([4, 2]), "reset": torch.rand(4, 2) > 0.5} if ragged else {}
-    calls = recorded(lambda: layer(x, **options)[0].sum().backward())
-    assert [str(func) for func, _ in calls] == ["carousel.layer.default", "carousel.layer_backward.default"]
-    for func, args in calls:
-        check(func, args)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
@@ -416,26 +369,6 @@ def test_total_norm():
     with Quiet(), torch.autocast("cpu", torch.bfloat16):
         assert F.total_norm(given) == expected
     assert F.total_norm([t.as_subclass(Plain) for t in given]) == expected
-
-
-def test_prediction():
-    linear, h = nn.Linear(6, 30), torch.randn(5, 6)
-    expected = linear(h).log_softmax(-1).detach()
-    with torch.no_grad():
-        predict = Predictor(linear.weight, linear.bias)
-        assert predict.native is not None
-        for mode in (Quiet(), QuietFunctions(), FlopCounterMode(display=False)):
-            with mode:
-                assert_close(predict(h), expected)
-                assert_close(predict.best(h, 3)[0], expected.topk(3).values)
-        assert_close(predict(torch._neg_view(-h)), expected)
-        assert_close(predict(TwoTensor(h, -h)).a, expected)
-        assert_close(make_fx(predict)(h)(h + 1), linear(h + 1).log_softmax(-1))
-        wrapped = Predictor(TwoTensor(linear.weight.detach(), linear.weight.detach()), linear.bias)
-        assert wrapped.native is None
-        assert_close(wrapped(h).b, expected)
-    chooser = Chooser([("top_k", 1)])
-    assert chooser.choose(TwoTensor(expected, expected), torch.zeros(5).double().numpy()) is None
 
 
 def test_the_reference_is_what_torch_computes():

@@ -12,21 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers.harness import CELLS, Case
+from helpers.harness import CELLS, Case, layer
 from torch import Tensor
 
 import carousel
 from carousel.cells.spec import Weights
 from carousel.ops import backend
 from carousel.ops.layer import fused_layer
-from carousel.ops.stream import Stream
 
 names = pytest.mark.parametrize("name", CELLS)
-
-
-def layer(name: str, I: int = 3, H: int = 5, dtype: torch.dtype = torch.float64) -> Weights:
-    case = Case(CELLS[name], I=I, H=H)
-    return Weights(case.cell, {k: v.to(dtype) for k, v in case.make()["parameters"][0].items()})
 
 
 @names
@@ -251,43 +245,6 @@ def test_total_gradients_of_every_gate_and_state(name: str) -> None:
     for key, values in named.items():
         want = torch.stack(torch.autograd.grad(loss, values, retain_graph=True, materialize_grads=True))
         torch.testing.assert_close(found[key], want, rtol=1e-11, atol=1e-12)
-
-
-@names
-def test_stream_equals_sequence(name: str) -> None:
-    first, second = layer(name, 3, 5), layer(name, 5, 5)
-    x = torch.randn(7, 2, 3, dtype=torch.float64)
-    y, [state_1], _ = fused_layer(first.cell, [first], x, [None])
-    y, [state_2], _ = fused_layer(first.cell, [second], y, [None])
-    stream = Stream(first.cell, [first, second])
-    state = None
-    for t in range(7):
-        state = stream.step(x[t], state)
-        torch.testing.assert_close(state[0][-1], y[t], rtol=1e-12, atol=1e-12)
-    assert state is not None
-    for got, one, two in zip(state, state_1, state_2, strict=True):
-        torch.testing.assert_close(got, torch.stack((one, two)), rtol=1e-12, atol=1e-12)
-
-
-@names
-@pytest.mark.parametrize("grad", [False, True])
-def test_compiles_without_a_graph_break(name: str, grad: bool) -> None:
-    torch.compiler.reset()
-    w = layer(name)
-    keys = [k for k in vars(w) if isinstance(vars(w)[k], Tensor)]
-    x = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=grad)
-    values = [vars(w)[k].requires_grad_(grad) for k in keys]
-
-    def call(x: Tensor, values: list[Tensor]) -> Tensor:
-        own = Weights(w.cell, dict(zip(keys, values, strict=True)))
-        return fused_layer(w.cell, [own], x, [None], lengths=torch.tensor([4, 0, 2]))[0].square().sum()
-
-    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
-    want, got = call(x, values), compiled(x, values)
-    torch.testing.assert_close(got, want)
-    if grad:
-        for a, b in zip(torch.autograd.grad(want, [x, *values]), torch.autograd.grad(got, [x, *values]), strict=True):
-            torch.testing.assert_close(b, a)
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

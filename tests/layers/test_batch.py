@@ -5,10 +5,11 @@ import functools
 import pytest
 import torch
 from helpers.references import KINDS, build, states_of
+from helpers.refusals import refuses, rows
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import carousel
-from carousel import GRU, LSTM, RNN, Clamp, CoupledLSTM, LayerNormLSTM, PeepholeLSTM, ResetBeforeGRU
+from carousel import GRU, LSTM, RNN, Clamp
 
 I, H, T, B = 3, 4, 5, 2
 X = torch.zeros(T, B, I)
@@ -16,81 +17,6 @@ PACKED = pack_padded_sequence(X, [5, 3])
 STATE = torch.zeros(1, B, H)
 META = torch.device("meta")
 make = functools.partial
-
-
-def refuses(act, error, words):
-    """`act` raises `error`, and every one of `words` is in its message."""
-    with pytest.raises(error) as caught:
-        act()
-    missing = [word for word in words if word not in str(caught.value)]
-    assert not missing, f"{missing} missing in: {caught.value}"
-
-
-def rows(table):
-    """One test for each row (what is done, error, words of its message)."""
-    return pytest.mark.parametrize(("act", "error", "words"), table.values(), ids=table)
-
-
-CONSTRUCTION = {
-    "input_size zero": (make(LSTM, 0, H), ValueError, ["input_size", "got 0", "greater than zero"]),
-    "input_size float": (make(LSTM, 3.0, H), TypeError, ["input_size", "float", "int"]),
-    "hidden_size negative": (make(GRU, I, -4), ValueError, ["hidden_size", "got -4", "greater than zero"]),
-    "hidden_size bool": (make(GRU, I, True), TypeError, ["hidden_size", "bool", "int"]),
-    "num_layers zero": (make(RNN, I, H, 0), ValueError, ["num_layers", "got 0", "greater than zero"]),
-    "bias": (make(LSTM, I, H, bias=1), TypeError, ["bias", "int", "bool"]),
-    "batch_first": (make(LSTM, I, H, batch_first="yes"), TypeError, ["batch_first", "str", "bool"]),
-    "learn_initial_state": (make(LSTM, I, H, learn_initial_state=1), TypeError, ["learn_initial_state", "int", "bool"]),
-    "dropout": (make(LSTM, I, H, 2, dropout=1.5), ValueError, ["dropout", "1.5", "[0, 1]"]),
-    "dropout negative": (make(LSTM, I, H, 2, dropout=-0.1), ValueError, ["dropout", "-0.1", "[0, 1]"]),
-    "dropout nan": (make(LSTM, I, H, 2, dropout=float("nan")), ValueError, ["dropout", "nan", "[0, 1]"]),
-    "dropout bool": (make(LSTM, I, H, 2, dropout=True), ValueError, ["dropout", "True", "[0, 1]"]),
-    "dropout word": (make(LSTM, I, H, 2, dropout="half"), ValueError, ["dropout", "'half'", "[0, 1]"]),
-    "recurrent_dropout": (make(GRU, I, H, recurrent_dropout=2), ValueError, ["recurrent_dropout", "2", "[0, 1]"]),
-    "weight_drop": (make(RNN, I, H, weight_drop=-1), ValueError, ["weight_drop", "-1", "[0, 1]"]),
-    "zoneout": (make(LSTM, I, H, zoneout=1.1), ValueError, ["zoneout", "1.1", "[0, 1]"]),
-    "zoneout of c": (make(LSTM, I, H, zoneout={"c": -1}), ValueError, ["zoneout", "-1", "[0, 1]"]),
-    "zoneout of nothing": (make(GRU, I, H, zoneout={"c": 0.1}), ValueError, ["zoneout", "'c'", "('h',)"]),
-    "merge": (make(LSTM, I, H, merge="max"), ValueError, ["merge", "'max'", "'concat'", "'sum'", "'mean'"]),
-    "nonlinearity": (make(RNN, I, H, nonlinearity="elu"), ValueError, ["nonlinearity", "'elu'", "tanh", "relu", "sig"]),
-    "nonlinearity None": (make(RNN, I, H, nonlinearity=None), ValueError, ["nonlinearity", "None", "'tanh'"]),
-    "peephole": (make(PeepholeLSTM, I, H, peephole="half"), ValueError, ["peephole", "'half'", "'diagonal'", "'full'"]),
-    "peephole coupled": (make(CoupledLSTM, I, H, peephole="full"), ValueError, ["peephole", "'full'", "True or False"]),
-    "proj_size of a GRU": (
-        make(ResetBeforeGRU, I, H, proj_size=2),
-        ValueError,
-        ["proj_size", "only supported for LSTM"],
-    ),
-    "proj_size of an RNN": (make(RNN, I, H, proj_size=2), ValueError, ["proj_size", "only supported for LSTM"]),
-    "proj_size too large": (
-        make(LSTM, I, H, proj_size=4),
-        ValueError,
-        ["proj_size", "got 4", "smaller than hidden_size"],
-    ),
-    "proj_size negative": (
-        make(LayerNormLSTM, I, H, proj_size=-1),
-        ValueError,
-        ["proj_size", "-1", "positive integer"],
-    ),
-    "proj_size float": (make(LSTM, I, H, proj_size=2.0), ValueError, ["proj_size", "2.0", "positive integer"]),
-    "forget_bias of an RNN": (
-        make(RNN, I, H, forget_bias=1.0),
-        ValueError,
-        ["forget_bias=1.0", "RNN", "no gate that keeps the past"],
-    ),
-    "forget_bias, no bias": (make(LSTM, I, H, bias=False, forget_bias=1), ValueError, ["forget_bias=1", "no bias"]),
-    "no cell": (make(carousel.Recurrent, carousel.cells.LSTM, I, H), TypeError, ["cell", "carousel.Cell instance"]),
-    "misspelled": (
-        make(LSTM, I, H, bidrectional=True),
-        TypeError,
-        ["LSTM", "'bidrectional'", "did you mean bidirectional?"],
-    ),
-    "of another layer": (make(LSTM, I, H, nonlinearity="tanh"), TypeError, ["LSTM", "'nonlinearity'"]),
-}
-
-
-@rows(CONSTRUCTION)
-def test_construction(act, error, words):
-    refuses(act, error, words)
 
 
 def call(layer, *args, batch_first=False, **options):
@@ -240,6 +166,7 @@ def test_methods(act, error, words):
 
 # ---- NaN ----
 
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -274,49 +201,3 @@ def test_padding_reaches_neither_outputs_nor_gradients(kind, rubbish):
         found.append([output, *states_of(state), *torch.autograd.grad(loss, [x, *layer.parameters()])])
     torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
     assert (found[1][0].masked_select(padding) == 0).all()
-
-
-@pytest.mark.parametrize("gradients", [True, False])
-@pytest.mark.parametrize("shape", [(3, 3), (H, 4 * H), (4 * H, H + 1), ()])
-@pytest.mark.parametrize("call", ["plain", "lengths", "step", "cell"])
-def test_a_parameter_of_another_shape_is_an_error_not_other_memory(call, shape, gradients):
-    module = carousel.LSTMCell(I, H) if call == "cell" else LSTM(I, H)
-    name = "weight_hh" if call == "cell" else "weight_hh_l0"
-    x = torch.randn(5, 2, I)
-    run = {
-        "plain": lambda: module(x),
-        "lengths": lambda: module(x, lengths=[5, 3]),
-        "step": lambda: module.step(x[0]),
-        "cell": lambda: module(x[0], (torch.zeros(2, H), torch.zeros(2, H))),
-    }[call]
-    with torch.set_grad_enabled(gradients):
-        run()
-        for replace in (
-            lambda p: setattr(module, name, torch.nn.Parameter(p)),
-            lambda p: setattr(getattr(module, name), "data", p),
-        ):
-            replace(torch.zeros(shape))
-            with pytest.raises(RuntimeError, match=rf"{name} must have shape \({4 * H}, {H}\), got"):
-                run()
-            replace(torch.zeros(4 * H, H))
-            run()
-
-
-def test_a_norm_of_another_shape_is_an_error():
-    layer = LayerNormLSTM(I, H)
-    layer.norm_c_l0.weight = torch.nn.Parameter(torch.ones(H + 1))
-    with pytest.raises(RuntimeError, match=r"norm_c_l0\.weight must have shape"):
-        layer(X)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("bidirectional", True), ("merge", "sum"), ("learn_initial_state", True), ("num_layers", 2), ("hidden_size", 9)],
-)
-def test_what_the_parameters_were_made_for_is_fixed(name, value):
-    layer = LSTM(I, H)
-    before = layer(X)[0]
-    with pytest.raises(AttributeError, match=f"LSTM: {name} is .* cannot be changed"):
-        setattr(layer, name, value)
-    setattr(layer, name, getattr(layer, name))
-    assert torch.equal(layer(X)[0], before)

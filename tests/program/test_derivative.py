@@ -1,0 +1,92 @@
+"""The derivative of every cell's program, evaluated with torch, against autograd on the cell's own step."""
+
+import pytest
+import torch
+from helpers.references import draw
+
+from carousel.cells import Weights, registry
+from carousel.cells.spec import Sizes
+from carousel.program.derivative import RULES, derive
+from carousel.program.program import evaluate, hoist, program_of
+from carousel.program.values import OPS, Builder
+
+I, H, B = 3, 4, 5
+UNARY = [name for name, op in OPS.items() if "{1}" not in op.text and name in RULES]
+BINARY = ["add", "sub", "mul", "div", "min", "max"]
+
+
+@pytest.mark.parametrize("name", [*registry()])
+def test_gradients_of_states_inputs_and_named_values(name):
+    cell, sizes = registry()[name](), Sizes(I, H, H)
+    program = program_of(cell, sizes, torch.float64)
+    parameters = {n: 0.6 * draw(*shape, seed=k) for k, (n, shape) in enumerate(cell.parameters(sizes).items())}
+    w = Weights(cell, parameters)
+    inputs = {gate: draw(B, H, seed=20 + k).requires_grad_() for k, gate in enumerate(cell.gates)}
+    states = {state: draw(B, H, seed=40 + k).requires_grad_() for k, state in enumerate(cell.states)}
+    d_new = {state: draw(B, H, seed=60 + k) for k, state in enumerate(cell.states)}
+    nudges = {}
+
+    def let(name, value):  # the gradient of a named value is that of a zero added to it
+        nudges[name] = torch.zeros_like(value, requires_grad=True)
+        return value + nudges[name]
+
+    new = cell.step(cell.Inputs(**inputs), tuple(states.values()), w, let)
+    named = dict(nudges)
+    expected = torch.autograd.grad(new, [*inputs.values(), *states.values(), *named.values()], [*d_new.values()])
+
+    d = program.differentiate()
+    leaves = {("input", gate): x.detach() for gate, x in inputs.items()}
+    leaves |= {("state", state): s.detach() for state, s in states.items()}
+    leaves |= {("gradient", state): g for state, g in d_new.items()}
+    gradients = {("input", leaf.attribute): v for leaf, v in d.leaves.items() if leaf.op == "input"}
+    gradients |= {("state", state): v for state, v in d.states.items()}
+    gradients |= {("named", name): v for name, v in d.named.items()}
+    found = evaluate(gradients, leaves, hoist(program.recipe, parameters))
+    keys = [*(("input", g) for g in inputs), *(("state", s) for s in states), *(("named", n) for n in named)]
+    assert set(found) == set(keys)
+    for key, gradient in zip(keys, expected, strict=True):
+        torch.testing.assert_close(found[key].expand_as(gradient), gradient, msg=str(key))
+
+
+def differentiated(op, *values):
+    """The gradients of Σ weights · op(values) by the rules, and by autograd."""
+    b = Builder()
+    args = [b.make("state", attribute=f"s{k}", width=H) for k in range(len(values))]
+    d = derive(b, {"h": b.apply(op, *args)}, {})
+    leaves = {("state", f"s{k}"): v for k, v in enumerate(values)} | {("gradient", "h"): draw(*values[0].shape, seed=9)}
+    found = evaluate(d.states, leaves, [])
+    given = [v.clone().requires_grad_() for v in values]
+    expected = torch.autograd.grad(OPS[op].evaluate(*given), given, leaves["gradient", "h"])
+    return [found[f"s{k}"] for k in range(len(values))], list(expected)
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_every_rule_of_one_argument(op):
+    found, expected = differentiated(op, draw(B, H).abs() + 0.1)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("op", BINARY)
+def test_every_rule_of_two(op):
+    found, expected = differentiated(op, draw(B, H), draw(B, H, seed=2))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_equals_share_the_gradient_as_in_torch(op):
+    v = draw(B, H)
+    found, expected = differentiated(op, v, v.clone())
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("op", ["relu", "abs"])
+def test_kinks_are_torchs(op):
+    found, expected = differentiated(op, torch.zeros(1, H, dtype=torch.float64))
+    torch.testing.assert_close(found, expected)
+
+
+def test_what_nothing_depends_on_has_no_gradient():
+    b = Builder()
+    h, c = (b.make("state", attribute=name, width=H) for name in "hc")
+    d = derive(b, {"h": b.make("let", (h,), "h", H), "c": b.make("detach", (c,), width=H)}, {})
+    assert d.states.keys() == {"h"}
