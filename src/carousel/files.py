@@ -49,7 +49,7 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
             if error.filename == str(part) or (error.filename is None and error.errno in _DISK):
                 error.filename, error.filename2 = str(path), None
             raise
-    _sync_directory(target.parent)
+    sync_directory(target.parent)
 
 
 @contextmanager
@@ -102,12 +102,14 @@ def replace_files(folder: str | Path) -> Iterator[Path]:
         yield part
         if not folder.exists():
             os.replace(part, folder)
+            sync_directory(folder.parent)
             return
         for file in sorted(path for path in part.rglob("*") if path.is_file()):
             place = folder / file.relative_to(part)
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, place)
         shutil.rmtree(part, ignore_errors=True)
+        sync_directory(folder)
 
 
 def remove_parts(folder: Path, older_than: float = 0.0) -> None:
@@ -116,6 +118,16 @@ def remove_parts(folder: Path, older_than: float = 0.0) -> None:
         with suppress(OSError):  # another process may have been faster
             if time.time() - part.stat().st_mtime >= older_than:
                 part.unlink()
+
+
+def sync_directory(folder: Path) -> None:
+    """Write the names in `folder` to the disk: they, too, must survive a power failure."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 _DISK = (*FULL, errno.EIO)  # these come from a write and name no file
@@ -137,13 +149,3 @@ def _beside(path: Path) -> Iterator[Path]:
             with suppress(OSError):  # it is not empty, or was never made
                 parent.rmdir()
         raise
-
-
-def _sync_directory(folder: Path) -> None:
-    """Write the names in `folder` to the disk: they, too, must survive a power failure."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -24,6 +24,7 @@ from carousel.tasks.lm.data import LanguageAssets
 from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.runs import load_run
 from carousel.training import Run, trainer
+from carousel.training.checkpoints import Checkpoints
 from carousel.training.csv_logger import CSVLogger
 from carousel.training.manifest import weights_digest
 
@@ -53,6 +54,8 @@ def test_the_report(finished):
         assert told in html
     assert "http://" not in html.split("<script")[0]
     assert "Language model with" in html
+    settings = dict(rows(html, "key", "value"))
+    assert settings["<code>variational</code>"] == "false" and "Path(" not in html.split("Settings</h2>")[1]
 
 
 def test_the_report_has_the_lines_that_were_hardest_and_easiest(finished):
@@ -301,6 +304,15 @@ def test_a_directory_is_used_by_one_process(tmp_path):
     fit(language(tmp_path), tmp_path / "run", force=True)  # the lock ended with the process
 
 
+@pytest.mark.parametrize("how", [{}, {"force": True}, {"resume": True}])
+def test_a_locked_directory_is_refused(tmp_path, how):
+    settings = language(tmp_path)
+    with Run(tmp_path / "run").locked():
+        with pytest.raises(RunError, match="another process is training in this directory"):
+            fit(settings, tmp_path / "run", **how)
+        assert not list((tmp_path / "run").iterdir())
+
+
 def test_a_lock_leaves_nothing_behind(tmp_path):
     with pytest.raises(SettingsError):
         trainer.train(LanguageTask, {"train": tmp_path / "none.txt", "epochs": 0}, tmp_path / "a" / "run")
@@ -341,6 +353,17 @@ def test_a_run_that_was_killed_while_it_was_set_up(finished, tmp_path, monkeypat
     load_run(run.folder)
 
 
+def test_killed_between_the_first_weights_and_the_first_checkpoint(tmp_path):
+    settings = language(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "save_checkpoint", lambda *_, **__: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            fit(settings, tmp_path / "run")
+    assert Run(tmp_path / "run").weights.exists() and not list(Run(tmp_path / "run").checkpoints.glob("*"))
+    run = fit(settings, tmp_path / "run", resume=True)
+    assert outcome(run) == outcome(fit(settings, tmp_path / "whole"))
+
+
 def test_half_written_files_alone_are_not_a_run(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".config.yaml.123-abc.part").touch()
@@ -369,6 +392,23 @@ def test_a_log_that_lost_its_end_is_restored(tmp_path, damage):
             log.unlink()
     run = fit(settings, tmp_path / "run", resume=True)
     assert run.metrics.read_text() == whole.metrics.read_text()
+
+
+def test_what_is_written_reaches_the_disk(tmp_path, monkeypatch):
+    """Content and names: every file of a finished run, the log too, and the directory after the last name in it."""
+    synced, sync = {}, os.fsync
+
+    def record(descriptor):
+        sync(descriptor)
+        synced[os.fstat(descriptor).st_ino] = os.fstat(descriptor).st_size
+
+    monkeypatch.setattr(os, "fsync", record)
+    run = fit(language(tmp_path, epochs=1), tmp_path / "run", report=True)
+    files = [path for path in run.folder.rglob("*") if path.is_file() and "tensorboard" not in path.parts]
+    assert len(files) > 7
+    for path in files:
+        assert synced.get(path.stat().st_ino) == path.stat().st_size, path
+    assert {run.folder.stat().st_ino, run.checkpoints.stat().st_ino} <= synced.keys()
 
 
 # ---------------------------------------------------------------- nothing is lost

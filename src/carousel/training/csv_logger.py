@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ class CSVLogger(Logger):
 
     def restore(self, text: str) -> None:
         write_text(self.path, text)
+
+    def finalize(self, status: str) -> None:
+        """The end of a run: what was appended reaches the disk."""
+        with open(self.path, "rb") as file:
+            os.fsync(file.fileno())
 
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
         row = {"step": step, **metrics}

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from ..errors import RunError, SettingsError, did_you_mean, shorten
-from ..files import PART, write_bytes
+from ..files import PART, sync_directory, write_bytes
 from ..parsing import parse_json
 from .manifest import weights_digest
 from .settings import END, Settings, load_yaml
@@ -149,6 +149,11 @@ class Run:
         for path in self.folder.iterdir():
             if path != self.incomplete and not (self.has_data and path == self.data):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    def mark_started(self) -> None:
+        """Everything has been set up: from now on there is something in the directory to lose."""
+        self.incomplete.unlink(missing_ok=True)
+        sync_directory(self.folder)
 
     def remove(self) -> None:
         """Delete the directory with everything in it."""

@@ -130,7 +130,7 @@ def _train_members(
         network, assets, data = trainer.set_up(run, task, settings, start, resume)
         baselines = trainer.find_baselines(run, task, network, assets, data, bar, start)
         run.members.mkdir(exist_ok=True)
-        run.incomplete.unlink(missing_ok=True)
+        run.mark_started()
     train_one = partial(trainer.train, task, callbacks=callbacks, quiet=quiet, report=False, command=command)
     for number in range(1, settings.seeds + 1):
         own, member = member_settings(settings, number), run.member(number)

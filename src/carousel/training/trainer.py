@@ -148,7 +148,7 @@ def run_settings(
 def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
-    if not checkpoints.paths() and run.weights.exists():
+    if not checkpoints.paths() and _has_more_than_an_epoch(run):
         remedy = "copy them from an intact copy of the run, or start over with --force"
         raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
@@ -160,6 +160,11 @@ def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
         if begun > epochs:
             raise RunError(f"epochs: the run is in epoch {begun} already; give {begun} or more, got {epochs}")
     return start
+
+
+def _has_more_than_an_epoch(run: Run) -> bool:
+    """Whether starting over would lose work; the weights of the first epoch are written before its checkpoint."""
+    return run.weights.exists() and (run.result_file.exists() or run.weights_info().get("epoch", 0) > 1)
 
 
 def set_up(
@@ -307,7 +312,7 @@ def _fit(
     resumed = 0 if start is None else step_of(start)
     if start is None:
         log.begin()
-        run.incomplete.unlink(missing_ok=True)
+        run.mark_started()
     else:
         bar.say(f"resuming from step {resumed}")
     among = "" if distributed.size() == 1 else f", each shared by {distributed.size()} processes"
