@@ -125,6 +125,7 @@ dd {{ margin: 0; overflow-wrap: anywhere }}
   .stack td:last-child {{ padding-bottom: .6rem; border-bottom: 1px solid {RULE} }}
   .stack td::before {{ content: attr(data-name) ": "; color: {QUIET} }}
 }}
+@media (max-width: 28rem) {{ table {{ font-size: .8rem }} th, td {{ padding: .35rem .2rem }} }}
 @media print {{ body {{ background: #fff }} section {{ break-inside: avoid; border: 0; padding: 0 }} }}
 """
 

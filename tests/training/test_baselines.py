@@ -95,6 +95,7 @@ def test_verdicts_follow_the_numbers_and_the_direction():
     assert [down.beaten_by(value) for value in (40.0, 50.0, 60.0)] == [True, False, False]
     assert up.verdict(0.8) == "dev accuracy 0.8 is better than the baseline b, 0.75"
     assert up.verdict(0.75) == "dev accuracy 0.75 is no better than the baseline b, 0.75"
+    assert up.verdict(0.7500001) == "dev accuracy 0.75 is no better than the baseline b, 0.75"
     assert down.verdict(60.0) == "dev perplexity 60 is worse than the baseline a, 50"
     assert Baselines("accuracy", False).verdict(0.8) == ""
     assert TypeAdapter(Baselines).validate_python(json.loads(json.dumps(up.as_dict()))) == up

@@ -55,8 +55,9 @@ class Baselines:
         beaten, best = self.beaten_by(value), self.best
         if beaten is None or best is None:
             return ""
-        relation = "better than" if beaten else "no better than" if value == best.value else "worse than"
-        return f"dev {label_of(self.metric)} {value:.4g} is {relation} the baseline {best.name}, {best.value:.4g}"
+        own, other = f"{value:.4g}", f"{best.value:.4g}"
+        relation = "no better than" if own == other else "better than" if beaten else "worse than"
+        return f"dev {label_of(self.metric)} {own} is {relation} the baseline {best.name}, {other}"
 
     def as_dict(self) -> dict[str, Any]:
         """In JSON's terms, as in result.json."""

@@ -11,6 +11,7 @@ from .baselines import Baselines
 from .csv_logger import read_metrics
 from .network import Trainable
 from .run import Run
+from .settings import shown
 
 
 def write_report(
@@ -49,8 +50,8 @@ def write_report(
     rows = []
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
-        shown = "" if value is None else str(value)
-        rows.append([f"`{name}`", emphasis(shown) if value != field.default else verbatim(shown)])
+        text = "" if value is None else shown(value)
+        rows.append([f"`{name}`", emphasis(text) if value != field.default else verbatim(text)])
     page.table(["key", "value"], rows)
     page.footer(command=result["command"], seed=result["seed"], minutes=result["minutes"])
     page.write(run.report)
@@ -89,7 +90,7 @@ def _compare(page: Page, baselines: Baselines, result: dict[str, Any], name: str
     if result.get("suggestions"):
         page.text(f"*The model does not beat its baseline.* Worth trying: {', '.join(result['suggestions'])}.")
     value = result[f"dev_{baselines.metric}"]
-    model = [emphasis("this model"), emphasis(f"{value:.4g}"), f"{60 * result['minutes']:.0f}"]
+    model = [emphasis("this model"), emphasis(f"{value:.4g}"), f"{60 * result['minutes']:.1f}"]
     page.table(["", f"dev {name}", "seconds"], [*baselines.rows(), model])
 
 
