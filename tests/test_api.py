@@ -330,5 +330,5 @@ def test_a_config_that_cannot_be_is_ours_alone_too(place):
     with pytest.raises(CarouselError) as error:
         carousel.load("run")
     assert "pydantic" not in "".join(traceback.format_exception(error.value))
-    with pytest.raises(ArgumentError, match="beams: an lm model has no such option of evaluation"):
+    with pytest.raises(ArgumentError, match="beams: a language model has no such option of evaluation"):
         carousel.evaluate(carousel.train("lm", TEXTS, out="other", **TINY), TEXTS, beams=3)

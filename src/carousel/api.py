@@ -167,7 +167,7 @@ def evaluate(model: str | Path | Model[Any, Any], *data: Any, **options: Any) ->
     unknown = sorted(options.keys() - takes.keys())
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         known = ", ".join(task.evaluate_options) or "none"
-        raise ArgumentError(f"{unknown[0]}: {an(task.name)} model has no such option of evaluation; it has: {known}")
+        raise ArgumentError(f"{unknown[0]}: {an(model.kind)} has no such option of evaluation; it has: {known}")
     if not data:
         raise ArgumentError("data: missing; give a file, or data in memory")
     return model.evaluate(*data, **options)

@@ -255,7 +255,7 @@ def test_forms_rhymes_and_acrostics(works, run, tmp_path):
         (["--top-k", 5000], 2, "--top-k: must be at most"),
         (["--top-k", 0], 2, "--top-k: must be a whole number of at least 1, got 0"),
         (["--num-beams", 3, "--top-k", 2], 2, "--num-beams and --top-k: beam search does not sample; give one of them"),
-        (["-n", 0], 2, "--num-return-sequences: must be a whole number of at least 1, got 0"),
+        (["-n", 0], 2, "--num-return-sequences: must be a whole number of at least 1 and at most 1000000, got 0"),
         (["-n", 2, "--num-beams", 1], 2, "--num-return-sequences: greedy search has one result"),
         (["--temperature", "hot"], 2, "--temperature"),
         (["--temperature", 0], 2, "--temperature: must be a number above 0, got 0.0"),

@@ -183,7 +183,11 @@ def test_contradictions_name_the_options_as_they_were_written(options, message):
         ({"constraints": ["my.py:Rule"]}, "constraints: must be a list of Constraint objects, got"),
         ({"form": "sonnet"}, "form: no form is named 'sonnet', only 五言絕句"),
         ({"form": "五言詩"}, "did you mean 五言律詩?"),
-        ({"num_return_sequences": None}, "num_return_sequences: must be a whole number of at least 1, got None"),
+        (
+            {"num_return_sequences": 10**11},
+            "num_return_sequences: must be a whole number of at least 1 and at most 1000000, got 100000000000",
+        ),
+        ({"num_return_sequences": None}, "num_return_sequences: must be a whole number of at least 1 and at most"),
     ],
     ids=str,
 )

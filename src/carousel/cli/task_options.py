@@ -111,4 +111,4 @@ def refuse_files(task: Any, count: int, where: str) -> None:
     """Raise if a set of data of so many files is more than `task` reads."""
     if count > task.num_files:
         few = "one file" if task.num_files == 1 else f"{task.num_files} files, or one with both"
-        raise typer.BadParameter(f"{an(task.name)} model reads {few}; got {count}", param_hint=where)
+        raise typer.BadParameter(f"the task {task.name} reads {few}; got {count}", param_hint=where)

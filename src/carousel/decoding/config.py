@@ -143,7 +143,9 @@ class GenerationConfig:
         True, int, "Stop when {num_beams} hypotheses are complete (true), when N are, or only when no unfinished one "
         "can score higher (false).", BEAM, metavar="true|false|N",
     )  # fmt: skip
-    num_return_sequences: int = option(1, int, "Texts for each input.", RESULT, at_least=1, metavar="N")
+    num_return_sequences: int = option(
+        1, int, "Texts for each input.", RESULT, at_least=1, at_most=1_000_000, metavar="N"
+    )
     max_length: int | None = option(
         None, int, "Maximum number of tokens, prompt and end token included. Default: 300 for a language model; twice "
         "the source plus 21 for a translator.", RESULT, at_least=1,

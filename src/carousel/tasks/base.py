@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from ..errors import ArgumentError
 from ..training.settings import Settings, group_of
-from ..wording import an
+from ..wording import an, counted
 from .registry import find, register
 
 if TYPE_CHECKING:  # help does not wait for torch
@@ -229,7 +229,7 @@ def files_of(task: type[Task], data: Sequence[Any], settings: Mapping[str, Any])
             given = task.write_data(given, Path(folder) / "data", settings)
         files = [given] if isinstance(given, str | Path) else list(given)
         if len(files) > task.num_files:
-            raise ArgumentError(f"data: {an(task.name)} model reads {task.num_files} files; got {len(files)}")
+            raise ArgumentError(f"data: the task {task.name} reads {counted(task.num_files, 'file')}; got {len(files)}")
         yield files
 
 
@@ -294,15 +294,15 @@ class Model(ABC, Generic[N, A]):
 
     def batches(self, *files: Any) -> Iterable[Any]:
         """A data set in batches as `evaluate` reads them, in an order that does not change."""
-        raise ArgumentError(f"{an(self.name)} model does not give the batches of a file")
+        raise ArgumentError(f"{an(self.kind)} does not give the batches of a file")
 
     def layer_input(self, batch: Any) -> LayerInput:
         """The layers that read a batch first, and what they read of it; with dropout in training mode."""
-        raise ArgumentError(f"{an(self.name)} model has no recurrent layer that reads step by step")
+        raise ArgumentError(f"{an(self.kind)} has no recurrent layer that reads step by step")
 
     def batch_of(self, items: Sequence[Any]) -> Any:
         """Items as `predict` takes them, as one batch."""
-        raise ArgumentError(f"{an(self.name)} model does not read items one by one")
+        raise ArgumentError(f"{an(self.kind)} does not read items one by one")
 
     def trace(self, item: Any) -> Trace:
         """Every gate and state of the recurrent layers while they read `item` (or each of a list): see `Trace`.
@@ -339,16 +339,16 @@ class Model(ABC, Generic[N, A]):
     def evaluate(self, *files: Any, **options: Any) -> dict[str, Any]:
         """The results of the model on a data set, files or data in memory, in JSON's terms: numbers, and tables by row
         and column."""
-        raise ArgumentError(f"{an(self.name)} model has no evaluation")
+        raise ArgumentError(f"{an(self.kind)} has no evaluation")
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """A prediction for each line of raw text, in JSON's terms; blank lines have their place too."""
         own = "".join(f", carousel {name} RUN" for name in self.task.commands)
-        raise ArgumentError(f"{an(self.name)} model does not predict; its commands are carousel eval RUN{own}")
+        raise ArgumentError(f"{an(self.kind)} does not predict; its commands are carousel eval RUN{own}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         """The same for a file of the task's own kind."""
-        raise ArgumentError(f"{an(self.name)} model reads plain text, one item on each line; {path} is not that")
+        raise ArgumentError(f"{an(self.kind)} reads plain text, one item on each line; {path} is not that")
 
     def format(self, result: dict[str, Any], **options: Any) -> str:
         """One item of `predict_lines` as text: its `columns` with tabs between, or in the task's own form."""
@@ -375,7 +375,7 @@ class Model(ABC, Generic[N, A]):
         ]
         rows = {"from": self.origin, "settings": ", ".join(keys), **self.info}
         members = f", ensemble of {len(self.members)}" if self.members else ""
-        lines = [f"{self.name} model{members}, {self.size:,} parameters"]
+        lines = [f"{self.kind.capitalize()}{members}, {self.size:,} parameters"]
         for name, value in rows.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             if shown:

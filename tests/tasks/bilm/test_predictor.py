@@ -308,7 +308,7 @@ def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path, reach
         reached(f"{direction} ratio", ratio, above=0.95)
     assert found["perplexity"] ** 2 == pytest.approx(found["perplexity_forward"] * found["perplexity_backward"])
     assert found["perplexity"] == pytest.approx(run.result["dev_perplexity"], rel=1e-5)
-    assert "bilm model" in repr(model)
+    assert "Bidirectional language model" in repr(model)
     assert model.embed("the old dog").shape == (2, 3, 64)
     page = run.report.read_text("utf-8")
     assert f"{found['perplexity_backward']:.2f}" in page

@@ -118,7 +118,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         *most, last = self.task.predict_extensions
         endings = f"{', '.join(most)} or {last}"
-        raise ArgumentError(f"a forecast model reads a whole series; give it as a file whose name ends in {endings}")
+        raise ArgumentError(f"a forecaster reads a whole series; give it as a file whose name ends in {endings}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         return iter(self.predict(path).rows())
