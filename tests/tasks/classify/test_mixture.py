@@ -75,6 +75,19 @@ def test_it_knows_words_by_their_characters(settings, tmp_path):
     assert model.evaluate(tmp_path / "dev.tsv")["loss"] == pytest.approx(logged, abs=1e-5)
 
 
+@pytest.mark.parametrize("tokens", ["word", "character", "bpe"])
+def test_it_reads_no_more_of_a_text_than_the_network(settings, tokens):
+    s = settings(tokens=tokens, max_length=3)
+    assets, _ = Classify.prepare(s)
+    encode = assets.encoder(s)
+    text = {"word": "a Warm film", "character": "A w", "bpe": "Warm film"}[tokens]
+    if tokens == "bpe":
+        text = assets.vocabulary.decode(assets.vocabulary.encode(text.lower())[:3])
+    (columns, cut), (whole, _) = encode([f"{text} dull dull"]), encode([text])
+    assert cut.all() and columns["linear"].values.tolist() == whole["linear"].values.tolist()
+    assert assets.linear([f"{text} dull dull"]).tolist() != assets.linear([text]).tolist()
+
+
 def test_without_it_nothing_of_it_is_there(settings, tmp_path):
     run = fit(settings(linear=False), tmp_path / "run", Classify)
     assert not (run.folder / "ngrams.safetensors").exists()

@@ -152,6 +152,17 @@ def test_given_vectors(settings, tmp_path):
         new_model(settings(vectors=path))
 
 
+def test_defaults_with_vectors_unless_others_are_given(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("warm 1 2 3\n")
+    given = {"train": path, "vectors": path}
+    one = Classify.Settings.read(given)
+    assert (one.epochs, one.beta2, one.embedding) == (8, 0.95, 3) and not one.unused
+    assert Classify.Settings.read({"train": path}).beta2 == 0.999
+    assert Classify.Settings.read({**given, "beta2": 0.9}).beta2 == 0.9
+    assert not Classify.Settings.read({**given, "optimizer": "sgd"}).unused
+
+
 @pytest.mark.parametrize("tokens", ["character", "bpe"])
 def test_other_tokens(settings, tokens):
     model, _ = new_model(settings(tokens=tokens, lower=True))

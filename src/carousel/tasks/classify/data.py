@@ -137,7 +137,8 @@ def fit_linear(settings: ClassifySettings, assets: ClassifyAssets, tables: Seque
     step = max(1, -(-total // MOST_TEXTS))
     rows = [(row.text, row.label) for row in islice(chain.from_iterable(tables), 0, None, step)]
     numbers = {label: k for k, label in enumerate(assets.labels)}
-    texts = assets.encoder(settings, training=True).prepare([text for text, _ in rows])
+    encoder = assets.encoder(settings, training=True)
+    texts = encoder.shorten(encoder.prepare([text for text, _ in rows]))
     labels = torch.tensor([numbers[label] for _, label in rows])
     return NGramClassifier.fit(texts, labels, len(assets.labels), assets.weights, assets.vocabulary.beyond)
 

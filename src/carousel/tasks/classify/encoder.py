@@ -25,9 +25,23 @@ class ClassifyEncoder(TextEncoder):
     def encode(self, texts: Sequence[str]) -> tuple[dict[str, Column], np.ndarray]:
         columns, cut = super().encode(texts)
         if self.linear is not None:
-            scores = self.linear(texts).numpy()
+            scores = self.linear(self.shorten(texts)).numpy()
             columns["linear"] = Column(scores.reshape(-1), np.full(len(texts), scores.shape[1]))
         return columns, cut
+
+    def shorten(self, texts: Sequence[str]) -> list[str]:
+        """Of each text, in the form of the model, the part that the network reads: `max_length` tokens."""
+        match self.vocabulary.kind:
+            case "word":
+                words = (text.split() for text in texts)
+                return [" ".join(row[: self.max_length]) for row in words]
+            case "character":
+                return [text[: self.max_length] for text in texts]
+        encoded = (self.vocabulary.encode(text.lower() if self.lower else text) for text in texts)
+        return [
+            text if len(ids) <= self.max_length else self.vocabulary.decode(ids[: self.max_length])
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
 
     @property
     def dtypes(self) -> dict[str, Any]:

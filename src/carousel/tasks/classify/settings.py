@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -19,6 +19,8 @@ DEFAULTS = {
     "dropout": 0.4,
     "word_dropout": 0.1,
 }
+# Defaults with pre-trained vectors: the smaller beta2 keeps Adam from moving the vectors of rare words far.
+WITH_VECTORS = {"epochs": 8, "beta2": 0.95}
 PRESETS = {
     "fast": Preset({"epochs": 3, "hidden": 64}, "a third of the time"),
     "default": DEFAULT,
@@ -58,6 +60,14 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
         "none", "weights of classes (or labels) in the loss", "model", {"target": ("class", "labels")},
         metavar="none|balanced|LABEL=WEIGHT,…",
     )  # fmt: skip
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_with_vectors(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("vectors") is None:
+            return given
+        adam = given.get("optimizer", "adamw") in ("adam", "adamw")
+        return {**{name: value for name, value in WITH_VECTORS.items() if adam or name != "beta2"}, **given}
 
     @property
     def mixes(self) -> bool:
