@@ -64,15 +64,15 @@ def test_a_sweep_and_its_continuation(text, tmp_path):
 KILLED = """
 import os, signal, sys
 import carousel
-from carousel.sweeps.trials import Pruning
+from carousel.sweeps.pruning import Pruning
 
 class Killer(Pruning):
     def on_train_batch_start(self, trainer, module, batch, index):
         if self.trial.number == 1 and trainer.current_epoch == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
-import carousel.sweeps.trials
-carousel.sweeps.trials.Pruning = Killer
+import carousel.sweeps.pruning
+carousel.sweeps.pruning.Pruning = Killer
 text, out = sys.argv[1:3]
 """
 

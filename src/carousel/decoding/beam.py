@@ -29,10 +29,10 @@ class Beam:
     `math.inf`: no such limit); or when no unfinished hypothesis can reach the score of the `n_best`-th complete one.
     The last rule changes no result.
 
-    `length` turns a total log-probability into a score: `Mean()`, `GNMT(alpha)` or `Unnormalised()`. At `max_length`
-    unfinished hypotheses fill the remaining places, after the complete ones. Ties: the continuation of the better
-    hypothesis comes first, then the lower token. A beam wider than the vocabulary is usually a mistake and needs
-    `wide=True`.
+    `length` (`length_norm.py`) turns a total log-probability into a score: `Mean()`, `GNMT(alpha)` or
+    `Unnormalised()`. At `max_length` unfinished hypotheses fill the remaining places, after the complete ones. Ties:
+    the continuation of the better hypothesis comes first, then the lower token. A beam wider than the vocabulary is
+    usually a mistake and needs `wide=True`.
 
     >>> from carousel.decoding import StepFunction, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..errors import SettingsError, did_you_mean, shorten
 from ..parsing import ParseError, parse_yaml
-from ..training.settings import explain, load_yaml, near, plain, shown
+from ..training.settings import explain, load_yaml, plain, shown
 
 FIXED = ("task", "train", "dev")  # keys that a sweep cannot vary
 WIDE = 10  # a range whose ends differ by this factor or more is sampled on a log scale
@@ -90,8 +90,7 @@ def parse_space(
     space: Space = {}
     for name, given in vary.items():
         place = places.setdefault(str(name), f"vary {shorten(name)}")
-        if name not in kind.model_fields:
-            raise SettingsError(f"{place}: there is no such key{near(str(name), kind.model_fields, kind.SYNONYMS)}")
+        kind.check_key(name, place)
         if name in FIXED:
             raise SettingsError(f"{place}: cannot be varied; make one sweep for each")
         described = _read(given, place)

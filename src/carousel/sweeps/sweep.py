@@ -179,7 +179,7 @@ class _Worker:
 
         from ..training import several
         from ..training.checkpoint_callback import Interrupted
-        from .trials import Pruning
+        from .pruning import Pruning
 
         run = Run(self.folder / "trials" / str(trial.number))
         values = {**self.settings, **trial.params}

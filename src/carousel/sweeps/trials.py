@@ -1,4 +1,4 @@
-"""The trials of a sweep in Optuna's journal, one file that several processes append to; who works on which; pruning.
+"""The trials of a sweep in Optuna's journal, one file that several processes append to; who works on which.
 
 Every lock is the kernel's (flock): it ends with its process, however that ends. Nothing waits for a dead process.
 """
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from lightning.pytorch import Callback, Trainer
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
@@ -22,6 +21,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from ..errors import RunError
+from .pruning import median_pruner
 from .space import Choices, Space
 
 try:
@@ -29,7 +29,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-STARTUP = 5  # trials that are never pruned: the median of fewer says little
 UNFINISHED = (TrialState.RUNNING, TrialState.WAITING)
 
 
@@ -98,9 +97,7 @@ def open_study(journal: Path, sampler: BaseSampler, *, prune: bool, minimize: bo
     """The study in the file `journal`, made if it is missing; the caller has the sweep's lock."""
     lock: Any = JournalLock(journal)  # it has the methods of optuna's own locks
     storage = JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
-    pruner: Any = optuna.pruners.NopPruner()
-    if prune:
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=2)  # not after the first epoch
+    pruner: Any = median_pruner() if prune else optuna.pruners.NopPruner()
     return optuna.create_study(
         storage=storage, sampler=sampler, pruner=pruner, study_name="carousel", load_if_exists=True,
         direction="minimize" if minimize else "maximize",
@@ -145,28 +142,3 @@ def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
         else:
             values[name] = trial.suggest_float(name, one.low, one.high, step=one.step, log=one.log)
     return values
-
-
-class Pruning(Callback):
-    """Reports the dev metric after each epoch, and ends the run early if the pruner says so.
-
-    The decision is written to the journal before the run ends, so that it holds for a process that takes the trial up
-    after this one was killed.
-    """
-
-    def __init__(self, trial: optuna.Trial) -> None:
-        self.trial = trial
-
-    def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        pruned = self.trial.user_attrs.get("pruned")
-        if pruned is not None and trainer.current_epoch >= pruned:
-            trainer.should_stop = True
-
-    def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
-        epoch = trainer.current_epoch + 1
-        reported = self.trial.study.get_trials(deepcopy=False)[self.trial.number].intermediate_values
-        if epoch not in reported:  # else before the process was killed
-            self.trial.report(module.found[module.best], epoch)
-        if self.trial.should_prune() and epoch < (trainer.max_epochs or 0):
-            self.trial.set_user_attr("pruned", epoch)
-            trainer.should_stop = True

@@ -16,7 +16,7 @@ from typing import Any
 from lightning.fabric.plugins import CheckpointIO
 
 from ..files import remove_parts, write_bytes
-from . import tree
+from . import serialization
 
 KEEP = 2  # the last, and the one to fall back on
 
@@ -55,14 +55,14 @@ class Checkpoints(CheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
         """Keep `checkpoint` under a name of its own; `path` only says where Lightning thinks it goes."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        data = tree.to_bytes(checkpoint)
+        data = serialization.to_bytes(checkpoint)
         name = f"step-{checkpoint['global_step']:08d}-{_digest(data)}.safetensors"
         write_bytes(self.folder / name, data)
         for old in self.paths()[:-KEEP]:
             self.remove_checkpoint(old)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        return tree.from_bytes(Path(path).read_bytes())
+        return serialization.from_bytes(Path(path).read_bytes())
 
     def remove_checkpoint(self, path: Any) -> None:
         with suppress(FileNotFoundError):

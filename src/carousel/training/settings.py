@@ -131,6 +131,7 @@ class Settings(BaseModel):
         if defaults:
             cls.model_rebuild(force=True)
 
+    # Tasks override defaults in the DEFAULTS of their settings.py.
     epochs: int = key(10, "passes over the training data", "training", ge=1)
     optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adadelta"] = key("adamw", "the optimizer", "training")
     lr: float = key(0.001, "peak learning rate", "training", gt=0)
@@ -192,9 +193,7 @@ class Settings(BaseModel):
     def _known(cls, given: Any) -> Any:
         """Report unknown keys first: a misspelt key explains a missing one."""
         for name in given:
-            if name not in cls.model_fields:
-                hint = near(str(name), cls.model_fields, cls.SYNONYMS)
-                raise SettingsError(f"{shorten(name)}: there is no such key{hint}")
+            cls.check_key(name, shorten(name))
         return given
 
     @field_validator("*", mode="before")
@@ -233,12 +232,17 @@ class Settings(BaseModel):
         return cls.check({**given, **found}, places)
 
     @classmethod
+    def check_key(cls, name: Any, place: str) -> None:
+        """Raise if there is no key `name`; `place` is where it was given."""
+        if name not in cls.model_fields:
+            hint = near(str(name), cls.model_fields, cls.SYNONYMS)
+            raise SettingsError(f"{place}: there is no such key{hint}")
+
+    @classmethod
     def check(cls, values: Mapping[str, Any], places: Mapping[str, str]) -> Self:
         """The settings with these values; an error names the place where the value was given."""
         for name in values:  # before pydantic sees them, which does not know the places
-            if name not in cls.model_fields:
-                hint = near(str(name), cls.model_fields, cls.SYNONYMS)
-                raise SettingsError(f"{places.get(name, shorten(name))}: there is no such key{hint}")
+            cls.check_key(name, places.get(name, shorten(name)))
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -49,7 +49,9 @@ class Judged(NamedTuple):
 
 
 def report(model: Tagger, page: Page) -> None:
-    """Scores and errors on the dev set; the mix of an embedder's layers."""
+    """The task's part of the report (training/report.py has the rest), in this order: the mix of an embedder's layers;
+    scores of spans, missed and spurious spans; sentences with the most errors; confusion matrix; results by length and
+    by unseen words. Without spans, confusions take the place of spans."""
     sources = open_data(model.settings)
     metric = measure_dev(model, page, sources)
     if metric is None or sources.dev is None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from carousel.training import tree
+from carousel.training import serialization
 
 DTYPES = [
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
@@ -49,42 +49,42 @@ def same(a, b):
 
 @given(trees)
 def test_there_and_back(value):
-    assert same(tree.from_bytes(tree.to_bytes(value)), value)
+    assert same(serialization.from_bytes(serialization.to_bytes(value)), value)
 
 
 def test_what_json_cannot_say():
     value = {"inf": [math.inf, -math.inf, math.nan], -0.0: -0.0, 2**80: "\ud800 \0 ü", None: (), True: {}, (1, "a"): []}
-    assert same(tree.from_bytes(tree.to_bytes(value)), value)
+    assert same(serialization.from_bytes(serialization.to_bytes(value)), value)
 
 
 def test_views_of_one_tensor():
     """Tied weights, slices and transposes are kept as they are seen."""
     whole = torch.arange(12.0).reshape(3, 4)
     value = [whole, whole, whole[1:], whole.T, whole[:, 1], whole.requires_grad_()]
-    assert same(tree.from_bytes(tree.to_bytes(value)), [part.detach() for part in value])
+    assert same(serialization.from_bytes(serialization.to_bytes(value)), [part.detach() for part in value])
 
 
 def test_it_is_a_safetensors_file_that_does_not_depend_on_the_day():
     from safetensors.torch import load
 
-    data = tree.to_bytes({"w": torch.ones(2), "x": 1})
+    data = serialization.to_bytes({"w": torch.ones(2), "x": 1})
     assert same(list(load(data).values()), [torch.ones(2)])
-    assert data == tree.to_bytes({"w": torch.ones(2), "x": 1})
+    assert data == serialization.to_bytes({"w": torch.ones(2), "x": 1})
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {"a": [torch.float32]}, len, torch.device("cpu")])
 def test_anything_else_is_refused(value):
     with pytest.raises(TypeError, match="a checkpoint holds tensors and plain values, not a"):
-        tree.to_bytes(value)
+        serialization.to_bytes(value)
 
 
-EXAMPLE = tree.to_bytes({"step": 3, "state": [torch.arange(6.0), (None, 1.5)], "names": {"a": 1}})
+EXAMPLE = serialization.to_bytes({"step": 3, "state": [torch.arange(6.0), (None, 1.5)], "names": {"a": 1}})
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 50, len(EXAMPLE) - 25, len(EXAMPLE) - 1])
 def test_cut_short(length):
     with pytest.raises(ValueError, match="damaged"):
-        tree.from_bytes(EXAMPLE[:length])
+        serialization.from_bytes(EXAMPLE[:length])
 
 
 @given(st.integers(0, len(EXAMPLE) - 1), st.integers(0, 7))
@@ -93,13 +93,13 @@ def test_a_flipped_bit_is_a_value_error_or_another_value(place, bit):
     data = bytearray(EXAMPLE)
     data[place] ^= 1 << bit
     with contextlib.suppress(ValueError):
-        tree.from_bytes(bytes(data))
+        serialization.from_bytes(bytes(data))
 
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_tree(data):
     with pytest.raises(ValueError):
-        tree.from_bytes(data)
+        serialization.from_bytes(data)
 
 
 def test_a_safetensors_file_that_is_no_tree():
@@ -114,4 +114,4 @@ def test_a_safetensors_file_that_is_no_tree():
         {"tree": "[1]"},
     ):
         with pytest.raises(ValueError):
-            tree.from_bytes(save({"0": torch.ones(1)}, metadata=metadata))
+            serialization.from_bytes(save({"0": torch.ones(1)}, metadata=metadata))
