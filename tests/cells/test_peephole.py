@@ -5,8 +5,10 @@ import torch
 from helpers.one_step import H, I, compare, random_parameters, step
 from helpers.references import draw
 
-from carousel.cells import LSTM, FullPeephole, Peephole
+import carousel
+from carousel.cells import LSTM, FullPeephole, Peephole, registry
 from carousel.cells.peephole import look, look_backward
+from carousel.layers import named
 
 CELLS = {"peephole": Peephole, "peephole-full": FullPeephole}
 
@@ -47,3 +49,20 @@ def test_other_peepholes_are_refused():
     with pytest.raises(ValueError, match="peephole must be 'diagonal' or 'full', got 'none'"):
         Peephole("none")
     assert (Peephole().kernel(), FullPeephole().kernel()) == ("peephole", None)
+
+
+def test_full_peepholes_by_name():
+    """004's form: each gate reads [c, h, x] through one matrix."""
+    assert "peephole-full" in registry()
+    layer = named("peephole-full")(3, 4).double()
+    x, h, c = torch.randn(5, 1, 3).double(), torch.zeros(1, 4).double(), torch.zeros(1, 4).double()
+    W, U, b = layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0 + layer.bias_hh_l0
+    P_i, P_f, P_o = layer.weight_ch_l0.chunk(3)
+    outputs = layer(x)[0]
+    for t in range(5):
+        i, f, g, o = (x[t] @ W.T + h @ U.T + b).chunk(4, 1)
+        i, f = torch.sigmoid(i + c @ P_i.T), torch.sigmoid(f + c @ P_f.T)
+        c = f * c + i * torch.tanh(g)
+        h = torch.sigmoid(o + c @ P_o.T) * torch.tanh(c)
+        torch.testing.assert_close(outputs[t], h)
+    assert carousel.PeepholeLSTM(3, 4, peephole="full").weight_ch_l0.shape == layer.weight_ch_l0.shape

@@ -110,3 +110,9 @@ def forecast_settings(flights):
         return ForecastSettings.read({"train": flights / "two.csv", **small, **given})
 
     return make
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """Caches lie in the directory of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))

@@ -1,48 +1,19 @@
 """Many series in one file, columns known ahead, and files that cannot be forecast."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 import torch
 from helpers.forecasters import untrained
 from helpers.pages import rows as table_rows
+from helpers.panels import SMALL, month, write
 
 import carousel
 from carousel.errors import DataError
 from carousel.tasks.forecast.settings import ForecastSettings
 from carousel.tasks.forecast.task import Forecast
 from carousel.training import trainer
-
-SMALL = {"season": 4, "horizon": 3, "context": 4, "hidden": 4, "epochs": 2, "dropout": 0.0, "batch_size": 16}
-
-
-def month(t):
-    return f"{2000 + t // 12}-{t % 12 + 1:02d}"
-
-
-def write(path, series, plan=None, ahead=0):
-    """Long format, the rows of all series interleaved; `plan` by id: a column known ahead, `ahead` rows further."""
-    lines = ["when,shop,sales" + (",plan" if plan else "")]
-    for t in range(max(map(len, series.values())) + ahead):
-        for name, values in series.items():
-            if t < len(values) + ahead:
-                cells = [month(t), name, repr(float(values[t])) if t < len(values) else ""]
-                lines.append(",".join(cells + ([repr(float(plan[name][t]))] if plan else [])))
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-@pytest.fixture(scope="module")
-def shops():
-    """Series of different levels, scales and lengths; the last two cannot be learnt."""
-    draw = np.random.default_rng(0)
-
-    def wave(total, level, size):
-        return level + size * (np.sin(np.arange(total) * math.pi / 2) + 0.1 * draw.normal(size=total))
-
-    return {"a": wave(60, 10, 1), "b": wave(90, 1000, 50), "tiny": wave(6, 1, 1), "flat": np.full(60, 3.0)}
 
 
 @pytest.fixture(scope="module")
@@ -92,19 +63,6 @@ def test_mase_is_the_mean_over_series(run, shops):
     for name in "ab":
         alone = model.evaluate(write(path.parent / "one.csv", {name: shops[name]}))
         assert alone["mase"] == pytest.approx(each[name]["mase"])
-
-
-def test_baselines_over_series(shops, tmp_path):
-    path = write(tmp_path / "s.csv", {name: shops[name] for name in "ab"})
-    keys = {key: SMALL[key] for key in ("season", "horizon", "context")}
-    values = {one.name: one.value for one in carousel.baseline("forecast", path, series_id="shop", **keys).results}
-    errors = []
-    for name, rows in (("a", 48), ("b", 72)):
-        y = shops[name]
-        off = [np.abs(y[o : o + 3] - y[o - 1]).mean() for o in range(rows, len(y) - 2)]
-        errors.append(np.mean(off) / np.abs(y[4:rows] - y[: rows - 4]).mean())
-    assert values["last value"] == pytest.approx(np.mean(errors), rel=1e-4)
-    assert sum("ridge" in name for name in values) == 2
 
 
 def test_new_ids_are_scaled_by_their_first_rows(run, shops, tmp_path):
@@ -229,6 +187,7 @@ def test_the_calendar_is_known_ahead(tmp_path):
 
 
 # ---------------------------------------------------------------- files that cannot be forecast
+
 
 BAD = {
     "one row": ("when,x\n2020-01,1\n", "1 row to train on"),

@@ -5,61 +5,12 @@ import random
 
 import pytest
 import torch
-import torch.nn.functional as F
-from helpers.tiny import new_model
-from torch import nn
+from helpers.language_models import LINES, ids_of, plain_log_probs
 
 from carousel.cells import registry
-from carousel.data import END, START, UNK, TextBatch, Vocabulary
-from carousel.networks.encoder import SequenceDropout
+from carousel.data import END, UNK
 from carousel.tasks.lm import network as language
-from carousel.tasks.lm.data import LanguageAssets
-from carousel.tasks.lm.network import LanguageNetwork
 from carousel.tasks.lm.settings import LanguageSettings
-
-LINES = ["abba", "a cab", "back and forth", "b", "dada is cabaret", "a bad cad", "fade  away", "zebra"]
-
-
-@pytest.fixture
-def make(tmp_path):
-    """A model with weights far from zero, so that errors show; its text is in `path`."""
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(LINES) + "\n", "utf-8")
-
-    def model(**given):
-        small = {"hidden": 7, "embedding": 5, "dropout": 0.0, "batch_size": 3, "bptt": 6, "min_frequency": 2}
-        settings = LanguageSettings.read({"train": path, "cache": tmp_path / "cache", **small, **given})
-        torch.manual_seed(3)
-        made = new_model(settings)[0]
-        network = made.network.eval()
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.mul_(2).add_(torch.randn_like(parameter) * 0.3)
-            network.embedder.weight[0] = 0
-        return made
-
-    model.path = path
-    return model
-
-
-@torch.no_grad()
-def plain_log_probs(model, ids, start=START):
-    """log p of each id given those before it, from one unbroken pass in torch's own parts."""
-    lstm = nn.LSTM(model.settings.embedding, model.settings.hidden, model.settings.layers)
-    lstm.load_state_dict(model.network.layers.state_dict())
-    x = F.embedding(torch.tensor([start, *ids[:-1]]), model.network.embedder.weight)
-    x, _ = lstm(x.unsqueeze(1))
-    x = x.squeeze(1)
-    if model.network.project is not None:
-        x = x @ model.network.project.weight.T
-    logits = x @ model.network.output_weight.T + model.network.bias
-    return logits.double().log_softmax(-1)[range(len(ids)), ids].tolist()
-
-
-def ids_of(model, text):
-    """By hand: a character is its place in the vocabulary, or unknown."""
-    return [model.vocabulary.tokens.index(c) if c in model.vocabulary.tokens else UNK for c in text]
-
 
 NETWORKS = {
     "tied with projection": {},
@@ -161,60 +112,6 @@ def test_long_lines_are_read_in_windows(make, monkeypatch):
 # ---------------------------------------------------------------- the loss
 
 
-def batch_of(model, lines, padding=0):
-    """A batch by hand; `padding` more steps of it."""
-    rows = [[*ids_of(model, line), END] for line in lines]
-    steps = max(map(len, rows)) + padding
-    targets = torch.tensor([row + [0] * (steps - len(row)) for row in rows]).T
-    inputs = torch.cat((torch.full((1, len(rows)), START), targets[:-1])) * (targets > 0)
-    lengths = torch.tensor([len(row) for row in rows])
-    return TextBatch(inputs, targets, lengths, torch.arange(len(rows)), int(lengths.sum()))
-
-
-def gradients(model, *losses):
-    model.network.zero_grad()
-    sum(losses).backward()
-    return {name: parameter.grad.clone() for name, parameter in model.network.named_parameters()}
-
-
-def test_the_loss_is_the_mean_of_what_is_there(make):
-    """Lines one by one, weighed by their tokens, give the loss and the gradient of the batch."""
-    model = make()
-    batch = batch_of(model, LINES)
-    together = model.network.loss(batch)
-    alone = [model.network.loss(batch_of(model, [line])) for line in LINES]
-    assert together.weight == sum(loss.weight for loss in alone) == sum(len(line) + 1 for line in LINES)
-    mean = sum(loss.mean * loss.weight for loss in alone) / together.weight
-    torch.testing.assert_close(together.mean, mean)
-    torch.testing.assert_close(gradients(model, together.mean), gradients(model, mean), rtol=1e-4, atol=1e-6)
-
-
-def test_padding_has_no_effect(make):
-    model = make()
-    plain, padded = (model.network.loss(batch_of(model, LINES[:4], padding=n)).mean for n in (0, 9))
-    torch.testing.assert_close(plain, padded)
-    torch.testing.assert_close(gradients(model, plain), gradients(model, padded), rtol=1e-4, atol=1e-6)
-
-
-def test_what_stands_in_the_padding_has_no_effect(make):
-    model = make(tied=False)
-    batch = batch_of(model, LINES[:4])
-    other = TextBatch(
-        torch.where(batch.targets > 0, batch.inputs, 5), batch.targets, batch.lengths, batch.rows, batch.tokens
-    )
-    torch.testing.assert_close(model.network.loss(batch).mean, model.network.loss(other).mean, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
-def test_label_smoothing_is_torchs(make, smoothing):
-    model = make(label_smoothing=smoothing)
-    batch = batch_of(model, LINES)
-    x, _ = model.network.read(batch.inputs, None, batch.lengths)
-    logits = (x @ model.network.output_weight.T + model.network.bias).flatten(0, 1)
-    expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=0, label_smoothing=smoothing)
-    torch.testing.assert_close(model.network.loss(batch).mean, expected)
-
-
 def test_smoothing_is_not_part_of_the_perplexity(make):
     assert make(label_smoothing=0.5).evaluate(make.path) == make().evaluate(make.path)
 
@@ -229,23 +126,6 @@ def test_the_batch_has_no_effect_on_the_evaluation(make, monkeypatch):
             LanguageSettings, "reading_batches", lambda self, store, n=sequences: LineBatches(store, sequences=n)
         )
         assert model.evaluate(make.path) == pytest.approx(told, rel=1e-6)
-
-
-def test_a_state_is_carried_through_running_text(make):
-    """Training windows, one after the other, lose what one unbroken pass loses."""
-    model = make(layout="running", batch_size=1, bptt=6)
-    text = make.path.read_text("utf-8")
-    expected = plain_log_probs(model, ids_of(model, text))
-    batches = model.settings.training_batches(model.settings.store(make.path, model.vocabulary))
-    total = sum(loss.mean.item() * loss.weight for loss in map(model.network.loss, batches))
-    assert total == pytest.approx(-sum(expected), rel=1e-5)
-    again = sum(loss.mean.item() * loss.weight for loss in map(model.network.loss, batches))
-    assert again == pytest.approx(total, rel=1e-6)  # the next epoch begins afresh
-    kept = model.network.carried
-    assert {part.requires_grad for part in kept.values()} == {False}
-    other = make(layout="running")
-    other.carried = kept
-    torch.testing.assert_close(other.carried, kept, rtol=0, atol=0)
 
 
 # ---------------------------------------------------------------- parts
@@ -275,51 +155,6 @@ def test_every_cell_learns(make, cell, layout, reached):
     reached("perplexity", model.evaluate(make.path)["perplexity"], below=2)
     reached("perplexity before", before, above=4)
     assert model.generate(max_length=20, seed=1).text is not None
-
-
-@pytest.mark.parametrize("bias", [None, 0.0, 2.5])
-def test_the_forget_bias(bias):
-    """Of torch's two biases together; the second quarter is the forget gate's."""
-    settings = LanguageSettings(train="t", hidden=4, embedding=4, layers=2, forget_bias=bias)
-    layers = LanguageNetwork(settings, LanguageAssets(Vocabulary.train(["ab"]))).layers
-    for k in range(2):
-        total = (getattr(layers, f"bias_ih_l{k}") + getattr(layers, f"bias_hh_l{k}"))[4:8]
-        torch.testing.assert_close(total, torch.full((4,), 1.0 if bias is None else bias))
-
-
-def test_tied_means_one_matrix(make):
-    model = make(hidden=5)
-    assert model.network.output_weight is model.network.embedder.weight
-    assert "output" not in model.network.state_dict()
-    assert make(tied=False).network.output_weight.shape == (len(model.vocabulary), 7)
-
-
-def test_padding_is_the_zero_vector_and_stays_so(make):
-    model = make(tied=False)
-    assert not model.network.embedder(torch.tensor([0])).any()
-    model.network.loss(batch_of(model, LINES)).mean.backward()
-    assert not model.network.embedder.weight.grad[0].any()
-
-
-def test_dropout_of_sequences():
-    x = torch.ones(50, 4, 30)
-    drop = SequenceDropout(0.4, variational=True)
-    y = drop(x)
-    assert torch.equal(y, y[:1].expand_as(y))  # one mask for all steps
-    assert y.unique().tolist() == [0.0, pytest.approx(1 / 0.6, rel=1e-4)]
-    plain = SequenceDropout(0.4)(x)
-    assert not torch.equal(plain, plain[:1].expand_as(plain))
-    assert plain.mean().item() == pytest.approx(1, abs=0.06)
-    assert drop.eval()(x) is x
-
-
-def test_hidden_tokens_are_hidden_at_every_place(make):
-    model = make(embedding_dropout=0.5)
-    model.network.train()
-    vectors = model.network.embedder(torch.arange(4, len(model.vocabulary)).repeat(3, 1))
-    assert torch.equal(vectors[0], vectors[1])
-    hidden = ~vectors[0].any(-1)
-    assert 0 < hidden.sum() < len(hidden)
 
 
 def test_evaluating_draws_nothing(make):

@@ -54,15 +54,3 @@ def test_given_vectors(settings, tmp_path):
     assert weight[model.vocabulary.words.id("rome")].tolist() == [4, 5, 6]
     assert not weight.requires_grad
     assert f": 2 of {len(model.vocabulary.words)} tokens have one; " in data.info["word vectors"]
-
-
-def test_defaults_with_vectors_unless_others_are_given(tmp_path):
-    path = tmp_path / "vectors.txt"
-    path.write_text("ada 1 2 3\n")
-    given = {"train": path, "vectors": path}
-    one = Tag.Settings.read(given)
-    assert (one.beta2, one.batch_size, one.hidden, one.embedding) == (0.95, 32, 128, 3) and not one.unused
-    assert Tag.Settings.read({"train": path}).beta2 == 0.999
-    assert Tag.Settings.read({**given, "beta2": 0.9}).beta2 == 0.9
-    assert not Tag.Settings.read({**given, "optimizer": "sgd", "characters": "none"}).unused
-    assert Tag.Settings.read({}, pairs=[f"{key}={getattr(one, key)}" for key in ("train", "beta2")]).beta2 == 0.95

@@ -1,7 +1,5 @@
 """The translator's data: checks, files that do not fit, the vocabularies that a run keeps."""
 
-import json
-
 import pytest
 
 from carousel.data import Vocabulary
@@ -26,13 +24,6 @@ def test_assets_are_saved_and_used_again(settings, tmp_path, shared):
     again, fewer = prepare(s, given)
     assert again is given and len(fewer.train.store) == len(data.train.store) == 400
     assert fewer.train.store.unknown > data.train.store.unknown == 0
-
-
-def test_check(command, pairs, tmp_path):
-    files = (pairs / "train.tsv", "--dev", pairs / "dev.tsv")
-    code, out, _ = command("check", *files, "--task", "translate", "--set", "tokens=word", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["source"]["train"]["lines"] == 400 and found["long"] == 0
 
 
 def test_files_that_do_not_fit(command, run, tmp_path):

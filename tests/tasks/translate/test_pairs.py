@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from carousel.data import END, PAD, START, UNK, Vocabulary
 from carousel.data.stores.examples import Column, build_store
 from carousel.errors import DataError
-from carousel.tasks.translate.check import check_pairs
 from carousel.tasks.translate.pairs import Pair, PairBatches, Pairs, PairSource, collate_pairs
 
 SOURCE = ["a b", "b", "a a a a", "c"]
@@ -161,15 +160,3 @@ def test_batches_go_where_they_are_sent(store):
     assert batch.to("meta").source.device == torch.device("meta")
     assert batch.to("cpu").tokens == batch.tokens
     assert repr(batch) == "PairBatch(4 steps to 4, 4 pairs, 11 target tokens)"
-
-
-def test_check(files, write):
-    vocabulary = Vocabulary.train([*SOURCE, *TARGET], "word")
-    dev = Pairs([write("d.en", ["a b", "zz " * 20]), write("d.de", ["x", "y"])])
-    found = check_pairs(Pairs(files), dev, vocabulary, vocabulary, max_length=3)
-    assert (found.source.train.tokens, found.target.train.tokens) == (8, 7)
-    assert (found.source.dev.unknown, found.source.shared, found.long, found.unlike) == (20, 1, 1, 0)
-    swapped = check_pairs(dev, None, vocabulary, vocabulary, max_length=30)
-    assert (swapped.unlike, swapped.first_unlike) == (1, 2)
-    assert any("d.en:2: one side is more than three times as long" in line for line in swapped.warnings)
-    assert swapped.as_dict()["source"]["train"]["lines"] == 2
