@@ -367,6 +367,9 @@ def prose(entry: Any) -> str:
 
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+_BAR = '<mo stretchy="false">&#x0007C;</mo>'
+_FUNCTION = re.compile(r"(?<!<msub>)(?<!<msup>)(<mi>(?:log|exp)</mi>)(?!<mo)")  # TeX leaves a thin space after it
+_FUNCTION_OF = re.compile(r"<mo>(max|min)</mo>(?=<mo)")
 _BOLD_NUMBER = re.compile(r'<mn mathvariant="bold">(\d+)</mn>')
 _BOLD_DIGITS = {ord("0") + digit: chr(0x1D7CE + digit) for digit in range(10)}
 # Code, in which a star is a star; or emphasis, which may have code in it.
@@ -386,6 +389,10 @@ def mathml(tex: str, display: bool = False) -> Html:
         raise ValueError(f"unknown command in the formula {tex!r}")
     # A prime is raised already: as an exponent it would be too small to see.
     converted = _PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', converted)
+    # As TeX spaces them: bars around a number, the names of functions, and := as one sign.
+    converted = converted.replace(_BAR, '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;</mo>')
+    converted = _FUNCTION.sub(r'\1<mspace width="0.17em"/>', converted)
+    converted = _FUNCTION_OF.sub(r"<mi>\1</mi>", converted).replace("<mi>:</mi><mo>&#x0003D;</mo>", "<mo>:=</mo>")
     # Browsers set no bold by mathvariant (MathML Core); bold letters are characters of their own already.
     return Html(_BOLD_NUMBER.sub(lambda found: f"<mn>{found[1].translate(_BOLD_DIGITS)}</mn>", converted))
 

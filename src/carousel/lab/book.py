@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ..parsing import parse_json
 from ..report import Html, Page, prose
 from ..version import __version__
 from . import LABS, finding_class, module_of, verdicts
-from .claim import SOURCES, Outcome
+from .claim import HEADINGS, SOURCES, Outcome
 from .finding import typeset
 from .words import listing
 
@@ -150,7 +151,7 @@ def contents(folder: Path, names: Sequence[str]) -> Page:
     page = Page("The lab", f"Of {total} claims of the sources, {listing(parts)}." if parts else "Nothing was run yet.")
     for number in sorted(rows):
         page.heading(f"{number}: {SOURCES[number]}")
-        ordered = sorted(rows[number], key=lambda row: _place(row[0]))
+        ordered = sorted(rows[number], key=partial(_row_place, number))
         page.table(["place", "claim", "lab", "verdict"], ordered)
     for name in names:
         numbers = parse_json((folder / name / "numbers.json").read_text("utf-8"))
@@ -165,10 +166,19 @@ def _link(text: str, name: str) -> Html:
     return Html(f'<a href="{name}/index.html">{prose(text)}</a>')
 
 
-def _place(text: str) -> tuple[list[int], str]:
-    """Orders places as a source does: by the numbers in them.
+def _row_place(source: str, row: Sequence[Any]) -> tuple[list[int], list[int]]:
+    return _place(source, row[0])
 
-    >>> sorted(["§15.1", "§5.2", "Optimizer", "§5.1, equation 7"], key=_place)
-    ['Optimizer', '§5.1, equation 7', '§5.2', '§15.1']
+
+def _place(source: str, text: str) -> tuple[list[int], list[int]]:
+    """Orders places as the source does: by section or heading, then by the number of an equation or figure.
+
+    >>> sorted(["§15.1", "§5.2", "§5.1, equation 17", "§5.1, equation 7"], key=partial(_place, "003"))
+    ['§5.1, equation 7', '§5.1, equation 17', '§5.2', '§15.1']
     """
-    return [int(number) for number in re.findall(r"\d+", text.partition(",")[0])], text
+    section, _, rest = text.partition(", ")
+    if source in HEADINGS:
+        order = [HEADINGS[source].index(section)]
+    else:
+        order = [int(number) for number in re.findall(r"[\d.]*\d", section)[0].split(".")]
+    return order, [int(number) for number in re.findall(r"\d+", rest)[:1]]

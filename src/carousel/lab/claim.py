@@ -19,6 +19,20 @@ SOURCES = {
     "004": "CIS 522, lecture 12: RNNs and LSTMs (2020)",
 }
 
+# Headings that have no numbers, in the order of the source, as far as labs quote what is under them.
+HEADINGS = {
+    "001": (
+        "Cell state and hidden state", "Hidden state derivative", "Forget gate derivative", "Forget gate activation",
+    ),
+    "002": ("Part 1", "Initialization", "Training", "Generation", "Optimizer", "Why RMSprop works?"),
+    "004": (
+        "Working memory", "Hippocampus", "How does the number of parameters scale?", "What if we use a deep convnet?",
+        "We share weights across time", "how many parameters?", "Activation functions", "Teacher forcing",
+        "Backpropagation through time (BPTT)", "RNNs are awful at learning long-term patterns", "A hard task for this",
+        "Write new value if makes sense", "Variant: Couple read and write", "BiLSTM performance", "biLSTM",
+    ),
+}  # fmt: skip
+
 Numbers = Mapping[str, Any]  # what numbers.json holds
 
 

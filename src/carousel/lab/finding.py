@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 
 from ..files import replace_files, write_json
 from ..ops.backend import isa
-from ..report import Page
+from ..report import Html, Page, prose
 from .claim import Claim, Numbers, Verdict
 from .words import power, text_table
 
-_SYMBOL = re.compile(r"(\|\||)[^\W\d_]+\u0304?(?:[_^](?:\{[^{}]*\}|[\w*]))+\1")
+_SYMBOL = re.compile(r"(\|\||)[^\W\d_]+\u0304?(?:[_^](?:\{[^{}]*\}|\*|[^\W_]+))+\1")
+_LONG_INDEX = re.compile(r"([_^])([^\W_]{2,})")
 
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # columns and rows
 
@@ -138,8 +139,11 @@ class Finding(ABC):
             page.heading("The derivation, step by step")
         for step in self.derivation:
             apart = self.measured["derivation"][step.key]
-            sides = "the two sides agree" if apart <= step.tolerance else "*the two sides do not agree*"
             page.text(step.text).equation(step.tex)
+            if apart == 0:
+                page.text("In this run the two sides agree exactly.")
+                continue
+            sides = "the two sides agree" if apart <= step.tolerance else "*the two sides do not agree*"
             page.text(f"In this run {sides}: at most {power(apart)} apart (tolerance {power(step.tolerance)}).")
 
     def _facts(self) -> dict[str, str]:
@@ -183,6 +187,8 @@ def typeset(quote: str) -> str:
 
     >>> print(typeset("h_{t-1} is aligned with U_f^{(d)} , and ||W_h|| is 1"))
     \\(h_{t-1}\\) is aligned with \\(U_f^{(d)}\\) , and \\(\\|W_h\\|\\) is 1
+    >>> print(typeset("∂L/∂W_ij"))
+    ∂L/∂\\(W_{ij}\\)
     """
     tex = {"||": r"\|", "max_": r"\max_", "C\u0304": r"\bar{C}"}
 
@@ -190,11 +196,12 @@ def typeset(quote: str) -> str:
         symbol = match[0]
         for plain, command in tex.items():
             symbol = symbol.replace(plain, command)
+        symbol = _LONG_INDEX.sub(r"\1{\2}", symbol)
         return f"\\({symbol}\\)"
 
     return _SYMBOL.sub(marked, quote)
 
 
-def _emphasised(verdict: Verdict) -> str:
+def _emphasised(verdict: Verdict) -> Html:
     short = verdict.short[0].upper() + verdict.short[1:]
-    return f"*{short}.* {verdict.reason}"
+    return Html(f"<em>{prose(typeset(short))}.</em> {prose(typeset(verdict.reason))}")

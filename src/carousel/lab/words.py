@@ -50,19 +50,41 @@ def listing(parts: Iterable[str]) -> str:
 def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:
     """A mean over seeds, and the smallest and largest value in brackets, unless they are the same as shown.
 
-    >>> mean_and_spread([1.0, 2.0, 4.5]), mean_and_spread([1.001, 1.002])
-    ('2.50 (1.00 to 4.50)', '1.00')
+    >>> mean_and_spread([1.0, 2.0, 4.5]), mean_and_spread([1.001, 1.002]), mean_and_spread([-1, 2001], 0)
+    ('2.50 (1.00 to 4.50)', '1.00', '1,000 (−1 to 2,001)')
     """
-    mean, low, high = (f"{value:.{digits}f}" for value in (sum(values) / len(values), min(values), max(values)))
-    return mean if low == high else f"{mean} ({low} to {high})"
+    return _spread(values, digits, "")
 
 
 def percent_and_spread(shares: Sequence[float], digits: int = 0) -> str:
     """
     >>> percent_and_spread([0.93, 0.97])
-    '95 (93 to 97) %'
+    '95 % (93 to 97)'
     """
-    return f"{mean_and_spread([100 * share for share in shares], digits)} %"
+    return _spread([100 * share for share in shares], digits, " %")
+
+
+def _spread(values: Sequence[float], digits: int, unit: str) -> str:
+    three = (sum(values) / len(values), min(values), max(values))
+    mean, low, high = (minus(f"{value:,.{digits}f}") for value in three)
+    return mean + unit if low == high else f"{mean}{unit} ({low} to {high})"
+
+
+def minus(number: str) -> str:
+    """A number with the sign of a minus, and no sign for zero.
+
+    >>> minus("-0.25"), minus("-0.00")
+    ('−0.25', '0.00')
+    """
+    return number.lstrip("-") if not number.strip("-0.") else number.replace("-", "−")
+
+
+def signed(value: float, digits: int = 0) -> str:
+    """
+    >>> signed(2.0), signed(-2, 1)
+    ('+2', '−2.0')
+    """
+    return minus(f"{value:+.{digits}f}")
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

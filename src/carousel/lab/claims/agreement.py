@@ -112,12 +112,10 @@ figure = result.plot()
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
-        rows = [
-            [f"{cell}, {kind}", *(percent_and_spread(numbers["accuracy"][cell][kind][str(p)]) for p in PHRASES)]
-            for cell in CELLS
-            for kind in ("alike", "misleading")
-        ]
-        return ["right, by phrases between", *map(str, PHRASES)], rows
+        columns = [(cell, kind) for cell in CELLS for kind in ("alike", "misleading")]
+        each = [numbers["accuracy"][cell][kind] for cell, kind in columns]
+        rows = [[str(p), *(percent_and_spread(accuracy[str(p)]) for accuracy in each)] for p in PHRASES]
+        return ["phrases between", *(f"{cell}, {kind}" for cell, kind in columns)], rows
 
     def setup(self) -> Sequence[str]:
         n = self.measured

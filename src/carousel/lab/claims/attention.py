@@ -67,7 +67,8 @@ def _learned(numbers: Numbers, tolerance: float) -> Verdict:
 
 
 def _kinds(numbers: Numbers, tolerance: float) -> Verdict:
-    rows = numbers["aligned"]["additive (Bahdanau)"]
+    aligned = numbers["aligned"]["additive (Bahdanau)"]
+    rows = {kind: aligned[kind] for kind in ALIGNED if kind in aligned}
     right = {kind: [value > tolerance for value in values] for kind, values in rows.items()}
     lines = listing(f"{kind} {percent_and_spread(values)}" for kind, values in rows.items())
     text = f"Bahdanau's network puts the most attention at the right place: {lines} of the tokens."

@@ -87,7 +87,7 @@ class Bidirectional(Measured):
         Claim(
             "faster",
             "In practice, performs better and trains faster than vanilla LSTM",
-            "004 “BiLSTM performance”",
+            "004 BiLSTM performance",
             "for every property and with every seed the loss is halved in fewer than {tolerance} times the updates.",
             _faster,
             tolerance=0.95,
@@ -107,7 +107,7 @@ class Bidirectional(Measured):
         Claim(
             "last",
             "Decode the hidden state of the last time step … out = self.fc(out[:, -1, :])",
-            "004 “biLSTM”, listing",
+            "004 biLSTM, listing",
             "both halves of the vector depend on every input (a derivative that is not zero).",
             _last,
         ),

@@ -124,7 +124,7 @@ class Bptt(Finding):
         Claim(
             "lecture",
             "∇_c L = …, ∇_b L = …, ∇_V L = …, ∇_W L = …, ∇_U L = …",
-            "004 “Backpropagation through time (BPTT)”, the five equations",
+            "004 Backpropagation through time (BPTT), the five equations",
             "for an RNN with tanh each of the five gradients agrees with autograd to {tolerance}, relative to its "
             "largest entry. The slide does not say how ∇_h L is found; the run carries it back from the last step.",
             _lecture,

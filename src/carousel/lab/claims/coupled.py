@@ -77,7 +77,7 @@ class Coupled(Measured):
         Claim(
             "decay",
             "Couple delete and write, but can not do decay anymore!",
-            "004 “Variant: Couple read and write”",
+            "004 Variant: Couple read and write",
             "the statement falls if a coupled LSTM with constant gates decays as 2⁻ᵗ to {tolerance}.",
             _decay,
             tolerance=1e-12,
@@ -86,7 +86,7 @@ class Coupled(Measured):
         Claim(
             "binary",
             "Tanh kinda binarizes the to-be-stored values.",
-            "004 “Write new value if makes sense”",
+            "004 Write new value if makes sense",
             f"in networks trained to keep a bit, the share of candidates above {STORED} in size grows by more than "
             "{tolerance} with every seed, and is more than half.",
             _binary,
@@ -97,7 +97,7 @@ class Coupled(Measured):
         Claim(
             "resilient",
             "Even more resilient.",
-            "004 “Write new value if makes sense”",
+            "004 Write new value if makes sense",
             "small noise in the sum is multiplied by less than {tolerance}.",
             _resilient,
             tolerance=0.5,
@@ -105,7 +105,7 @@ class Coupled(Measured):
         Claim(
             "exploding",
             "Usually tanh … Want to keep activations from exploding",
-            "004 “Activation functions”",
+            "004 Activation functions",
             "activations stay within 1 with tanh, and exceed {tolerance} without any activation.",
             _exploding,
             tolerance=100.0,

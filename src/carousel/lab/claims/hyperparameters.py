@@ -56,7 +56,7 @@ class Hyperparameters(Measured):
             "hidden",
             "I find that hidden size really matters. If the hidden size is not large enough, LSTM cell cannot "
             "communicate with each other well, reducing the performance of the output",
-            "002 “Initialization”, hidden size",
+            "002 Initialization, hidden size",
             f"with every seed the dev perplexity of {SIZES[0]} units is more than {{tolerance}} times that of "
             f"{BASE_SIZE}.",
             _hidden,
@@ -67,7 +67,7 @@ class Hyperparameters(Measured):
             "rate",
             "learning rate with 0.01 works extremely well with Adam in my case. I have tried 0.001 but just made it "
             "slower to decrease at the beginning",
-            "002 “Initialization”, learning rate",
+            "002 Initialization, learning rate",
             f"with every seed the loss after {BEGINNING} updates is higher by more than {{tolerance}} at 0.001. How "
             "long the difference lasts, a short run cannot say.",
             _rate,
@@ -110,12 +110,13 @@ figure = result.plot()
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
-        rows = [[f"{size} units", str(BASE_RATE), mean_and_spread(numbers["sizes"][str(size)]), "–"] for size in SIZES]
+        by_rate = {rate: numbers["rates"][str(rate)] for rate in RATES}
+        rows = [[f"{size} units", str(BASE_RATE), mean_and_spread(numbers["sizes"][str(size)]), "–"] for size in SIZES
+                if size != BASE_SIZE]  # fmt: skip
         rows += [
-            [f"{BASE_SIZE} units", str(rate), mean_and_spread(numbers["rates"][str(rate)]["dev"]),
-             mean_and_spread(numbers["rates"][str(rate)]["beginning"])]
-            for rate in RATES
-        ]  # fmt: skip
+            [f"{BASE_SIZE} units", str(rate), mean_and_spread(row["dev"]), mean_and_spread(row["beginning"])]
+            for rate, row in by_rate.items()
+        ]
         return ["network", "learning rate", "dev perplexity", f"loss after {BEGINNING} updates"], rows
 
     def setup(self) -> Sequence[str]:
@@ -137,7 +138,8 @@ figure = result.plot()
         for k in range(len(n["seeds"])):
             values = [n["sizes"][str(size)][k] for size in SIZES]
             sizes.add_scatter(x=list(SIZES), y=values, mode="markers", marker={"color": "#0072b2"}, showlegend=False)
-        sizes.update_xaxes(type="log", title_text="hidden units").update_yaxes(type="log", title_text="perplexity")
+        sizes.update_xaxes(type="log", title_text="hidden units", tickvals=SIZES)
+        sizes.update_yaxes(type="log", title_text="perplexity")
         return {"rates": rates, "sizes": sizes}
 
 

@@ -112,7 +112,7 @@ class Latch(Finding):
         Claim(
             "long",
             "RNNs are awful at learning long-term patterns.",
-            "004 “RNNs are awful at learning long-term patterns.”",
+            "004 RNNs are awful at learning long-term patterns",
             "with every random seed the plain RNN answers less than {tolerance} of new sequences correctly.",
             _long,
             tolerance=LEARNED,
@@ -131,7 +131,7 @@ class Latch(Finding):
         Claim(
             "trivial",
             "Trivial solution: using only one tanh neuron! … Latch to ±1",
-            "004 “A hard task for this”",
+            "004 A hard task for this",
             "one unit with a weight set by hand answers {tolerance} or more of the longest sequences correctly.",
             _trivial,
             tolerance=LEARNED,
@@ -140,7 +140,7 @@ class Latch(Finding):
         Claim(
             "steps",
             "Intuition: figure out relevant information. Then keep it for L steps.",
-            "004 “A hard task for this”",
+            "004 A hard task for this",
             "L steps are as many as there are between the relevant part and the answer.",
             _steps,
             printed=(r"\text{keep it for } L \text{ steps}",),

@@ -43,8 +43,9 @@ def _layers(numbers: Numbers, tolerance: float) -> Verdict:
     fits = [b <= a for a, b in own]
     if not all(fits):
         return undecided(
-            f"{text} In these updates deeper models have not fitted their own lines as well as a model of one layer "
-            f"with {counted(fits.count(False), 'seed')}, so that nothing can be said about overfitting."
+            f"{text} With {fits.count(False)} of {counted(len(fits), 'seed')} the model of {LAYERS[-1]} layers has not "
+            "fitted its own lines as well as that of one layer in these updates, so that nothing can be said about "
+            "overfitting."
         )
     return by_seed(worse, text)
 
@@ -79,7 +80,7 @@ class Overfitting(Measured):
         Claim(
             "enough",
             "Since my dataset is large enough (15000), I don't have to care about the problem of overfitting.",
-            "002 “Training”",
+            "002 Training",
             f"with {LINES[-1]:,} lines dev perplexity is at most {{tolerance}} times training perplexity for every "
             f"seed, and with {FEW} it is more.",
             _enough,

@@ -93,28 +93,28 @@ class Parameters(Finding):
             "connected",
             "How does the number of parameters scale? … We increase the relevant time horizon. … Fully connected "
             "network",
-            "004 “How does the number of parameters scale?”",
+            "004 How does the number of parameters scale?",
             "the expected answer is that they grow in proportion: every step adds inputs × hidden weights, exactly.",
             _connected,
         ),
         Claim(
             "convolutional",
             "What if we use a deep convnet? … Fixed stride … Fixed filter size on each layer … Does it help?",
-            "004 “What if we use a deep convnet?”",
+            "004 What if we use a deep convnet?",
             "it helps if it takes fewer parameters than the fully connected network at the longest horizon.",
             _convolutional,
         ),
         Claim(
             "shared",
             "We share weights across time.",
-            "004 “We share weights across time.”",
+            "004 We share weights across time",
             "a recurrent network has the same number of parameters for every horizon.",
             _shared,
         ),
         Claim(
             "tensors",
             "RNNs typically have (at least) 3 weight tensors ( U , W , V ) and 2 biases.",
-            "004 “how many parameters?”",
+            "004 how many parameters?",
             "the layer that is built has U, W, V and two biases, and torch's second bias of the state beside them.",
             _tensors,
             printed=(

@@ -113,7 +113,7 @@ class RandomK(Measured):
         Claim(
             "many",
             "As we can see, many 不知 何時 are produced, which greatly affect the diversity of the poems.",
-            "002 “Generation”",
+            "002 Generation",
             "counted in the last couplets of the printed poems, they stand more often in those of argmax.",
             _many,
         ),
@@ -121,7 +121,7 @@ class RandomK(Measured):
             "diverse",
             "I introduce a way of random-k generation, choosing a word randomly from the k-most likely words to be the "
             "output.",
-            "002 “Generation”",
+            "002 Generation",
             "with every seed distinct-3 is higher than for argmax, and self-BLEU lower, by more than {tolerance}.",
             _diverse,
             tolerance=0.05,
@@ -130,7 +130,7 @@ class RandomK(Measured):
         Claim(
             "overfitting",
             "This method can also prevent overfitting problem.",
-            "002 “Generation”",
+            "002 Generation",
             f"with every seed, the share of stretches of {STRETCH} characters that are copied from the training text "
             "is lower by more than {tolerance} than for argmax.",
             _overfitting,

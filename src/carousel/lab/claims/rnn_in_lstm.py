@@ -131,7 +131,7 @@ class RnnInLstm(Finding):
         Claim(
             "large",
             "To get the two to exactly match, we can choose our c_t to be a large number (say 10000).",
-            "000 question 1",
+            "000 question 1, after equation 11",
             "with c₀ = 10000 and the published gates h is the RNN's, to {tolerance}.",
             _large,
             tolerance=EXACT,

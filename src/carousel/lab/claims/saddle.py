@@ -17,7 +17,7 @@ from ..claim import Claim, Numbers, Verdict, by_case, fails, holds, holds_for
 from ..finding import Exercise, Step, Table
 from ..measured import Clock, Measured
 from ..options import Option, Seed, Seeds
-from ..words import listing, mean_and_spread, power
+from ..words import listing, mean_and_spread, minus, power
 
 RHO, EPSILON = 0.99, 1e-8  # torch's defaults
 AWAY = 0.5  # a descent has escaped where |y| exceeds it; the minima are at y = ±1
@@ -70,7 +70,8 @@ class Rule:
 def _formula(numbers: Numbers, tolerance: float) -> Verdict:
     rows = numbers["constant"]
     text = "; ".join(
-        f"g = {power(row['gradient'])}: {row['report']:.4f} by the report's formula, {row['torch']:.4f} by torch's"
+        f"g = {power(row['gradient'])}: {minus(format(row['report'], '.4f'))} by the report's formula, "
+        f"{minus(format(row['torch'], '.4f'))} by torch's"
         for row in rows
     )
     text = f"Five steps of rate 0.01 with one gradient move a weight by — {text}. torch.optim.RMSprop is the latter."
@@ -105,7 +106,7 @@ def _escape(numbers: Numbers, tolerance: float) -> Verdict:
     better, lines = {}, []
     for row in numbers["escapes"]:
         means = {kind: sum(steps) / len(steps) for kind, steps in row["steps"].items()}
-        lines.append(f"{means['SGD']:.0f} and {means['RMSprop, torch']:.0f} from {power(row['distance'])}")
+        lines.append(f"{means['SGD']:,.0f} and {means['RMSprop, torch']:.0f} from {power(row['distance'])}")
         pairs = zip(row["steps"]["RMSprop, torch"], row["steps"]["SGD"], strict=True)
         better[f"a start {power(row['distance'])} from the saddle"] = [r < tolerance * s for r, s in pairs]
     text = f"Steps of SGD and of RMSprop (torch's) until |y| > {AWAY}: {listing(lines)}."
@@ -121,7 +122,7 @@ class Saddle(Measured):
         Claim(
             "formula",
             "RMSprop works as follows: For each parameter w",
-            "002 “Why RMSprop works?”",
+            "002 Why RMSprop works?",
             "torch's RMSprop, which the report used, moves a weight as the printed formula does, to {tolerance} of it.",
             _formula,
             tolerance=0.01,
@@ -135,7 +136,7 @@ class Saddle(Measured):
             "large",
             "Intuitively, learning rate for large gradient g_t will be small since v_t may be large, which is quite "
             "different from SGD, where learning rate is large for large gradient.",
-            "002 “Why RMSprop works?”",
+            "002 Why RMSprop works?",
             "what multiplies a gradient falls with every larger gradient in RMSprop, and rises with it in SGD, by more "
             "than {tolerance} of it.",
             _large,
@@ -144,7 +145,7 @@ class Saddle(Measured):
         Claim(
             "escape",
             "RMSprop can get larger learning rate to escape from those saddle points",
-            "002 “Why RMSprop works?”",
+            "002 Why RMSprop works?",
             "from every random start RMSprop leaves the saddle in fewer than {tolerance} times the steps of SGD.",
             _escape,
             tolerance=0.5,
@@ -203,7 +204,7 @@ print(w.item())                         # the report's formula gives −0.0005
         row = numbers["escapes"][-1]
         means = {kind: sum(steps) / len(steps) for kind, steps in row["steps"].items()}
         return (
-            f"From {power(row['distance'])} beside a saddle, SGD needs {means['SGD']:.0f} steps to leave it, torch's "
+            f"From {power(row['distance'])} beside a saddle, SGD needs {means['SGD']:,.0f} steps to leave it, torch's "
             f"RMSprop {means['RMSprop, torch']:.0f}, and RMSprop as the report prints it "
             f"{means['RMSprop, report']:.0f}."
         )

@@ -18,7 +18,7 @@ from ..by_hand import set_gates
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Table
 from ..options import Option
-from ..words import listing, percent
+from ..words import listing, percent, signed
 
 WORDS = ("bad", "good", "not", "uh")
 PHRASES = (
@@ -34,15 +34,16 @@ def _score(numbers: Numbers, tolerance: float) -> Verdict:
     text = f"Of {total:,} sentences {right:,} have the right score."
     if right == total:
         return holds(text)
-    shown = listing(f"“{one['sentence']}” {one['published']:+.0f} for {one['right']:+}" for one in wrong[:4])
+    shown = listing(f"“{one['sentence']}” {signed(one['published'])} for {signed(one['right'])}" for one in wrong[:4])
     return fails(f"{text} Wrong are for example {shown}. With three units, set by hand too, {corrected:,} are right.")
 
 
 def _sign(numbers: Numbers, tolerance: float) -> Verdict:
     g = {words: gates["g"][0] for words, gates in numbers["gates"].items()}
+    signs = {words: signed(value) for words, value in g.items()}
     text = (
-        f"g_t[0] is {g['good']:+.0f} for good and {g['not good']:+.0f} for good after not, which is reversed; but "
-        f"{g['bad']:+.0f} for bad and {g['not bad']:+.0f} for bad after not, because tanh(−100 − 200·0.76) is −1 too. "
+        f"g_t[0] is {signs['good']} for good and {signs['not good']} for good after not, which is reversed; but "
+        f"{signs['bad']} for bad and {signs['not bad']} for bad after not, because tanh(−100 − 200·0.76) is −1 too. "
         "To reverse a sign is an exclusive or of word and flag, which no single linear gate makes."
     )
     reversed_ = all(abs(g[f"not {word}"] + g[word]) <= tolerance for word in ("good", "bad"))
@@ -155,11 +156,12 @@ for words in ("good", "not good", "bad", "not bad"):
     def table(numbers: Numbers) -> Table:
         rows = []
         for one in numbers["phrases"]:
-            score = f"{one['published']:+.2f}"
+            score = signed(one["published"], 2)
             wrong = abs(one["published"] - one["right"]) > 0.01
             rows.append(
                 [
-                    one["sentence"], f"{one['right']:+}", f"*{score}*" if wrong else score, f"{one['corrected']:+.2f}",
+                    one["sentence"], signed(one["right"]), f"*{score}*" if wrong else score,
+                    signed(one["corrected"], 2),
                     "wrong" if wrong else "",
                 ]
             )  # fmt: skip

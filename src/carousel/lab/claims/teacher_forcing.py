@@ -67,7 +67,7 @@ class TeacherForcing(Measured):
         Claim(
             "helps",
             "Teacher forcing helps learn complex patterns concurrently,",
-            "004 “Teacher forcing …”",
+            "004 Teacher forcing",
             "with every seed the share of sentences right, averaged over the training, is more than {tolerance} above "
             "that of free running.",
             _helps,

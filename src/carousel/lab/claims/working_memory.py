@@ -68,7 +68,7 @@ class WorkingMemory(Measured):
             "length",
             "Working memory … Pencil … Automobile … Evil … Working memory … Random … Bottle … Phone … Overeager … Card "
             "… Plant … Chimney … Tree … House … Roof",
-            "004 “Working memory”",
+            "004 Working memory",
             "the lists, of 3, 7 and 10 words, show that longer ones are harder: with every seed, the share of words "
             "recalled is more than {tolerance} lower for 10 words than for 3.",
             _length,
@@ -78,7 +78,7 @@ class WorkingMemory(Measured):
         Claim(
             "persistence",
             "Thoughts have persistence over time. How can we capture this with an architecture?",
-            "004 “Hippocampus”",
+            "004 Hippocampus",
             f"an architecture captures it if, with every seed, recall of 3 words at once is more than a half, and "
             f"after {DISTRACTORS[-1]} distractors no more than {{tolerance}} below that.",
             _persistence,
