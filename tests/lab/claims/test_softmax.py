@@ -1,6 +1,13 @@
-"""What the page on softmax shows of the notes' errors: the printed form, and the corrected one beside it."""
+"""Softmax and cross-entropy: by hand, and the printed form of an error beside the corrected one."""
+
+import math
+
+import pytest
+import torch
 
 from carousel import lab
+from carousel.lab.claim import Outcome
+from carousel.lab.claims import softmax
 
 
 def claims():
@@ -22,3 +29,20 @@ def test_what_is_one_hot_is_the_target():
     assert "The notes define no t^t" in verdict.reason and "exactly 1" in verdict.reason
     numbers = {**found.measured, "apart": {**found.measured["apart"], "target_sum": [0.1, 0.0]}}
     assert claims()["gradient"].verdict(numbers).short == "does not hold as printed"
+
+
+def test_which_equations_hold():
+    """The chain rule, and equations 36, 37, 40 and 45."""
+    outcomes = {key: verdict.outcome for key, verdict in lab.softmax(4, hidden=3, seeds=2).verdicts().items()}
+    holds, fails = Outcome.HOLDS, Outcome.FAILS
+    assert outcomes == {
+        "chain": holds, "jacobian": holds, "sum": fails, "gradient": Outcome.HOLDS_FOR, "outer": fails,
+    }  # fmt: skip
+
+
+def test_the_printed_sum_by_hand():
+    """y = (1, 0) and ŷ = (¾, ¼): printed −1 and −¼, where the gradient is ŷ − y = −¼ and ¼."""
+    q, target = torch.tensor([math.log(3), 0.0], dtype=torch.float64), torch.tensor([1.0, 0.0], dtype=torch.float64)
+    measured, steps = softmax.of_softmax(q, target)
+    assert measured["printed_sum"] == pytest.approx(0.75)
+    assert measured["corrected_sum"] < 1e-12 and measured["gradient"] < 1e-12 and max(steps.values()) < 1e-8

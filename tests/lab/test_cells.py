@@ -1,31 +1,21 @@
-"""Labs over the registered cells, with a user's own cells among them."""
+"""The cells that labs compare: a user's own in every lab, and names that are none."""
 
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 from helpers.own_cells import OWN
 
 from carousel import lab
-from carousel.cells import spec
-from carousel.lab.cells import CELLS
+from carousel.lab.cells import CELLS, carrying_state, lab_cell, sigmoid_rnn
 from carousel.lab.claims import languages as language_lab
 from carousel.lab.claims.bptt import worst
 from carousel.lab.claims.initialisation import unit_axes
-from carousel.lab.derivatives import StepDerivatives, has_derivative
 from carousel.lab.latching import Setting
 
+pytestmark = pytest.mark.usefixtures("own_cells")
 LABELS = {cell.__name__ for cell, _ in OWN.values()}
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    """The cells of a user, registered for one test."""
-    monkeypatch.setattr(spec, "_registry", dict(spec._registry))
-    for name, (cell, _) in OWN.items():
-        type(cell.__name__, (cell,), {}, name=name)
 
 
 def finite(numbers):
@@ -116,46 +106,16 @@ def test_units_are_found_in_every_parameter():
     assert unit_axes(CELLS["own-linear"].cell) == {"weight_ih": [0], "decay": [0], "angle": [0], "readout": [0, 1]}
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_the_derivative_of_a_step_agrees_with_differences_of_the_same_equations_in_numpy(name):
-    torch.manual_seed(0)
-    _, step = OWN[name]
-    layer = CELLS[name].layer(3, 4, dtype=torch.float64)
-    x = torch.randn(5, 1, 3, dtype=torch.float64)
-    derivatives, t = StepDerivatives(layer, x), 3
-    weights = {n: v.detach().numpy() for n, v in layer._parameters_of(0, 0).items()}
-    past = x[[t - 1, t - 2]].transpose(0, 1).numpy()
-    side = {n: np.ones((1, *layer.side_shape(n))) for n in layer.cell.side_inputs}
-    before = [part.numpy() for part in derivatives.before(t)]
-
-    def flat(state):
-        return np.concatenate([(p.view(float) if np.iscomplexobj(p) else p).ravel() for p in state])
-
-    def after(vector):
-        state, at = [], 0
-        for part in before:
-            size = part.size * (2 if np.iscomplexobj(part) else 1)
-            state.append(vector[at : at + size].copy().view(part.dtype).reshape(part.shape))
-            at += size
-        return flat([np.ascontiguousarray(p) for p in step(weights, x[t].numpy(), past, side, state, lambda n, v: v)])
-
-    start, size = flat(before), len(flat(before))
-    columns = [(after(start + 1e-6 * e) - after(start - 1e-6 * e)) / 2e-6 for e in np.eye(size)]
-    np.testing.assert_allclose(derivatives.jacobian(t).numpy(), np.stack(columns, 1), atol=1e-8)
+def test_a_cell_by_its_name():
+    assert lab_cell("gru").label == "GRU" and "peephole-full" not in list(CELLS)
+    assert lab_cell("peephole-full").cell.states == CELLS["peephole"].cell.states  # only where it is asked for
+    with pytest.raises(ValueError, match="'lstn': did you mean lstm"):
+        lab_cell("lstn")
+    assert [carrying_state(lab_cell(name).cell) for name in ("rnn", "lstm")] == ["h", "c"]
 
 
-def test_a_cell_that_replaces_a_step_does_not_inherit_its_derivative():
-    lstm = CELLS["lstm"].cell
-    assert has_derivative(lstm)
-
-    class Doubled(type(lstm)):
-        def step(self, x, state, w, let):
-            h, c = super().step(x, state, w, let)
-            return 2 * h, c
-
-    class Named(type(lstm)):
-        label = "mine"
-
-    assert not has_derivative(Doubled())
-    assert has_derivative(Named())
-    assert all(has_derivative(kind.cell) for name, kind in CELLS.items() if name not in OWN)
+def test_the_rnn_of_the_notes_is_the_logistic_one():
+    layer = sigmoid_rnn().layer(2, 3)
+    x = torch.randn(1, 1, 2)
+    expected = torch.sigmoid(x @ layer.weight_ih_l0.T + layer.bias_ih_l0 + layer.bias_hh_l0)
+    torch.testing.assert_close(layer(x)[0], expected)
