@@ -196,7 +196,8 @@ class Jacobian(Finding):
                 r"\mathbf{0}_{h \times h} & \mathbf{0}_{h \times f} \\ \mathbf{0}_{f \times h} & "
                 r"\mathbf{I}_{f \times f} \end{bmatrix}",
                 r"\frac{\partial \sigma(\mathbf{y})}{\partial \mathbf{y}} = "
-                r"\text{diag}(\mathbf{y}_1(1-\mathbf{y}_1), \dots, \mathbf{y}_n(1-\mathbf{y}_n))",
+                r"\begin{bmatrix} \mathbf{y}_1(1-\mathbf{y}_1) & & \\ & \ddots & \\ & & \mathbf{y}_n(1-\mathbf{y}_n) "
+                r"\end{bmatrix}",
             ),
             corrected=(
                 r"\frac{\partial \mathbf{z}}{\partial \mathbf{h}_{t-1}} = \begin{bmatrix} "
@@ -204,8 +205,8 @@ class Jacobian(Finding):
                 r"\frac{\partial \mathbf{z}}{\partial \mathbf{x}_t} = \begin{bmatrix} "
                 r"\mathbf{0}_{h \times f} \\ \mathbf{I}_{f \times f} \end{bmatrix}",
                 r"\frac{\partial \sigma(\mathbf{y})}{\partial \mathbf{y}} = "
-                r"\text{diag}(\sigma(\mathbf{y}_1)(1-\sigma(\mathbf{y}_1)), \dots, "
-                r"\sigma(\mathbf{y}_n)(1-\sigma(\mathbf{y}_n)))",
+                r"\begin{bmatrix} \sigma(\mathbf{y}_1)(1-\sigma(\mathbf{y}_1)) & & \\ & \ddots & \\ "
+                r"& & \sigma(\mathbf{y}_n)(1-\sigma(\mathbf{y}_n)) \end{bmatrix}",
             ),
         ),
     )
