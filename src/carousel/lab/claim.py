@@ -81,6 +81,15 @@ def undecided(reason: str) -> Verdict:
     return Verdict(Outcome.UNDECIDED, reason)
 
 
+def exceeds(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> list[bool]:
+    """With which seeds a number of `first` is above that of `second` by more than `by`.
+
+    >>> exceeds([0.9, 0.5], [0.5, 0.5], by=0.1)
+    [True, False]
+    """
+    return [a > b + by for a, b in zip(first, second, strict=True)]
+
+
 def by_seed(shown: Sequence[bool], reason: str, cases: str = "") -> Verdict:
     """What every random seed shows holds (for `cases`), what none shows does not; where they disagree, undecided.
 

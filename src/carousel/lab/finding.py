@@ -182,6 +182,16 @@ class Finding(ABC):
         return {"lab": self.name, "isa": isa(), "verdicts": verdicts, **self.measured}
 
 
+def short_run(name: str, arguments: str) -> str:
+    """The code of a page whose figure is the lab's own: a short run of it.
+
+    >>> print(short_run("working-memory", "seeds=1").splitlines()[2])
+    result = lab.working_memory(seeds=1)
+    """
+    call = f"lab.{name.replace('-', '_')}({arguments})"
+    return f"from carousel import lab\n\nresult = {call}\nprint(result)\nfigure = result.plot()\n"
+
+
 def typeset(quote: str) -> str:
     """A quotation with its symbols, such as W_h and f_t^{(d)}, marked as formulas for a page.
 

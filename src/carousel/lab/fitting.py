@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..threads import threads
+from .cells import LabCell
 
 
 @contextmanager
@@ -49,6 +50,40 @@ def seed_by_seed(measured: Sequence[Mapping[tuple[Any, Any], float]]) -> dict[st
         for (first, second), value in one.items():
             table.setdefault(str(first), {}).setdefault(str(second), []).append(value)
     return table
+
+
+def by_cell(
+    cells: Mapping[str, LabCell], measure: Callable[[Any, int], Mapping[tuple[Any, Any], float]], seeds: Sequence[int]
+) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """What `measure(layer, seed)` gives under pairs of keys: cell → key → key → a number for each seed."""
+    return {name: seed_by_seed([measure(kind.layer, seed) for seed in seeds]) for name, kind in cells.items()}
+
+
+def mean_path(paths: Sequence[Sequence[float]]) -> list[float]:
+    """The mean over seeds, place by place.
+
+    >>> mean_path([[1.0, 2.0], [3.0, 4.0]])
+    [2.0, 3.0]
+    """
+    means: list[float] = torch.tensor(paths).mean(0).tolist()
+    return means
+
+
+def record(every: int, measure: Callable[[], float]) -> tuple[list[float], Callable[[int, float], None]]:
+    """A list that grows by what `measure` gives after each `every` updates, and the `watch` of `fit` that does so."""
+    path: list[float] = []
+
+    def watch(update: int, _: float) -> None:
+        if update % every == 0:
+            path.append(measure())
+
+    return path, watch
+
+
+def next_token_loss(network: nn.Module, tokens: Tensor, ignore: int = -100) -> Tensor:
+    """The mean cross-entropy of a token of tokens (T, B), given those before it; tokens `ignore` are left out."""
+    scores = network(tokens[:-1])
+    return nn.functional.cross_entropy(scores.flatten(0, 1), tokens[1:].flatten(), ignore_index=ignore)
 
 
 class Reader(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.corpora.dates import split_dates, write_dates
+from .fitting import next_token_loss
 
 PAD, START, END = 0, 1, 2
 
@@ -49,8 +50,7 @@ def dates(count: int, seed: int = 0, held_out: int = 300) -> Lines:
 
 def loss(network: nn.Module, tokens: Tensor) -> Tensor:
     """The mean cross-entropy of a token of tokens (T, B), given those before it."""
-    scores = network(tokens[:-1])
-    return nn.functional.cross_entropy(scores.flatten(0, 1), tokens[1:].flatten(), ignore_index=PAD)
+    return next_token_loss(network, tokens, ignore=PAD)
 
 
 def draw(tokens: Tensor, rows: int) -> Tensor:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...errors import check_counts
-from ...report import figure
 from ..cells import plain_cells
-from ..claim import Claim, Numbers, Verdict, by_case
-from ..finding import Exercise, Table
-from ..fitting import Reader, fit, seed_by_seed, seeded
+from ..claim import Claim, Numbers, Verdict, by_case, exceeds
+from ..drawing import SHARE, Line, line_figure
+from ..finding import Exercise, Table, short_run
+from ..fitting import Reader, by_cell, fit, next_token_loss, seeded
 from ..measured import Clock, Measured
-from ..options import Hidden, Option, Seed, Seeds
+from ..options import Hidden, Seed, Seeds, Updates, help_text, seed_numbers
 from ..words import listing, percent, percent_and_spread
 
 # "the writer of the books is": nouns singular and plural, then the words between them, then two verbs
@@ -33,7 +34,7 @@ def _recency(numbers: Numbers, tolerance: float) -> Verdict:
     for cell in CELLS:
         alike, other = (numbers["accuracy"][cell][kind][far] for kind in ("alike", "misleading"))
         lines.append(f"{cell} {percent(fmean(alike), 0)} and {percent(fmean(other), 0)}")
-        led[cell] = [a > b + tolerance for a, b in zip(alike, other, strict=True)]
+        led[cell] = exceeds(alike, other, tolerance)
     text = (
         f"Accuracy with {far} phrases between subject and verb, where their nouns have the subject's number and where "
         f"they all have the other: {listing(lines)}. Whether vanishing gradients are the cause was not "
@@ -48,7 +49,7 @@ def _growing(numbers: Numbers, tolerance: float) -> Verdict:
         rows = numbers["accuracy"][cell]["misleading"]
         near, far = rows[str(PHRASES[1])], rows[str(PHRASES[-1])]
         lines.append(f"{cell} from {percent(fmean(near), 0)} to {percent(fmean(far), 0)}")
-        worse[cell] = [a > b + tolerance for a, b in zip(near, far, strict=True)]
+        worse[cell] = exceeds(near, far, tolerance)
     text = f"From {PHRASES[1]} to {PHRASES[-1]} misleading nouns the accuracy goes: {listing(lines)}."
     return by_case(worse, text)
 
@@ -94,13 +95,7 @@ class Agreement(Measured):
             "because its state is overwritten. `carousel lab vanishing` measures the gradients themselves.",
         ),
     )
-    code = """
-from carousel import lab
-
-result = lab.agreement(updates=10, seeds=1)
-print(result)
-figure = result.plot()
-"""
+    code = short_run(name, "updates=10, seeds=1")
     captions = {"accuracy": ("Accuracy of the verb", f"Networks have seen at most {TRAINED} phrases in training. "
                              "Dashed: all nouns between have the other number.")}  # fmt: skip
 
@@ -128,28 +123,21 @@ figure = result.plot()
         )
 
     def figures(self) -> dict[str, Any]:
-        drawn = figure(400, hovermode="x")
-        for cell, kept in CELLS.items():
-            for kind, dash in (("alike", "solid"), ("misleading", "dash")):
-                values = [fmean(self.measured["accuracy"][cell][kind][str(p)]) for p in PHRASES]
-                drawn.add_scatter(
-                    x=list(PHRASES), y=values, name=f"{cell}, {kind}", line={"color": kept.colour, "dash": dash}
-                )
-        drawn.update_yaxes(range=[0, 1.02], tickformat=".0%", title_text="right")
-        return {"accuracy": drawn.update_xaxes(title_text="phrases between subject and verb")}
+        accuracy = self.measured["accuracy"]
+        curves = [
+            Line(f"{cell}, {kind}", [fmean(accuracy[cell][kind][str(p)]) for p in PHRASES], kept.colour, dash)
+            for cell, kept in CELLS.items()
+            for kind, dash in (("alike", "solid"), ("misleading", "dash"))
+        ]
+        return {"accuracy": line_figure(curves, PHRASES, titles=("phrases between subject and verb", "right"), **SHARE)}
 
 
-HELP = """Subject–verb agreement, over distance and over nouns that mislead.
-
-\b
-carousel lab agreement
-carousel lab agreement --hidden 32 --out agreement
-"""
+HELP = help_text(__doc__, "agreement", "--hidden 32 --out agreement")
 QUICK = {"updates": 80}
 
 
 def run(
-    updates: Annotated[int, Option("Updates of each training.", "N", minimum=1)] = 200,
+    updates: Updates = 200,
     *,
     hidden: Hidden = 16,
     seeds: Seeds = 5,
@@ -162,11 +150,8 @@ def run(
     ['alike', 'misleading']
     """
     check_counts(updates=updates, hidden=hidden, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
-    accuracy = {
-        cell: seed_by_seed([train(kind.layer, hidden, updates, number) for number in numbers])
-        for cell, kind in CELLS.items()
-    }
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
+    accuracy = by_cell(CELLS, partial(train, hidden=hidden, updates=updates), numbers)
     return Agreement({"accuracy": accuracy, "updates": updates, "hidden": hidden, "seeds": numbers}, clock.seconds)
 
 
@@ -180,14 +165,13 @@ def sentences(rows: int, phrases: int, kind: str = "drawn") -> tuple[Tensor, Ten
     return torch.stack([*parts, IS + plural]), plural
 
 
-def train(layer: Any, hidden: int, updates: int, seed: int) -> dict[tuple[str, int], float]:
+def train(layer: Any, seed: int, hidden: int, updates: int) -> dict[tuple[str, int], float]:
     """The accuracy of the verb after training, by kind and number of phrases."""
     with seeded(seed):
         network = Reader(layer(8, hidden), TOKENS, TOKENS)
 
         def loss() -> Tensor:
-            tokens, _ = sentences(64, int(torch.randint(TRAINED + 1, ())))
-            return torch.nn.functional.cross_entropy(network(tokens[:-1]).flatten(0, 1), tokens[1:].flatten())
+            return next_token_loss(network, sentences(64, int(torch.randint(TRAINED + 1, ())))[0])
 
         fit(network, loss, updates, lr=0.02)
         accuracy = {}

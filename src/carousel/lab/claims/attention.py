@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,11 +14,11 @@ from torch import Tensor
 from ...errors import check_counts
 from ...networks.decoder import DecoderName
 from ...report import figure
-from ..claim import Claim, Numbers, Outcome, Verdict, by_case, holds_for
+from ..claim import Claim, Numbers, Outcome, Verdict, by_case, exceeds, holds_for
 from ..finding import Exercise, Step, Table
 from ..fitting import fit, seeded
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Seed, Seeds, Updates, help_text, seed_numbers
 from ..transduction import KINDS, SOURCE, TARGET, Translator, draw, spell
 from ..words import listing, percent, percent_and_spread
 
@@ -34,11 +34,7 @@ UNITS, LONGER = 3, 6  # in a sentence, in training; twice as many in a test
 
 def _forgetting(numbers: Numbers, tolerance: float) -> Verdict:
     without = numbers["right"]["none"]
-    better = {
-        name: [a > b + tolerance for a, b in zip(values, without, strict=True)]
-        for name, values in numbers["right"].items()
-        if name != "none"
-    }
+    better = {name: exceeds(values, without, tolerance) for name, values in numbers["right"].items() if name != "none"}
     lines = listing(f"{name} {percent(fmean(values), 0)}" for name, values in numbers["right"].items())
     most = max(map(max, numbers["longer"].values()))
     text = (
@@ -221,17 +217,12 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
         return {"aligned": aligned, "example": example}
 
 
-HELP = """Six kinds of attention and three decoders on one small task, with their alignments.
-
-\b
-carousel lab attention
-carousel lab attention --updates 400 --out attention
-"""
+HELP = help_text(__doc__, "attention", "--updates 400 --out attention")
 QUICK = {"updates": 60}
 
 
 def run(
-    updates: Annotated[int, Option("Updates of each training.", "N", minimum=1)] = 100,
+    updates: Updates = 100,
     *,
     seeds: Seeds = 5,
     seed: Seed = 0,
@@ -243,7 +234,7 @@ def run(
     True
     """
     check_counts(updates=updates, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     right: dict[str, list[float]] = {}
     longer: dict[str, list[float]] = {}
     aligned: dict[str, dict[str, list[float]]] = {}

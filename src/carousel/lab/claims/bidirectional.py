@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ...errors import check_counts
 from ...layers import LSTM
-from ...report import figure
-from ..claim import Claim, Numbers, Verdict, by_case, fails, holds, undecided
+from ..claim import Claim, Numbers, Verdict, by_case, exceeds, fails, holds, undecided
+from ..drawing import Line, line_figure
 from ..finding import Exercise, Step, Table
-from ..fitting import Reader, fit, seeded
+from ..fitting import Reader, fit, mean_path, seeded
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, Updates, help_text, seed_numbers
 from ..words import listing, mean_and_spread, percent, percent_and_spread
 
 SYMBOLS, LENGTH, APART = 4, 12, 2  # a token's tag is the symbol so many places away
@@ -29,7 +29,7 @@ def _effective(numbers: Numbers, tolerance: float) -> Verdict:
     for tag, rows in numbers["accuracy"].items():
         one, two = rows["one direction"], rows["two directions"]
         lines.append(f"{mean_and_spread(one)} and {mean_and_spread(two)} for {TAGS[tag]}")
-        better[TAGS[tag]] = [b > a + tolerance for a, b in zip(one, two, strict=True)]
+        better[TAGS[tag]] = exceeds(two, one, tolerance)
     return by_case(better, f"Accuracy with one and with two directions: {listing(lines)}.")
 
 
@@ -174,27 +174,20 @@ print((x.grad.abs().sum(2) > 0)[0])                    # depends on the last inp
         )
 
     def figures(self) -> dict[str, Any]:
-        drawn = figure(400, hovermode="x")
-        for tag, dash in zip(TAGS, ("dot", "solid", "dash"), strict=True):
-            for name, colour in COLOURS.items():
-                path = self.measured["losses"][tag][name]
-                drawn.add_scatter(
-                    y=path, x=list(range(1, len(path) + 1)), name=f"{tag}, {name}", line={"color": colour, "dash": dash}
-                )
-        return {"loss": drawn.update_xaxes(title_text="update").update_yaxes(title_text="loss", rangemode="tozero")}
+        curves = [
+            Line(f"{tag}, {name}", self.measured["losses"][tag][name], colour, dash)
+            for tag, dash in zip(TAGS, ("dot", "solid", "dash"), strict=True)
+            for name, colour in COLOURS.items()
+        ]
+        return {"loss": line_figure(curves, titles=("update", "loss"), rangemode="tozero")}
 
 
-HELP = """Reading in both directions: what the second one adds, and what it must not see.
-
-\b
-carousel lab bidirectional
-carousel lab bidirectional --updates 400 --out bidirectional
-"""
+HELP = help_text(__doc__, "bidirectional", "--updates 400 --out bidirectional")
 QUICK = {"updates": 80}
 
 
 def run(
-    updates: Annotated[int, Option("Updates of each training.", "N", minimum=1)] = 150,
+    updates: Updates = 150,
     *,
     hidden: Annotated[int, Option("Units of each of two directions.", "H", minimum=2)] = 16,
     seeds: Seeds = 5,
@@ -207,7 +200,7 @@ def run(
     {'forward': 12, 'reverse': 1, 'forward final': 12, 'reverse final': 12}
     """
     check_counts(updates=updates, hidden=hidden, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     sizes = {"one direction": round(hidden * 1.5), "two directions": hidden}
     accuracy: dict[str, Any] = {tag: {name: [] for name in COLOURS} for tag in TAGS}
     steps: dict[str, Any] = {tag: {name: [] for name in COLOURS} for tag in TAGS}
@@ -226,7 +219,7 @@ def run(
             leak[name].append(train("next", size, two, updates, number)[1][-1])
     data = {
         "accuracy": accuracy, "updates_to": steps, "leak": leak, "parameters": parameters, "sizes": sizes,
-        "losses": {tag: {name: torch.tensor(v).mean(0).tolist() for name, v in each.items()}
+        "losses": {tag: {name: mean_path(v) for name, v in each.items()}
                    for tag, each in losses.items()},
         "chance": float(torch.tensor(SYMBOLS).log()), "listing": listed_output(), "updates": updates, "seeds": numbers,
         "derivation": {"final": final_apart()},

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ...errors import check_counts
 from ...layers import LSTM, RNN, CoupledLSTM, Recurrent
-from ...report import figure
 from ..claim import Claim, Numbers, Verdict, by_seed, fails, holds, holds_for, undecided
+from ..drawing import POWERS, Line, line_figure
 from ..finding import Exercise, Step, Table
-from ..fitting import Reader, fit, seeded
+from ..fitting import Reader, fit, mean_path, seeded
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, mean_and_spread, percent_and_spread, power
 
 STORED = 0.9  # a candidate counts as binary where |g| exceeds it
@@ -194,24 +194,19 @@ print(layer.trace(torch.zeros(8, 1, 1).double(), start).states["c"].flatten())
 
     def figures(self) -> dict[str, Any]:
         n = self.measured
-        decay = figure(360, hovermode="x")
-        for name, colour, dash in (("coupled", "#0072b2", "solid"), ("LSTM", "#d55e00", "dot")):
-            path, line = n["decay"][name], {"color": colour, "dash": dash}
-            decay.add_scatter(y=path, x=list(range(1, len(path) + 1)), name=name, line=line)
-        decay.update_yaxes(type="log", exponentformat="power", title_text="cell").update_xaxes(title_text="step")
-        drawn = figure(360, hovermode="x")
-        for name, path in n["sizes"].items():
-            drawn.add_scatter(y=path, x=list(range(1, len(path) + 1)), name=name)
-        drawn.update_yaxes(type="log", exponentformat="power", title_text="largest |h|").update_xaxes(title_text="step")
-        return {"decay": decay, "exploding": drawn}
+        cells = [Line("coupled", n["decay"]["coupled"], "#0072b2"), Line("LSTM", n["decay"]["LSTM"], "#d55e00", "dot")]
+        sizes = [Line(name, path) for name, path in n["sizes"].items()]
+        return {
+            "decay": line_figure(cells, titles=("step", "cell"), height=360, **POWERS),
+            "exploding": line_figure(sizes, titles=("step", "largest |h|"), height=360, **POWERS),
+        }
 
 
-HELP = """Coupled gates and decay; what tanh does to stored and to running values.
-
-\b
-carousel lab coupled
-carousel lab coupled --seeds 10 --out coupled
-"""
+HELP = help_text(
+    "Coupled gates and decay; what tanh does to stored and to running values.",
+    "coupled",
+    "--seeds 10 --out coupled",
+)
 QUICK = {"updates": 60}
 
 
@@ -230,7 +225,7 @@ def run(
     [0.5, 0.25, 0.125, 0.0625]
     """
     check_counts(steps=steps, hidden=hidden, updates=updates, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     halving = {"coupled": held(CoupledLSTM, steps, f=0.0, g=0.0), "LSTM": held(LSTM, steps, f=0.0, g=0.0, i=-SHUT)}
     count = {"coupled": held(CoupledLSTM, steps, start=0.0, f=0.0, g=SHUT)[-1],
              "LSTM": held(LSTM, steps, start=0.0, f=SHUT, g=SHUT, i=SHUT)[-1]}  # fmt: skip
@@ -244,7 +239,7 @@ def run(
         "radius": radius, "binary": {"before": before, "after": after}, "accuracy": accuracy,
         "noise": [{"size": float(a), "passed": float(1 - a.tanh() ** 2)} for a in sizes],
         "largest": {name: [path[-1] for path in each] for name, each in paths.items()},
-        "sizes": {name: torch.tensor(each).mean(0).tolist() for name, each in paths.items()},
+        "sizes": {name: mean_path(each) for name, each in paths.items()},
         "seeds": numbers, "derivation": {"decay": apart, "bound": max(beyond_one(n) for n in numbers)},
     }  # fmt: skip
     return Coupled(data, clock.seconds)

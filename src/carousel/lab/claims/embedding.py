@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from ...errors import check_counts
 from ...layers import LSTM, RNN
-from ...report import figure
-from ..claim import Claim, Numbers, Verdict, by_case, fails, holds
+from ..claim import Claim, Numbers, Verdict, by_case, exceeds, fails, holds
+from ..drawing import Line, line_figure
 from ..finding import Exercise, Step, Table
-from ..fitting import Reader, fit, seeded
+from ..fitting import Reader, fit, mean_path, next_token_loss, record, seeded
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import mean_and_spread, power
 
 VOCABULARY = ("i", "we", "go", "school")  # of the notes' example
@@ -62,7 +62,7 @@ def _better(numbers: Numbers, tolerance: float) -> Verdict:
         f"{numbers['best']:.2f}."
     )
     shown = {
-        "the likeness of words that occur alike": [a > b + ALIKE for a, b in zip(within, across, strict=True)],
+        "the likeness of words that occur alike": exceeds(within, across, ALIKE),
         "the perplexity of this small model": [b < a * tolerance for a, b in zip(one, learned, strict=True)],
     }
     return by_case(shown, text)
@@ -166,20 +166,13 @@ print(one_hot(torch.tensor([vocabulary[word] for word in "i go school".split()])
         )
 
     def figures(self) -> dict[str, Any]:
-        drawn = figure(380, hovermode="x")
-        for name, colour in (("one-hot", "#d55e00"), ("learned", "#0072b2")):
-            path = self.measured["paths"][name]
-            places = [self.measured["every"] * (k + 1) for k in range(len(path))]
-            drawn.add_scatter(x=places, y=path, name=name, line={"color": colour})
-        return {"loss": drawn.update_xaxes(title_text="update").update_yaxes(title_text="perplexity", type="log")}
+        n = self.measured
+        places = [n["every"] * (k + 1) for k in range(n["updates"] // n["every"])]
+        curves = [Line(name, n["paths"][name], c) for name, c in (("one-hot", "#d55e00"), ("learned", "#0072b2"))]
+        return {"loss": line_figure(curves, places, titles=("update", "perplexity"), height=380, type="log")}
 
 
-HELP = """One-hot vectors against learned embeddings.
-
-\b
-carousel lab embedding
-carousel lab embedding --lines 1000 --out embedding
-"""
+HELP = help_text(__doc__, "embedding", "--lines 1000 --out embedding")
 QUICK = {"updates": 60}
 
 
@@ -197,7 +190,7 @@ def run(
     [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     """
     check_counts(updates=updates, lines=lines, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     every = max(1, updates // 10)
     paths: dict[str, list[list[float]]] = {"one-hot": [], "learned": []}
     within, across, parameters = [], [], {}
@@ -214,7 +207,7 @@ def run(
     data = {
         "example": one_hot(words, len(VOCABULARY)).int().tolist(), "parameters": parameters, "best": float(WORDS),
         "perplexity": {name: [path[-1] for path in each] for name, each in paths.items()}, "every": every,
-        "paths": {name: torch.tensor(each).mean(0).tolist() for name, each in paths.items()}, "lines": lines,
+        "paths": {name: mean_path(each) for name, each in paths.items()}, "lines": lines,
         "cosine": {"within": within, "across": across}, "updates": updates, "seeds": numbers, "derivation": compare(),
     }  # fmt: skip
     return Embedding(data, clock.seconds)
@@ -234,17 +227,9 @@ def train(name: str, lines: int, updates: int, every: int, seed: int) -> tuple[R
         network = Reader(LSTM(tokens if name == "one-hot" else SIZE, 16), tokens, tokens)
         if name == "one-hot":
             network.embedding = OneHot(tokens)  # type: ignore[assignment]
-        path: list[float] = []
-
-        def loss(batch: Tensor) -> Tensor:
-            return nn.functional.cross_entropy(network(batch[:-1]).flatten(0, 1), batch[1:].flatten())
-
-        def watch(update: int, _: float) -> None:
-            if update % every == 0:
-                with torch.no_grad():
-                    path.append(float(loss(others).exp()))
-
-        fit(network, lambda: loss(text[:, torch.randint(lines, (16,))]), updates, watch=watch)
+        measure = torch.no_grad()(lambda: float(next_token_loss(network, others).exp()))
+        path, watch = record(every, measure)
+        fit(network, lambda: next_token_loss(network, text[:, torch.randint(lines, (16,))]), updates, watch=watch)
         return network, path
 
 

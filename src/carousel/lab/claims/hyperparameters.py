@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Any
 
-import torch
-
 from ...errors import check_counts
 from ...layers import LSTM
 from ...report import figure
-from ..claim import Claim, Numbers, Verdict, by_seed
-from ..finding import Exercise, Table
-from ..fitting import Reader, fit, seeded
+from ..claim import Claim, Numbers, Verdict, by_seed, exceeds
+from ..drawing import Line, line_figure
+from ..finding import Exercise, Table, short_run
+from ..fitting import Reader, fit, mean_path, seeded
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..text import dates, draw, loss, perplexity
 from ..words import mean_and_spread
 
@@ -41,7 +40,7 @@ def _rate(numbers: Numbers, tolerance: float) -> Verdict:
         f"The training loss after {BEGINNING} updates is {start[0.01]} at 0.01 and {start[0.001]} at 0.001; dev "
         f"perplexity at the end is {end[0.01]} and {end[0.001]}, and at 0.1 {end[0.1]}."
     )
-    slower = [a > b + tolerance for a, b in zip(slow["beginning"], good["beginning"], strict=True)]
+    slower = exceeds(slow["beginning"], good["beginning"], tolerance)
     return by_seed(slower, text, "the beginning of the training")
 
 
@@ -86,13 +85,7 @@ class Hyperparameters(Measured):
             "About 0.02: little beside their initial size of up to \\(1/\\sqrt{h} = 0.18\\).",
         ),
     )
-    code = """
-from carousel import lab
-
-result = lab.hyperparameters(updates=20, seeds=1)
-print(result)
-figure = result.plot()
-"""
+    code = short_run(name, "updates=20, seeds=1")
     captions = {
         "rates": ("The training loss by learning rate", f"{BASE_SIZE} units, mean over the seeds."),
         "sizes": ("Dev perplexity by hidden size", f"Learning rate {BASE_RATE}; a point for each seed."),
@@ -129,11 +122,9 @@ figure = result.plot()
 
     def figures(self) -> dict[str, Any]:
         n = self.measured
-        rates = figure(380, hovermode="x")
-        for rate, colour in zip(RATES, ("#56b4e9", "#0072b2", "#d55e00"), strict=True):
-            path = n["rates"][str(rate)]["path"]
-            rates.add_scatter(y=path, x=list(range(1, len(path) + 1)), name=f"{rate:g}", line={"color": colour})
-        rates.update_yaxes(title_text="loss").update_xaxes(title_text="update")
+        colours = ("#56b4e9", "#0072b2", "#d55e00")
+        curves = [Line(f"{rate:g}", n["rates"][str(rate)]["path"], c) for rate, c in zip(RATES, colours, strict=True)]
+        rates = line_figure(curves, titles=("update", "loss"), height=380)
         sizes = figure(340, hovermode="closest")
         for k in range(len(n["seeds"])):
             values = [n["sizes"][str(size)][k] for size in SIZES]
@@ -143,12 +134,7 @@ figure = result.plot()
         return {"rates": rates, "sizes": sizes}
 
 
-HELP = """Hidden size and learning rate of a small language model.
-
-\b
-carousel lab hyperparameters
-carousel lab hyperparameters --updates 400 --out hyperparameters
-"""
+HELP = help_text(__doc__, "hyperparameters", "--updates 400 --out hyperparameters")
 QUICK = {"updates": 60}
 
 
@@ -165,7 +151,7 @@ def run(
     ['0.001', '0.01', '0.1']
     """
     check_counts(updates=updates, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     trained = {
         (size, rate): [train(size, rate, updates, number) for number in numbers]
         for size, rate in {*((size, BASE_RATE) for size in SIZES), *((BASE_SIZE, rate) for rate in RATES)}
@@ -175,7 +161,7 @@ def run(
         each = trained[BASE_SIZE, rate]
         rates[str(rate)] = {
             "dev": [dev for dev, _ in each], "beginning": [path[BEGINNING - 1] for _, path in each],
-            "path": torch.tensor([path for _, path in each]).mean(0).tolist(),
+            "path": mean_path([path for _, path in each]),
         }  # fmt: skip
     sizes = {str(size): [dev for dev, _ in trained[size, BASE_RATE]] for size in SIZES}
     return Hyperparameters({"sizes": sizes, "rates": rates, "updates": updates, "seeds": numbers}, clock.seconds)

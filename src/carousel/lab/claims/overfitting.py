@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Any
 
-import torch
-
 from ...errors import check_counts
 from ...layers import LSTM
-from ...report import figure
 from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, by_seed, undecided
-from ..finding import Exercise, Table
-from ..fitting import Reader, fit, seeded
+from ..drawing import Line, line_figure
+from ..finding import Exercise, Table, short_run
+from ..fitting import Reader, fit, mean_path, record, seeded
 from ..measured import Clock, Measured
-from ..options import Hidden, Option, Seed, Seeds
+from ..options import Hidden, Option, Seed, Seeds, help_text, seed_numbers
 from ..text import dates, draw, loss, perplexity
 from ..words import mean_and_spread
 
@@ -28,6 +26,15 @@ FEW = LINES[0]
 def _at(numbers: Numbers, layers: int, lines: int) -> dict[str, list[float]]:
     row: dict[str, list[float]] = numbers["trained"][f"{layers} {lines}"]
     return row
+
+
+def _model(name: str) -> str:
+    """
+    >>> _model("1 3000")
+    '1 layer, 3,000 lines'
+    """
+    layers, lines = map(int, name.split())
+    return f"{counted(layers, 'layer')}, {lines:,} lines"
 
 
 def _layers(numbers: Numbers, tolerance: float) -> Verdict:
@@ -98,13 +105,7 @@ class Overfitting(Measured):
             "Dropout, weight decay, a smaller network; or to stop early.",
         ),
     )
-    code = """
-from carousel import lab
-
-result = lab.overfitting(updates=10, hidden=8, seeds=1)
-print(result)
-figure = result.plot()
-"""
+    code = short_run(name, "updates=10, hidden=8, seeds=1")
     captions = {"curves": ("Dev perplexity in training", f"One layer and {LAYERS[-1]}, with {FEW} and {LINES[-1]:,} "
                            "lines; mean over the seeds.")}  # fmt: skip
 
@@ -119,13 +120,10 @@ figure = result.plot()
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
-        rows = []
-        for name, row in numbers["trained"].items():
-            layers, lines = map(int, name.split())
-            rows.append([
-                f"{counted(layers, 'layer')}, {lines:,} lines", mean_and_spread(row["train"]),
-                mean_and_spread(row["dev"]), mean_and_spread(row["best"]),
-            ])  # fmt: skip
+        rows = [
+            [_model(name), *(mean_and_spread(row[key]) for key in ("train", "dev", "best"))]
+            for name, row in numbers["trained"].items()
+        ]
         return ["model", "training perplexity", "dev perplexity", "best dev perplexity"], rows
 
     def setup(self) -> Sequence[str]:
@@ -139,27 +137,13 @@ figure = result.plot()
 
     def figures(self) -> dict[str, Any]:
         n = self.measured
-        drawn = figure(400, hovermode="x")
-        for name, colour in (
-            (f"1 {FEW}", "#0072b2"),
-            (f"{LAYERS[-1]} {FEW}", "#d55e00"),
-            (f"1 {LINES[-1]}", "#009e73"),
-        ):
-            layers, lines = map(int, name.split())
-            path = n["trained"][name]["path"]
-            places = [n["every"] * (k + 1) for k in range(len(path))]
-            label = f"{counted(layers, 'layer')}, {lines:,} lines"
-            drawn.add_scatter(x=places, y=path, name=label, line={"color": colour})
-        drawn.update_yaxes(type="log", title_text="dev perplexity")
-        return {"curves": drawn.update_xaxes(title_text="update")}
+        models = {f"1 {FEW}": "#0072b2", f"{LAYERS[-1]} {FEW}": "#d55e00", f"1 {LINES[-1]}": "#009e73"}
+        places = [n["every"] * (k + 1) for k in range(n["updates"] // n["every"])]
+        curves = [Line(_model(name), n["trained"][name]["path"], colour) for name, colour in models.items()]
+        return {"curves": line_figure(curves, places, titles=("update", "dev perplexity"), type="log")}
 
 
-HELP = """Overfitting: training against dev perplexity, by layers and by the size of the data.
-
-\b
-carousel lab overfitting
-carousel lab overfitting --hidden 128 --out overfitting
-"""
+HELP = help_text(__doc__, "overfitting", "--hidden 128 --out overfitting")
 QUICK = {"updates": 60, "hidden": 24}
 
 
@@ -177,7 +161,7 @@ def run(
     5
     """
     check_counts(updates=updates, hidden=hidden, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     models = [*((layers, FEW) for layers in LAYERS), *((1, lines) for lines in LINES[1:])]
     every = max(1, updates // 10)
     trained = {}
@@ -185,7 +169,7 @@ def run(
         each = [train(layers, hidden, lines, updates, every, number) for number in numbers]
         trained[f"{layers} {lines}"] = {
             "train": [own for own, _ in each], "dev": [path[-1] for _, path in each],
-            "best": [min(path) for _, path in each], "path": torch.tensor([path for _, path in each]).mean(0).tolist(),
+            "best": [min(path) for _, path in each], "path": mean_path([path for _, path in each]),
         }  # fmt: skip
     data = {"trained": trained, "every": every, "updates": updates, "hidden": hidden, "seeds": numbers}
     return Overfitting(data, clock.seconds)
@@ -196,11 +180,7 @@ def train(layers: int, hidden: int, count: int, updates: int, every: int, seed: 
     lines = dates(LINES[-1])  # one vocabulary for all
     own = lines.train[:, :count]
     with seeded(seed):
-        network, path = Reader(LSTM(16, hidden, num_layers=layers), lines.tokens, lines.tokens), []
-
-        def watch(update: int, _: float) -> None:
-            if update % every == 0:
-                path.append(perplexity(network, lines.dev))
-
+        network = Reader(LSTM(16, hidden, num_layers=layers), lines.tokens, lines.tokens)
+        path, watch = record(every, lambda: perplexity(network, lines.dev))
         fit(network, lambda: loss(network, draw(own, 16)), updates, lr=0.01, watch=watch)
         return perplexity(network, own[:, :300]), path

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -15,13 +16,13 @@ from torch import Tensor
 from ...errors import ArgumentError, check_counts
 from ...layers import LSTM
 from ...metrics import bleu
-from ...report import figure
 from ...wording import counted
-from ..claim import Claim, Numbers, Verdict, by_seed, fails, holds
+from ..claim import Claim, Numbers, Verdict, by_seed, exceeds, fails, holds
+from ..drawing import Line, line_figure
 from ..finding import Exercise, Step, Table
 from ..fitting import Reader, fit, seeded
 from ..measured import Clock, Measured
-from ..options import Hidden, Option, Seed, Seeds
+from ..options import Hidden, Option, Seed, Seeds, Updates, help_text, seed_numbers
 from ..text import END, START, Lines, dates, draw, loss
 from ..words import mean_and_spread
 
@@ -86,7 +87,7 @@ def _diverse(numbers: Numbers, tolerance: float) -> Verdict:
         f"{mean_and_spread(best['distinct'])} for k = {numbers['k']}; self-BLEU {mean_and_spread(first['self_bleu'])} "
         f"and {mean_and_spread(best['self_bleu'])}."
     )
-    more = [b > a + tolerance for a, b in zip(first["distinct"], best["distinct"], strict=True)]
+    more = exceeds(best["distinct"], first["distinct"], tolerance)
     less = [b < a - tolerance for a, b in zip(first["self_bleu"], best["self_bleu"], strict=True)]
     return by_seed([a and b for a, b in zip(more, less, strict=True)], text)
 
@@ -201,25 +202,18 @@ for texts in (ARGMAX, RANDOM_K):
 
     def figures(self) -> dict[str, Any]:
         rows = self.measured["measured"]
-        drawn = figure(400, hovermode="x")
-        for key, name, colour in (("distinct", "distinct-3", "#0072b2"), ("self_bleu", "self-BLEU", "#d55e00")):
-            values = [sum(row[key]) / len(row[key]) for row in rows.values()]
-            drawn.add_scatter(x=list(rows), y=values, name=name, line={"color": colour})
-        drawn.update_xaxes(title_text="k", type="category").update_yaxes(rangemode="tozero")
-        return {"diversity": drawn}
+        shown = (("distinct", "distinct-3", "#0072b2"), ("self_bleu", "self-BLEU", "#d55e00"))
+        curves = [Line(name, [fmean(row[key]) for row in rows.values()], colour) for key, name, colour in shown]
+        drawn = line_figure(curves, list(rows), titles=("k", ""), rangemode="tozero")
+        return {"diversity": drawn.update_xaxes(type="category")}
 
 
-HELP = """random-k generation: how diverse, and at what price.
-
-\b
-carousel lab random-k
-carousel lab random-k --updates 300 --out random-k
-"""
+HELP = help_text(__doc__, "random-k", "--updates 300 --out random-k")
 QUICK = {"updates": 80}
 
 
 def run(
-    updates: Annotated[int, Option("Updates of each training.", "N", minimum=1)] = 150,
+    updates: Updates = 150,
     *,
     k: Annotated[int, Option("The k that is compared with argmax.", "K", minimum=2)] = 5,
     texts: Annotated[int, Option("Texts for each k.", "N", minimum=2)] = 30,
@@ -236,7 +230,7 @@ def run(
     check_counts(updates=updates, texts=texts, hidden=hidden, seeds=seeds)
     if k not in KS:
         raise ArgumentError(f"k must be one of {', '.join(map(str, KS[1:]))}; got {k}")
-    clock, numbers, lines = Clock(), list(range(seed, seed + seeds)), dates(2000)
+    clock, numbers, lines = Clock(), seed_numbers(seed, seeds), dates(2000)
     measured: dict[str, dict[str, list[float]]] = {
         str(each): {"distinct": [], "self_bleu": [], "copied": [], "perplexity": []} for each in KS
     }

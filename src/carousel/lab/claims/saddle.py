@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from ...errors import ArgumentError, check_counts
-from ...report import figure
 from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, by_case, fails, holds, holds_for
+from ..drawing import POWERS, Line, line_figure
 from ..finding import Exercise, Step, Table
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, mean_and_spread, minus, power
 
 RHO, EPSILON = 0.99, 1e-8  # torch's defaults
@@ -228,20 +228,19 @@ print(w.item())                         # the report's formula gives −0.0005
         )
 
     def figures(self) -> dict[str, Any]:
-        drawn = figure(400, hovermode="x")
-        for kind, path in self.measured["paths"].items():
-            line = {"color": COLOURS[kind], "dash": "dot" if kind == "RMSprop, report" else "solid"}
-            drawn.add_scatter(y=path, x=list(range(len(path))), name=kind, line=line)
-        drawn.update_yaxes(type="log", exponentformat="power", title_text="|y|")
-        return {"paths": drawn.update_xaxes(title_text="step")}
+        curves = [
+            Line(kind, path, COLOURS[kind], "dot" if kind == "RMSprop, report" else "solid")
+            for kind, path in self.measured["paths"].items()
+        ]
+        steps = range(max(len(path) for path in self.measured["paths"].values()))
+        return {"paths": line_figure(curves, steps, titles=("step", "|y|"), **POWERS)}
 
 
-HELP = """RMSprop at a saddle point, by the report's formula and by torch's; SGD, momentum and Adam beside it.
-
-\b
-carousel lab saddle
-carousel lab saddle --lr 0.001 --out saddle
-"""
+HELP = help_text(
+    "RMSprop at a saddle point, by the report's formula and by torch's; SGD, momentum and Adam beside it.",
+    "saddle",
+    "--lr 0.001 --out saddle",
+)
 
 
 def run(
@@ -263,7 +262,7 @@ def run(
         raise ArgumentError(f"lr must be between 0 and 1, got {lr:g}")
     most = most or math.ceil(1.5 * math.log(AWAY / (DISTANCES[-1] / 2)) / math.log1p(lr))
     clock = Clock()
-    numbers = list(range(seed, seed + seeds))
+    numbers = seed_numbers(seed, seeds)
     drawn = [torch.rand(3, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in numbers]
     x, y, angle = torch.stack(drawn, 1)
     angle = angle * math.pi / 2

@@ -14,7 +14,7 @@ from ...report import figure
 from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
 from ..finding import Exercise, Step, Table
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, help_text
 from ..words import power
 
 EXACT = 1e-9
@@ -223,12 +223,7 @@ print(torch.autograd.functional.jacobian(lambda q: q.softmax(0), q))
         return {"jacobian": drawn}
 
 
-HELP = """Softmax with cross-entropy: its Jacobian, its gradient, and the chain rule.
-
-\b
-carousel lab softmax
-carousel lab softmax --words 20 --out softmax
-"""
+HELP = help_text(__doc__, "softmax", "--words 20 --out softmax")
 
 
 def run(

@@ -26,7 +26,7 @@ from ..machines import (
     run_rounded,
 )
 from ..measured import Clock, Measured
-from ..options import Option
+from ..options import Option, help_text
 from ..words import listing
 
 BRACKETS = "()[]"
@@ -167,12 +167,7 @@ for configuration in run_exactly(network, Configuration("right", ((),)), word):
         return {"stack": drawn}
 
 
-HELP = """A stack automaton as the weights of a recurrent network: brackets of two kinds.
-
-\b
-carousel lab stack
-carousel lab stack --length 9 --out stack
-"""
+HELP = help_text(__doc__, "stack", "--length 9 --out stack")
 QUICK = {"length": 6, "exact": 3}
 
 

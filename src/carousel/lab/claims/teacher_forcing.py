@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import torch
 
 from ...errors import check_counts
-from ...report import figure
 from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
+from ..drawing import SHARE, Line, line_figure
 from ..finding import Exercise, Step, Table
-from ..fitting import fit, seeded
+from ..fitting import fit, mean_path, record, seeded
 from ..measured import Clock, Measured
-from ..options import Option, Seed, Seeds
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..transduction import Translator, draw
 from ..words import percent, percent_and_spread
 
@@ -146,21 +146,13 @@ print(network.loss(draw(8, units=3)), network.loss(draw(8, units=3), share=0.0))
         )
 
     def figures(self) -> dict[str, Any]:
-        drawn = figure(400, hovermode="x")
-        for way, paths in self.measured["paths"].items():
-            means = torch.tensor(paths).mean(0).tolist()
-            places = [EVERY * (k + 1) for k in range(len(means))]
-            drawn.add_scatter(x=places, y=means, name=way, line={"color": COLOURS[way]})
-        drawn.update_yaxes(range=[0, 1.02], tickformat=".0%", title_text="right")
-        return {"accuracy": drawn.update_xaxes(title_text="updates")}
+        paths = self.measured["paths"]
+        places = [EVERY * (k + 1) for k in range(self.measured["updates"] // EVERY)]
+        curves = [Line(way, mean_path(each), COLOURS[way]) for way, each in paths.items()]
+        return {"accuracy": line_figure(curves, places, titles=("updates", "right"), **SHARE)}
 
 
-HELP = """Teacher forcing against free running and scheduled sampling.
-
-\b
-carousel lab teacher-forcing
-carousel lab teacher-forcing --updates 300 --out forcing
-"""
+HELP = help_text(__doc__, "teacher-forcing", "--updates 300 --out forcing")
 QUICK = {"updates": 60}
 
 
@@ -177,7 +169,7 @@ def run(
     ['free running', 'scheduled sampling', 'teacher forcing']
     """
     check_counts(updates=updates, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
     paths = {way: [train(way, updates, number) for number in numbers] for way in WAYS}
     with seeded(seed), torch.no_grad():
         network, batch = Translator("additive", "luong"), draw(16, UNITS)
@@ -189,12 +181,12 @@ def run(
 def train(way: str, updates: int, seed: int) -> list[float]:
     """The share of fresh sentences that are right after every few updates."""
     with seeded(seed):
-        network, path, done = Translator("additive", "luong"), [], [0]
+        network, done = Translator("additive", "luong"), [0]
+        path, measure = record(EVERY, lambda: network.accuracy(draw(100, UNITS)))
 
         def watch(update: int, loss: float) -> None:
             done[0] = update
-            if update % EVERY == 0:
-                path.append(network.accuracy(draw(100, UNITS)))
+            measure(update, loss)
 
         fit(network, lambda: network.loss(draw(32, UNITS), WAYS[way](done[0] / updates)), updates, lr=0.01, watch=watch)
         return path

@@ -27,7 +27,7 @@ from ..machines import (
     unary_increment,
 )
 from ..measured import Clock, Measured
-from ..options import Option
+from ..options import Option, help_text
 from ..words import listing
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
@@ -177,12 +177,7 @@ for configuration in run_exactly(network, tape_start(turing, [1, 1]), [None] * 8
         return {"tape": drawn}
 
 
-HELP = """A Turing machine, step by step, by a recurrent network with rational weights.
-
-\b
-carousel lab turing
-carousel lab turing --length 5 --out turing
-"""
+HELP = help_text(__doc__, "turing", "--length 5 --out turing")
 QUICK = {"length": 2}
 
 

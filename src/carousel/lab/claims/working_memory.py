@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...errors import check_counts
-from ...report import figure
 from ..cells import plain_cells
-from ..claim import Claim, Numbers, Verdict, by_case
-from ..finding import Exercise, Table
-from ..fitting import Reader, fit, seed_by_seed, seeded
+from ..claim import Claim, Numbers, Verdict, by_case, exceeds
+from ..drawing import SHARE, Line, line_figure
+from ..finding import Exercise, Table, short_run
+from ..fitting import Reader, by_cell, fit, seeded
 from ..measured import Clock, Measured
-from ..options import Hidden, Option, Seed, Seeds
+from ..options import Hidden, Seed, Seeds, Updates, help_text, seed_numbers
 from ..words import listing, percent, percent_and_spread
 
 WORDS = 20  # that lists are made of
@@ -40,7 +41,7 @@ def _length(numbers: Numbers, tolerance: float) -> Verdict:
     for cell in CELLS:
         rows = numbers["recall"][cell]["0"]
         short, long = rows[str(LENGTHS[0])], rows[str(LENGTHS[-1])]
-        falling[cell] = [a > b + tolerance for a, b in zip(short, long, strict=True)]
+        falling[cell] = exceeds(short, long, tolerance)
     shares = listing(f"{cell} {', '.join(percent(value, 0) for value in _means(numbers, cell, 0))}" for cell in CELLS)
     text = f"Words recalled of lists of {listing(map(str, LENGTHS))} words, with nothing after them: {shares}."
     return by_case(falling, text)
@@ -98,13 +99,7 @@ class WorkingMemory(Measured):
             "a little, and the changes add up.",
         ),
     )
-    code = """
-from carousel import lab
-
-result = lab.working_memory(updates=10, seeds=1)
-print(result)
-figure = result.plot()
-"""
+    code = short_run(name, "updates=10, seeds=1")
     captions = {
         "recall": ("Words recalled", "Against the distractors after the list; a line for each cell and length.")
     }
@@ -138,31 +133,20 @@ figure = result.plot()
         )
 
     def figures(self) -> dict[str, Any]:
-        drawn = figure(400, hovermode="x")
-        for cell, kind in CELLS.items():
-            for length, dash in zip(LENGTHS, ("solid", "dash", "dot"), strict=True):
-                values = [_means(self.measured, cell, d)[LENGTHS.index(length)] for d in DISTRACTORS]
-                drawn.add_scatter(
-                    x=list(DISTRACTORS),
-                    y=values,
-                    name=f"{cell}, {length} words",
-                    line={"color": kind.colour, "dash": dash},
-                )
-        drawn.update_yaxes(range=[0, 1.02], tickformat=".0%", title_text="recalled")
-        return {"recall": drawn.update_xaxes(title_text="distractors")}
+        curves = [
+            Line(f"{cell}, {n} words", [_means(self.measured, cell, d)[k] for d in DISTRACTORS], kind.colour, dash)
+            for cell, kind in CELLS.items()
+            for k, (n, dash) in enumerate(zip(LENGTHS, ("solid", "dash", "dot"), strict=True))
+        ]
+        return {"recall": line_figure(curves, DISTRACTORS, titles=("distractors", "recalled"), **SHARE)}
 
 
-HELP = """Working memory: recall of word lists, by their length and by what comes after them.
-
-\b
-carousel lab working-memory
-carousel lab working-memory --hidden 64 --out memory
-"""
+HELP = help_text(__doc__, "working-memory", "--hidden 64 --out memory")
 QUICK = {"updates": 100}
 
 
 def run(
-    updates: Annotated[int, Option("Updates of each training.", "N", minimum=1)] = 300,
+    updates: Updates = 300,
     *,
     hidden: Hidden = 32,
     seeds: Seeds = 5,
@@ -175,11 +159,8 @@ def run(
     ['GRU', 'LSTM', 'RNN']
     """
     check_counts(updates=updates, hidden=hidden, seeds=seeds)
-    clock, numbers = Clock(), list(range(seed, seed + seeds))
-    recall = {
-        cell: seed_by_seed([train(kind.layer, hidden, updates, number) for number in numbers])
-        for cell, kind in CELLS.items()
-    }
+    clock, numbers = Clock(), seed_numbers(seed, seeds)
+    recall = by_cell(CELLS, partial(train, hidden=hidden, updates=updates), numbers)
     return WorkingMemory({"recall": recall, "updates": updates, "hidden": hidden, "seeds": numbers}, clock.seconds)
 
 
@@ -191,7 +172,7 @@ def draw(rows: int, length: int, distractors: int) -> tuple[Tensor, Tensor]:
     return torch.cat((words, rest)), there
 
 
-def train(layer: Any, hidden: int, updates: int, seed: int) -> dict[tuple[int, int], float]:
+def train(layer: Any, seed: int, hidden: int, updates: int) -> dict[tuple[int, int], float]:
     """The recall after training, by distractors and length."""
     with seeded(seed):
         network = Reader(layer(16, hidden), WORDS + 2, WORDS)
