@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from carousel.lab.fitting import Reader, fit, seed_by_seed, seeded
+from carousel.lab.cells import plain_cells
+from carousel.lab.fitting import Reader, by_cell, fit, mean_path, next_token_loss, record, seed_by_seed, seeded
 from carousel.layers import GRU
 
 
@@ -46,3 +47,26 @@ def test_a_reader_does_not_read_padding():
     tokens = torch.randint(7, (6, 2))
     short = reader(tokens[:4, 1:])
     torch.testing.assert_close(reader(tokens, torch.tensor([6, 4]))[:4, 1:], short)
+
+
+def test_what_is_recorded_and_its_mean():
+    network, values = nn.Linear(1, 1), iter([0.5, 0.25])
+    path, watch = record(2, lambda: next(values))
+    fit(network, lambda: network.weight.sum(), 5, watch=watch)
+    assert path == [0.5, 0.25]  # after the second and the fourth update
+    assert mean_path([path, [1.5, 0.75]]) == [1.0, 0.5]
+
+
+def test_each_cell_with_each_seed():
+    measured = by_cell(plain_cells(), lambda layer, seed: {(layer(1, 2).hidden_size, "h"): float(seed)}, [3, 4])
+    assert measured == {name: {"2": {"h": [3.0, 4.0]}} for name in ("RNN", "GRU", "LSTM")}
+
+
+def test_the_loss_of_the_next_token_by_hand():
+    class Successor(nn.Module):
+        def forward(self, tokens):
+            return 50.0 * nn.functional.one_hot(tokens + 1, 5).float()
+
+    tokens = torch.tensor([[0, 1], [1, 2], [2, 4]])  # the last of the second column is no successor
+    assert next_token_loss(Successor(), tokens).item() == 50 / 4
+    assert next_token_loss(Successor(), tokens, ignore=4).item() == 0

@@ -7,7 +7,7 @@ import pytest
 
 from carousel.cli.main import main
 from carousel.lab import LABS, module_of
-from carousel.lab.options import Option
+from carousel.lab.options import Option, help_text, seed_numbers
 
 
 def offered(run):
@@ -44,3 +44,12 @@ def test_labs_of_seeds_take_five():
         seeds = inspect.signature(run).parameters.get("seeds")
         needed = max(claim.seeds for claim in typing.get_type_hints(run)["return"].claims)
         assert needed == 1 or seeds is None or seeds.default >= needed, name
+
+
+def test_the_help_of_a_lab():
+    assert help_text("Squares.\n\nMore.", "square", "--count 5").splitlines() == [
+        "Squares.", "", "\b", "carousel lab square", "carousel lab square --count 5",
+    ]  # fmt: skip
+    assert seed_numbers(3, 2) == [3, 4]
+    with pytest.raises(ValueError, match="seeds must be a whole number from 1 up, got 0"):
+        seed_numbers(3, 0)

@@ -8,7 +8,6 @@ Exhaustive search tells what is best; so it can be counted how often a beam of w
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +25,7 @@ from ...report import Page, figure
 from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
 from ..finding import Exercise, Finding, Table
+from ..measured import Clock
 from ..options import Option, Seed
 from ..words import listing
 
@@ -505,7 +505,7 @@ def run(
         (exhaustive, Exhaustive(length=Mean())),
         (shortest, Exhaustive(length=Unnormalised())),
     ]
-    start = time.perf_counter()
+    clock = Clock()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for _ in range(models):
@@ -514,5 +514,5 @@ def run(
                 asked = Counting(model)
                 [[best]] = search(asked, 1, strategy, start=END, end=END, max_length=longest, seed=0)
                 line.add(best, asked)
-    seconds = time.perf_counter() - start
+    seconds = clock.seconds
     return Comparison(vocabulary, longest, greedy, beams, patient, exhaustive, shortest, seed, seconds)

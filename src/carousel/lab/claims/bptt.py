@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,7 +19,8 @@ from ..cells import CELLS, sigmoid_rnn
 from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
 from ..derivatives import StepDerivatives, apart, has_derivative
 from ..finding import Exercise, Finding, Step, Table
-from ..options import Hidden, Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Hidden, Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, percent, power
 
 ROUTES = ("autograd", "kernels", "differences")
@@ -294,12 +294,9 @@ figure = carousel.lab.bptt(4, seeds=1).plot()
         return {"routes": drawn.update_layout(margin={"l": 140})}
 
 
-HELP = """Take every gradient of every cell by four routes, and see how far apart they are.
-
-\b
-carousel lab bptt
-carousel lab bptt --steps 50 --out bptt
-"""
+HELP = help_text(
+    "Take every gradient of every cell by four routes, and see how far apart they are.", "bptt", "--steps 50 --out bptt"
+)
 QUICK = {"steps": 6}
 
 
@@ -318,8 +315,8 @@ def run(
     True
     """
     check_counts(steps=steps, hidden=hidden, inputs=inputs, seeds=seeds)
-    start = time.perf_counter()
-    numbers = tuple(range(seed, seed + seeds))
+    clock = Clock()
+    numbers = tuple(seed_numbers(seed, seeds))
     kinds = [*CELLS.values(), sigmoid_rnn()]
     cells: list[dict[str, Any]] = [
         {"label": kind.label, "by_hand": has_derivative(kind.cell), "gradients": {}} for kind in kinds
@@ -337,7 +334,7 @@ def run(
                 lecture[name] = max(difference, lecture.get(name, 0.0))
         torch.manual_seed(seed)
         checks, literal, dependence = derive(steps, hidden, inputs)
-    return Bptt(tuple(cells), checks, literal, dependence, lecture, steps, numbers, time.perf_counter() - start)
+    return Bptt(tuple(cells), checks, literal, dependence, lecture, steps, numbers, clock.seconds)
 
 
 def _keep_largest(kept: dict[str, dict[str, float]], new: dict[str, dict[str, float]]) -> None:

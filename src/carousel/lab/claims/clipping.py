@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,7 +16,8 @@ from ...report import Page, figure
 from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, by_case, fails, holds, undecided
 from ..finding import Exercise, Finding, Step, Table
-from ..options import Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, mean_and_spread, power
 
 LENGTH, TARGET, BEGIN = 50, 0.7, (5.0, -3.0)  # steps of the network, what h should be at the last, w and b at the start
@@ -251,12 +251,7 @@ figure = lab.clipping(60, starts=5).plot()
         return {"cliff": cliff, "loss": loss.update_xaxes(title_text="step")}
 
 
-HELP = """Gradient descent at a cliff, with and without clipping.
-
-\b
-carousel lab clipping
-carousel lab clipping --lr 0.5 --out clipping
-"""
+HELP = help_text(__doc__, "clipping", "--lr 0.5 --out clipping")
 QUICK = {"steps": 150, "starts": 10}
 
 
@@ -280,19 +275,19 @@ def run(
         raise ArgumentError(f"lr must be above 0, got {lr:g}")
     if not thresholds or min(thresholds) <= 0:
         raise ArgumentError(f"thresholds must be some numbers above 0, got {list(thresholds)}")
-    begun = time.perf_counter()
+    clock = Clock()
     ways = [
         ("", math.inf),
         *(("norm", limit) for limit in thresholds),
         ("value", min(thresholds, key=lambda t: abs(t - 0.5))),
     ]
-    numbers = tuple(range(seed, seed + seeds))
+    numbers = tuple(seed_numbers(seed, seeds))
     drawn = [torch.Generator().manual_seed(number) for number in numbers]
     near = torch.cat([torch.rand(starts, 2, dtype=torch.float64, generator=one) - 0.5 for one in drawn])
     near[0] = 0
     places = torch.tensor(BEGIN, dtype=torch.float64) + near
     descents = tuple(descend(by, threshold, places, steps, lr) for by, threshold in ways)
-    return Clipping(descents, check_gradients(places[:starts]), lr, numbers, time.perf_counter() - begun)
+    return Clipping(descents, check_gradients(places[:starts]), lr, numbers, clock.seconds)
 
 
 def descend(by: str, threshold: float, places: Tensor, steps: int, lr: float) -> Descent:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from ...wording import counted
 from ..automata import DFA, Recognizer, compile_dfa, compile_pattern, count_machine
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Table
+from ..measured import Clock
 from ..options import Option, Seed
 from ..words import listing, raised
 
@@ -249,7 +249,7 @@ def run(
     if not patterns:
         raise ArgumentError("patterns is empty; give at least one regular expression")
     check_counts(shortest=shortest, longest=longest, strings=strings, largest=largest)
-    start = time.perf_counter()
+    clock = Clock()
     draw = random.Random(seed)
     languages = tuple(_try(pattern, shortest, longest, strings, draw) for pattern in patterns)
     machine = count_machine()
@@ -263,7 +263,7 @@ def run(
         judged += [(n, belongs, it) for (_, belongs), it in zip(near, accepted, strict=True)]
     return Compilation(
         languages, shortest, tuple(judged), stops_at(machine), count_classes(20), try_stack(12), seed,
-        time.perf_counter() - start,
+        clock.seconds,
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from ...wording import an
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Step, Table
 from ..gate_use import SHUT, GateUse, by_token, gate_use, keeping_gate, label
+from ..measured import Clock
 from ..options import Option, Seed
 from ..words import percent, power
 
@@ -335,7 +335,7 @@ def run(
     check_counts(units=units, hidden=hidden, samples=samples)
     reading = None if model is None else read_layers(model, data)  # first: an unusable model is an error
     preferences = () if reading is None else tuple(look(reading))
-    start = time.perf_counter()
+    clock = Clock()
     draw = torch.Generator().manual_seed(seed)
     length = torch.linspace(0.2, 1.5, units, dtype=torch.float64)  # of U_f, so that figures show the whole range
     weights = _unit(torch.randn(units, hidden, generator=draw, dtype=torch.float64)) * length[:, None]
@@ -359,7 +359,7 @@ def run(
     if reading is not None:
         use, tokens = tuple(gate_use(reading)), tuple(by_token(reading))
         result = replace(result, use=use, tokens=tokens, source=reading.source)
-    return replace(result, seconds=time.perf_counter() - start)
+    return replace(result, seconds=clock.seconds)
 
 
 def climb(weights: Tensor, h: Tensor, steps: int = 60) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,7 +19,8 @@ from ...wording import counted
 from ..automata import compile_pattern
 from ..claim import Claim, Numbers, Outcome, Verdict, by_case, fails, holds, holds_for
 from ..finding import Exercise, Finding, Step, Table
-from ..options import Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..weighted import WeightedAutomaton, hankel, learn, strings_up_to
 from ..words import listing, percent, percent_and_spread, power
 
@@ -253,12 +253,11 @@ print(automaton(["aa", "aab", "a"]))
 
 
 QUICK = {"seeds": 1, "patterns": LANGUAGES[:1]}
-HELP = """Train a network on a language and find the weighted automaton inside it, from its answers alone.
-
-\b
-carousel lab hankel
-carousel lab hankel "(ab)*" --out hankel
-"""
+HELP = help_text(
+    "Train a network on a language and find the weighted automaton inside it, from its answers alone.",
+    "hankel",
+    '"(ab)*" --out hankel',
+)
 
 
 def run(
@@ -277,8 +276,8 @@ def run(
     `patterns` are regular expressions over a and b.
     """
     check_counts(units=units, steps=steps, unseen=unseen, seeds=seeds)
-    start = time.perf_counter()
-    numbers = tuple(range(seed, seed + seeds))
+    clock = Clock()
+    numbers = tuple(seed_numbers(seed, seeds))
     extracted = []
     with torch.random.fork_rng(devices=[]):
         for number in numbers:
@@ -286,7 +285,7 @@ def run(
             draw = random.Random(number)
             extracted += [_extract(pattern, units, steps, unseen, number, draw) for pattern in patterns]
     basis = len(strings_up_to("ab", 3))
-    return Spectra(tuple(extracted), check_formulas(seed), basis, unseen, numbers, time.perf_counter() - start)
+    return Spectra(tuple(extracted), check_formulas(seed), basis, unseen, numbers, clock.seconds)
 
 
 def estimate_rank(singular: np.ndarray) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,8 @@ from ..cells import CELLS
 from ..claim import Claim, Numbers, Verdict, by_case, by_seed, fails, holds, holds_for
 from ..finding import Exercise, Finding, Step, Table
 from ..learning import MODEL, Corpus, Curve, corpus
-from ..options import Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, mean_and_spread, percent
 
 EQUAL, TINY, HUGE = 0.02, 1e-4, 20.0
@@ -369,12 +369,11 @@ print(different_units(network))                   # 1, and so it stays
 
 
 QUICK = {"cells": ("rnn", "lstm", "gru"), "lines": 1280, "epochs": 2, "seeds": 1}
-HELP = """Weights that begin as zero, all equal, tiny, huge and as usual: what is learned, and which units part.
-
-\b
-carousel lab initialisation
-carousel lab initialisation --hidden 64 --out beginnings
-"""
+HELP = help_text(
+    "Weights that begin as zero, all equal, tiny, huge and as usual: what is learned, and which units part.",
+    "initialisation",
+    "--hidden 64 --out beginnings",
+)
 
 
 def run(
@@ -395,8 +394,8 @@ def run(
     wrong = [cell for cell in cells if cell not in CELLS]
     if wrong or not cells:
         raise ArgumentError(f"cells must be some of {', '.join(CELLS)}; got {', '.join(wrong) or 'none'}")
-    began = time.perf_counter()
-    numbers = tuple(range(seed, seed + seeds))
+    clock = Clock()
+    numbers = tuple(seed_numbers(seed, seeds))
     with corpus(lines, seed) as dates:
         begun = tuple(
             begin(dates, name, epochs=epochs, seed=number, hidden=start.hidden or hidden)
@@ -412,7 +411,7 @@ def run(
             for cell in cells
         }
     updates = math.ceil(max(1, lines // 2) / 64)
-    return Initialisation(begun, most, linear, updates, hidden, numbers, time.perf_counter() - began)
+    return Initialisation(begun, most, linear, updates, hidden, numbers, clock.seconds)
 
 
 def pair_perplexity(train: Path, dev: Path) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,7 +20,8 @@ from ..cells import CELLS, sigmoid_rnn
 from ..claim import SOURCES, Claim, Numbers, Verdict, fails, holds, holds_for
 from ..derivatives import StepDerivatives, apart, has_derivative
 from ..finding import Exercise, Finding, Step, Table, typeset
-from ..options import Hidden, Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Hidden, Option, Seed, Seeds, seed_numbers
 from ..words import listing, percent, power
 
 TASK = (  # of source 002, which is no claim
@@ -403,7 +403,7 @@ def run(
     (True, True)
     """
     check_counts(steps=steps, hidden=hidden, inputs=inputs, seeds=seeds)
-    start = time.perf_counter()
+    clock = Clock()
     kinds = [kind for kind in (*CELLS.values(), sigmoid_rnn()) if has_derivative(kind.cell)]
     cells: list[dict[str, Any]] = [{"label": kind.label, "relative_errors": {}} for kind in kinds]
     without = tuple(kind.label for kind in CELLS.values() if not has_derivative(kind.cell))
@@ -412,7 +412,7 @@ def run(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         spectrum = None if model is None else spectrum_of(read_layers(model, data))
-        numbers = tuple(range(seed, seed + seeds))
+        numbers = tuple(seed_numbers(seed, seeds))
         for number in numbers:
             torch.manual_seed(number)
             x = torch.randn(steps, 1, inputs, dtype=torch.float64)
@@ -437,7 +437,7 @@ def run(
         "left_out": LEFT_OUT,
         "derivation": {key: largest[key] for key in ("slope", "forget", "cell", "hidden")},
     }
-    seconds = time.perf_counter() - start
+    seconds = clock.seconds
     return Jacobian(tuple(cells), printed_error, mean, together, numbers, seconds, spectrum, without)
 
 

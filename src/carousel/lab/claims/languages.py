@@ -23,7 +23,7 @@ from ..cells import CELLS, carrying_state, lab_cell
 from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
 from ..finding import Exercise, Finding, Table
 from ..grammars import GRAMMARS, Grammar, Strings
-from ..options import Hidden, Option, Seed
+from ..options import Hidden, Option, Seed, help_text
 from ..progress import Bar
 from ..words import listing, percent
 
@@ -376,12 +376,11 @@ print(machine.accepts(["a" * n + "b" * n for n in (1, 50, 200, 5000)]))
 
 
 QUICK = {"languages": ("anbn", "parity"), "setting": Setting(networks=1, updates=300)}
-HELP = """Train every cell on short strings of formal languages and let it read long ones: which cells count?
-
-\b
-carousel lab languages
-carousel lab languages anbn dyck-1 --tested 1000 --out count
-"""
+HELP = help_text(
+    "Train every cell on short strings of formal languages and let it read long ones: which cells count?",
+    "languages",
+    "anbn dyck-1 --tested 1000 --out count",
+)
 
 
 def run(

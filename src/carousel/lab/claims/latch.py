@@ -16,7 +16,6 @@ the first steps has vanished on its way back to them, and that a gated cell lets
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -32,6 +31,7 @@ from ..cells import CELLS
 from ..claim import Claim, Numbers, Verdict, by_case, by_seed, fails, holds, undecided
 from ..finding import Exercise, Finding, Table
 from ..latching import Outcome, Setting, cost, fixed_points, make, train, turning_input
+from ..measured import Clock
 from ..options import Seeds
 from ..progress import Bar
 from ..words import listing, percent, percent_and_spread, power
@@ -343,7 +343,7 @@ def run(
     trainings = [(cell, replace(its, seed=its.seed + k)) for k in range(seeds) for cell, its in once]
     costs = [cost(*training) for training in trainings]
     bar = bar or Bar(quiet=True)
-    start = time.perf_counter()
+    clock = Clock()
     # Networks this small gain nothing from a second thread, and lose much by it where cores are shared.
     with threads(1), bar.over(result.head(), sum(costs), "accuracy {:.0%}"):
         for (cell, its), whole in zip(trainings, costs, strict=True):
@@ -352,7 +352,7 @@ def run(
             result.outcomes.append(outcome)
             bar.finish(result.row(outcome), unused=whole * (1 - len(outcome.curve) / its.updates))
         result.unit = single_unit(own)
-    result.seconds = time.perf_counter() - start
+    result.seconds = clock.seconds
     return result
 
 

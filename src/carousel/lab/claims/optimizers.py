@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -16,7 +15,8 @@ from ...wording import counted
 from ..claim import Claim, Numbers, Outcome, Verdict, by_case, holds_for, undecided
 from ..finding import Exercise, Finding, Table
 from ..learning import MODEL, Curve, corpus
-from ..options import Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, mean_and_spread
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -368,12 +368,11 @@ with corpus(640, seed=0) as dates:
 
 
 QUICK = {"rates": (0.03, 1.0, 10.0), "lines": 1280, "epochs": 2, "seeds": 1}
-HELP = """The same model with four optimizers: at one learning rate, as the text has it, and each at its own best.
-
-\b
-carousel lab optimizers
-carousel lab optimizers --seeds 10 --out optimizers
-"""
+HELP = help_text(
+    "The same model with four optimizers: at one learning rate, as the text has it, and each at its own best.",
+    "optimizers",
+    "--seeds 10 --out optimizers",
+)
 
 
 def run(
@@ -391,8 +390,8 @@ def run(
     check_counts(lines=lines, epochs=epochs, seeds=seeds)
     if any(not 0 < rate < math.inf for rate in rates):
         raise ArgumentError(f"rates must be numbers above 0, got {list(rates)}")
-    began = time.perf_counter()
-    numbers = tuple(range(seed, seed + seeds))
+    clock = Clock()
+    numbers = tuple(seed_numbers(seed, seeds))
     trained: list[Trained] = []
     with corpus(lines, seed) as dates:
 
@@ -405,4 +404,4 @@ def run(
             for rate in {PRINTED, best}:
                 curves[rate] += [train(name, rate, number) for number in numbers[1:]]
             trained += [Trained(name, rate, tuple(each)) for rate, each in curves.items()]
-    return Optimizers(tuple(trained), lines, epochs, numbers, time.perf_counter() - began)
+    return Optimizers(tuple(trained), lines, epochs, numbers, clock.seconds)

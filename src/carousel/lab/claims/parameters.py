@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,7 +15,8 @@ from ...report import Page, figure
 from ..cells import CELLS
 from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for
 from ..finding import Exercise, Finding, Table
-from ..options import Option
+from ..measured import Clock
+from ..options import Option, help_text
 from ..words import listing
 
 HORIZONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -194,12 +194,11 @@ figure = lab.parameters().plot()
         return {"parameters": drawn.update_yaxes(title_text="parameters")}
 
 
-HELP = """How many parameters it takes to look back: fully connected, convolutional, recurrent.
-
-\b
-carousel lab parameters
-carousel lab parameters --inputs 100 --hidden 512 --out parameters
-"""
+HELP = help_text(
+    "How many parameters it takes to look back: fully connected, convolutional, recurrent.",
+    "parameters",
+    "--inputs 100 --hidden 512 --out parameters",
+)
 
 
 def run(
@@ -218,7 +217,7 @@ def run(
     check_counts(inputs=inputs, hidden=hidden, outputs=outputs)
     if not horizons or min(horizons) < 1:
         raise ArgumentError(f"horizons must be some numbers from 1 on, got {list(horizons)}")
-    start = time.perf_counter()
+    clock = Clock()
     sizes = inputs, hidden, outputs
     kinds = [
         _count("fully connected", "connected", "#1c2430", "solid", horizons, partial(connected, *sizes)),
@@ -233,7 +232,7 @@ def run(
     for kind in CELLS.values():
         build = partial(recurrent, kind.layer, *sizes)
         kinds.append(_count(kind.label, "recurrent", kind.colour, kind.dash, horizons, build))
-    return Parameters(tuple(kinds), tuple(horizons), inputs, hidden, outputs, time.perf_counter() - start)
+    return Parameters(tuple(kinds), tuple(horizons), inputs, hidden, outputs, clock.seconds)
 
 
 def connected(inputs: int, hidden: int, outputs: int, steps: int) -> nn.Module:

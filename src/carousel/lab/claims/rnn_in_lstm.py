@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -18,7 +17,8 @@ from ...wording import counted
 from ..by_hand import set_gates
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Step, Table
-from ..options import Option, Seed
+from ..measured import Clock
+from ..options import Option, Seed, help_text
 from ..words import power
 
 SCALE = math.tanh(0.5)
@@ -250,12 +250,11 @@ print((layer(x, state)[0] - sigmoid_rnn(x, w, u, b)).abs().max())
 
 
 QUICK = {"networks": 5}
-HELP = """Put an RNN into an LSTM: with the published weights, which do not give it, and exactly.
-
-\b
-carousel lab rnn-in-lstm
-carousel lab rnn-in-lstm --steps 1000 --out inside
-"""
+HELP = help_text(
+    "Put an RNN into an LSTM: with the published weights, which do not give it, and exactly.",
+    "rnn-in-lstm",
+    "--steps 1000 --out inside",
+)
 
 
 def run(
@@ -272,7 +271,7 @@ def run(
     True
     """
     check_counts(networks=networks, steps=steps, hidden=hidden, inputs=inputs)
-    start = time.perf_counter()
+    clock = Clock()
     draw = torch.Generator().manual_seed(seed)
     # key, label, what it is, how h relates to the RNN's by it, and the LSTM
     ways: list[tuple[str, str, str, float, dict[str, Any]]] = [
@@ -304,7 +303,7 @@ def run(
         Construction(key, label, text, tuple(errors.tolist()), moved, factor * highest)
         for (key, label, text, factor, _), errors, moved in zip(ways, worst, drift, strict=True)
     )
-    return RnnInLstm(constructions, networks, steps, hidden, seed, time.perf_counter() - start)
+    return RnnInLstm(constructions, networks, steps, hidden, seed, clock.seconds)
 
 
 def sigmoid_rnn(x: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from ...report import Page, figure
 from ..by_hand import set_gates
 from ..claim import Claim, Numbers, Verdict, fails, holds
 from ..finding import Exercise, Finding, Table
+from ..measured import Clock
 from ..options import Option
 from ..words import listing, percent, signed
 
@@ -221,7 +221,7 @@ def run(
     """
     if not 1 <= longest <= 10:
         raise ArgumentError(f"longest must be between 1 and 10, got {longest}: there are 4ⁿ sentences of n words")
-    start = time.perf_counter()
+    clock = Clock()
     # every shorter sentence is the beginning of one of these
     every = torch.tensor(list(itertools.product(range(len(WORDS)), repeat=longest))).T  # (T, 4ᵀ)
     right = oracle(every)
@@ -236,7 +236,7 @@ def run(
         first, second = (float(scores(layer, weights, ids)[-1, 0]) for layer, weights in networks)
         phrases.append((words, int(oracle(ids)[-1, 0]), first, second))
     total = tuple(len(WORDS) ** n for n in range(1, longest + 1))
-    return Sentiment(tuple(phrases), last_gates(), total, counts[0], counts[1], time.perf_counter() - start)
+    return Sentiment(tuple(phrases), last_gates(), total, counts[0], counts[1], clock.seconds)
 
 
 def last_gates() -> dict[str, dict[str, list[float]]]:

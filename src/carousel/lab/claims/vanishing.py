@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,7 +20,8 @@ from ..cells import CELLS, sigmoid_rnn
 from ..claim import SOURCES, Claim, Numbers, Verdict, by_case, fails, holds, undecided
 from ..derivatives import StepDerivatives, apart
 from ..finding import Exercise, Finding, Step, Table
-from ..options import Hidden, Option, Seed, Seeds
+from ..measured import Clock
+from ..options import Hidden, Option, Seed, Seeds, seed_numbers
 from ..words import listing, percent, power, raised
 
 GONE = -6.0  # as a power of ten: from here on nothing can be learned
@@ -478,8 +478,8 @@ def run(
     (9, True)
     """
     check_counts(steps=steps, hidden=hidden, inputs=inputs, seeds=seeds)
-    start = time.perf_counter()
-    numbers = tuple(range(seed, seed + seeds))
+    clock = Clock()
+    numbers = tuple(seed_numbers(seed, seeds))
     horizons: dict[str, list[tuple[int | None, int | None]]] = {}
     first: list[Fading] = []
     excesses: dict[str, float] = {}
@@ -503,7 +503,7 @@ def run(
         forms, fresh = check_forms(hidden), gains(hidden, inputs, seed, first[0])
     return Vanishing(
         tuple(first), horizons, excesses, small, counter, trained, memory, forms, fresh, steps, hidden, numbers,
-        time.perf_counter() - start,
+        clock.seconds,
     )  # fmt: skip
 
 
