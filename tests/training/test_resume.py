@@ -243,7 +243,7 @@ def test_other_data_is_refused(tmp_path):
     kept = (tmp_path / "run" / "tokenizer.json").read_bytes()
     text = settings.train.read_text("utf-8")
     settings.train.write_text(text.replace("a", "q"), "utf-8")
-    with pytest.raises(ValueError, match="data has changed"):
+    with pytest.raises(RunError, match=r"train\.txt: not the data that the run began with; restore it, or"):
         fit(settings, tmp_path / "run", resume=True)
     assert (tmp_path / "run" / "tokenizer.json").read_bytes() == kept
     settings.train.write_text(text, "utf-8")
@@ -256,7 +256,7 @@ def test_another_dev_set_is_refused(tmp_path):
     killed(settings, tmp_path / "run", ("batch", 1, 2))
     text = settings.dev.read_text("utf-8")
     settings.dev.write_text(text.replace("a", "b"), "utf-8")
-    with pytest.raises(RunError, match="dev: the data is not what the run began with; restore it"):
+    with pytest.raises(RunError, match=r"dev\.txt: not the data that the run began with; restore it"):
         fit(settings, tmp_path / "run", resume=True)
     settings.dev.write_text(text, "utf-8")
     assert outcome(fit(settings, tmp_path / "run", resume=True)) == whole

@@ -19,6 +19,7 @@ from . import distributed
 from .data import Batches
 from .network import Network
 from .optimizers import clip_norm, make_optimizer, make_schedule
+from .settings import shown
 
 
 class BatchLoss(NamedTuple):
@@ -170,10 +171,16 @@ class Module(LightningModule):
             own = {"random": torch.get_rng_state(), "carried": self.network.carried}
             checkpoint["module"]["processes"] = distributed.gather(own)
 
+    def _check_data(self, key: str, then: Any, now: Any) -> None:
+        """Raise if the data that the setting `key` names is not what it was when the run began."""
+        if then != now:
+            file = shown(getattr(self.settings, key, None) or key)
+            raise RunError(f"{file}: not the data that the run began with; restore it, or start over with --force")
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = checkpoint["module"]
-        if own.get("dev", self.dev_mark) != self.dev_mark:
-            raise RunError("dev: the data is not what the run began with; restore it, or start over with --force")
+        self._check_data("train", own["batches"].get("data"), self.batches.state_dict().get("data"))
+        self._check_data("dev", own.get("dev", self.dev_mark), self.dev_mark)
         each = own.get("processes", [own])
         if len(each) != distributed.size():
             before, now = (
