@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import yaml
+from helpers.pages import figures
 
 import carousel
 from carousel.cli.main import main
@@ -40,6 +41,29 @@ def test_seeds_are_one_row(tmp_path):
     assert comparison.as_dict()["groups"][0]["runs"][1]["curve"] == [(1.0, 9.0), (2.0, 7.0)]
     comparison.write_page(tmp_path / "page.html")
     assert "7.833 ± 0.76" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_the_page_is_legible(tmp_path):
+    runs = [make_run(tmp_path / name, 7.0, lr=lr) for name, lr in (("a", 0.0003298603769674154), ("b", 0.003))]
+    comparison = carousel.compare(runs)
+    assert [row[1] for row in comparison.rows()[1]] == ["0.0003299", "0.003"]
+    comparison.write_page(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert '<th scope="col" class="number">lr</th>' in page and '<th scope="col" class="number">parameters</th>' in page
+    drawn = figures(page)[0]
+    assert [trace["name"] for trace in drawn["data"]] == ["lr 0.0003299", "lr 0.003"]
+    assert drawn["layout"]["xaxis"]["dtick"] == 1  # there is no epoch 1.2
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 40, b"\xff\xfe", b"3,2,seven\n", b"3,2,1,1,1\n"], ids=["zeros", "bytes", "words", "more"]
+)
+def test_a_damaged_log_is_one_line(tmp_path, damage):
+    run = make_run(tmp_path / "run", 7.0)
+    with open(run / "metrics.csv", "ab") as file:
+        file.write(damage)
+    with pytest.raises(RunError, match=r"metrics\.csv: damaged \(.*; copy it again"):
+        carousel.compare([run])
 
 
 def test_what_cannot_be_compared(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ArgumentError, RunError, shorten
-from .report import Page, figure, verbatim
+from .report import Page, figure, is_number, verbatim
 from .training.csv_logger import read_metrics
 from .training.run import Run
 from .training.settings import shown
@@ -89,7 +89,7 @@ class Comparison:
             rows.append(
                 [
                     group.name + ("" if all(run.finished for run in group.runs) else " (unfinished)"),
-                    *(shorten(shown(first.settings.get(key)), 30) for key in self.differing),
+                    *(_cell(first.settings.get(key)) for key in self.differing),
                     *([",".join(str(run.seed) for run in group.runs)] if several else []),
                     group.value_text,
                     minutes(statistics.mean(times)) if times else "",
@@ -122,10 +122,12 @@ class Comparison:
         """A page with the table and the dev curves of all runs."""
         runs = [run for group in self.groups for run in group.runs]
         columns, rows = self.rows()
-        page = Page(f"{len(runs)} runs: {self.task}", f"Dev {label_of(self.metric)} of runs of {self.task}.")
+        page = Page(
+            f"{len(runs)} runs: {self.task}", f"Runs of the task {self.task}, compared by dev {label_of(self.metric)}."
+        )
         how = "Settings that are the same in all runs are left out. Runs that differ by their seed only are one row: "
         page.heading("Runs").text(how + "mean ± standard deviation over seeds, mean minutes.")
-        page.table(columns, [[verbatim(cell) for cell in row] for row in rows])
+        page.table(columns, [[cell if is_number(cell) else verbatim(cell) for cell in row] for row in rows])
         if any(run.curve for run in runs):
             page.figure(self._curves(), f"Dev {label_of(self.metric)}", "After each epoch; one colour for each row.")
         page.footer(command=shlex.join(["carousel", "compare", *(str(run.folder) for run in runs), "--out", str(path)]))
@@ -136,7 +138,7 @@ class Comparison:
         colours = drawn.layout.colorway
         for number, group in enumerate(self.groups):
             first = group.runs[0].settings
-            name = ", ".join(f"{key} {shown(first.get(key))}" for key in self.differing) or group.name
+            name = ", ".join(f"{key} {_cell(first.get(key))}" for key in self.differing) or group.name
             for k, run in enumerate(group.runs):
                 if run.curve:
                     epochs, values = zip(*run.curve, strict=True)
@@ -145,7 +147,8 @@ class Comparison:
                         legendgroup=str(number), showlegend=k == 0, text=f"{run.folder} (seed {run.seed})",
                         line={"color": colours[number % len(colours)]},
                     )  # fmt: skip
-        drawn.update_xaxes(title_text="epoch")
+        last = max(epoch for group in self.groups for run in group.runs for epoch, _ in run.curve)
+        drawn.update_xaxes(title_text="epoch", dtick=1 if last <= 10 else None)
         return drawn.update_yaxes(title_text=f"dev {label_of(self.metric)}")
 
 
@@ -165,6 +168,15 @@ def compare_runs(folders: Sequence[Path]) -> Comparison:
     for run in runs:
         groups.setdefault(str([run.settings.get(key) for key in differing]), []).append(run)
     return Comparison(read[0][0], read[0][1], differing, [Group(group) for group in groups.values()])
+
+
+def _cell(value: Any) -> str:
+    """A setting in a table or a legend.
+
+    >>> _cell(0.0003298603769674154), _cell(True), _cell(8)
+    ('0.0003299', 'true', '8')
+    """
+    return f"{value:.4g}" if isinstance(value, float) else shorten(shown(value), 30)
 
 
 def _read(run: Run) -> tuple[str, str, ComparedRun]:

@@ -137,5 +137,7 @@ def _history(page: Page, sweep: Sweep, name: str) -> None:
             choose = min if sweep.lower_is_better else max
             best.append(trial.value if not best else choose(best[-1], trial.value))
     drawn.add_scatter(x=numbers, y=best, mode="lines", name="best so far", line={"shape": "hv"})
-    drawn.update_xaxes(title_text="trial").update_yaxes(title_text=f"dev {name}")
+    drawn.update_xaxes(title_text="trial", dtick=1 if len(sweep.trials) <= 10 else None).update_yaxes(
+        title_text=f"dev {name}"
+    )
     page.figure(drawn, "History", "The dev metric of each trial; of a pruned one, after its last epoch.")

@@ -11,6 +11,7 @@ from typing import Any
 
 from lightning.pytorch.loggers.logger import Logger
 
+from ..errors import RunError, shorten
 from ..files import write_text
 
 
@@ -66,9 +67,13 @@ class CSVLogger(Logger):
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a metrics.csv, empty cells left out."""
+    """The rows of a metrics.csv, empty cells left out; a RunError if it is damaged."""
     with open(path, encoding="utf-8", newline="") as file:
-        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+        try:
+            return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+        except (csv.Error, TypeError, ValueError) as error:
+            remedy = "copy it again from an intact copy of the run"
+            raise RunError(f"{path}: damaged ({shorten(error, 100)}); {remedy}") from error
 
 
 def _text(value: Any) -> str:
