@@ -47,6 +47,11 @@ def test_predict(command, trained, tmp_path):
     assert json.loads(out)["tree"].count("(") == 2
 
 
+def test_a_trace_is_refused_in_words(trained):
+    with pytest.raises(carousel.CarouselError, match="a tree has nodes, not steps: there is no trace; predict gives"):
+        carousel.load(trained).trace("(_ (_ a) (_ film))")
+
+
 def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):
     """The drawing of so many nested nodes would take 6 million characters."""
     deep = b"(_ " * 2_000 + b"good" + b")" * 2_000

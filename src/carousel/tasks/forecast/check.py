@@ -13,7 +13,7 @@ from ...data.sources.times import time_words
 from ..shared.checks import DataCheck
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,28 @@ class SeriesCheck(DataCheck):
             if one.constant:
                 found.append(f"{self.file}: {name} is the same in all training rows; leave it out with columns")
             if one.beyond > 0.1 * (self.rows - self.training_rows):
-                found.append(f"{self.file}: {one.beyond:,} held-out values of {name} lie beyond those trained on")
+                found.append(
+                    f"{self.file}: {one.beyond:,} held-out values of {name} are outside the range of the training data"
+                )
         return found
 
-    def __rich__(self) -> RichTable:
+    def __rich__(self) -> Group:
         extent = (
             f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} for training"
         )
         if self.id_column is not None:
             extent = f"{self.series:,} series; {extent}"
         times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=f"{self.file}: {extent}; {times}")
-        for column in ("variable", "missing", "least", "mean", "most"):
+        table = Table()
+        for column in ("variable", "missing", "minimum", "mean", "maximum"):
             table.add_column(column, justify="left" if column == "variable" else "right")
         for name, one in self.variables.items():
             table.add_row(name, f"{one.missing:,}", f"{one.least:g}", f"{one.mean:.6g}", f"{one.most:g}")
-        return table
+        return Group(Text(f"{self.file}: {extent}; {times}"), table)
 
 
 def check_series(panel: Panel, rows: Mapping[str, int]) -> SeriesCheck:

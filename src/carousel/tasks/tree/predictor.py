@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from torch import Tensor
 from ...data.sources.brackets import Tree, Trees, read_brackets
 from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleStore
+from ...errors import ArgumentError
 from ...training.modes import in_eval_mode
 from ..base import Model
 from ..shared.ensemble import with_members
@@ -51,6 +52,9 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
             return next(self.predictions([Tree.parse(trees) if isinstance(trees, str) else trees]))
         given = read_texts(trees, (Tree,), "trees")
         return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in given))
+
+    def batch_of(self, items: Sequence[Any]) -> Any:
+        raise ArgumentError("a tree has nodes, not steps: there is no trace; predict gives the classes of nodes")
 
     @in_eval_mode
     @torch.no_grad()
