@@ -8,7 +8,6 @@ import yaml
 from helpers.pages import figures
 
 import carousel
-from carousel.cli.main import main
 from carousel.errors import ArgumentError, RunError
 
 
@@ -79,18 +78,3 @@ def test_what_cannot_be_compared(tmp_path):
     (one / "result.json").unlink()
     with pytest.raises(RunError, match="nothing to compare yet"):
         carousel.compare([one])
-
-
-@pytest.mark.learning
-def test_runs_of_our_own(tmp_path, capsys):
-    runs = []
-    for seed in (0, 1):
-        runs.append(str(tmp_path / f"run{seed}"))
-        carousel.train("lm", ["abba", "baab"], dev=["abab"], out=runs[-1], hidden=4, epochs=2, seed=seed, quiet=True)
-    with pytest.raises(SystemExit) as stop:
-        main(["compare", *runs, "--json", "--out", str(tmp_path / "page.html")])
-    assert not stop.value.code
-    groups = json.loads(capsys.readouterr().out)["groups"]
-    assert [[run["seed"] for run in group["runs"]] for group in groups] == [[0, 1]]  # though their data is elsewhere
-    assert groups[0]["runs"][0]["curve"][-1][0] == 2
-    assert (tmp_path / "page.html").exists()

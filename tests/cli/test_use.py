@@ -284,13 +284,6 @@ def test_an_unknown_prompt_can_be_allowed(works, run):
     assert len(works("generate", run, "--prompt", "床Q", "--unknown", "allow", "--max-length", 4, "--seed", 1)) == 1
 
 
-def test_commands_are_listed_in_the_order_of_use(works):
-    listed = re.findall(r"^  (\w+)  ", "\n".join(works("--help")).partition("Commands:")[2], re.M)
-    assert listed[:2] == ["train", "eval"]
-    assert {"predict", "translate", "generate", "score", "embed", "similar"} == set(listed[2:8])
-    assert listed[-3:] == ["bench", "lab", "data"]
-
-
 @pytest.mark.parametrize("command", ["eval", "score", "generate"])
 def test_help_teaches_by_example(works, command):
     out = "\n".join(works(command, "--help"))

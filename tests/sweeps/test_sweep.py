@@ -10,26 +10,12 @@ import pytest
 
 pytest.importorskip("optuna")
 
+from helpers.sweeps import TINY, VARY, run, worker
+
 import carousel
-from carousel.cli.main import main
 from carousel.errors import ArgumentError, RunError, SettingsError
 from carousel.sweeps import sweep as sweeps
 from carousel.training import Run
-
-TEXT = "the cat sat on the mat\na dog ran to the cat\nthe mat was flat\n" * 4
-VARY = {"lr": "1e-4..1e-1", "hidden": [4, 6]}
-TINY = {"embedding": 4, "epochs": 2, "threads": 1, "batch_size": 4, "tokens": "word", "quiet": True}
-
-
-@pytest.fixture
-def text(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "text.txt").write_text(TEXT)
-    return str(tmp_path / "text.txt")
-
-
-def run(text, out, trials=3, **options):
-    return carousel.sweep("lm", text, dev=text, out=out, vary=VARY, trials=trials, **{**TINY, **options})
 
 
 def outcome(sweep):
@@ -94,34 +80,6 @@ def test_a_sweep_killed_within_a_trial_ends_as_one_that_was_not(text, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
-def worker(text, out, trials):
-    from carousel.tasks import find
-    from carousel.training.progress import Bar
-
-    values = {**{key: value for key, value in TINY.items() if key != "quiet"}, "train": text, "dev": text}
-    task = find("lm")
-    space = sweeps.parse_space(task.Settings, values, VARY)
-    own = sweeps._Worker(task, task.Settings.check(values, {}), values, space, out, trials, "tpe", True, Bar(True), [])
-    own.begin()
-    return own
-
-
-def test_each_trial_is_claimed_once(text, tmp_path):
-    first, second = worker(text, tmp_path / "sweep", 2), worker(text, tmp_path / "sweep", 2)
-    zero, claim = first._claim()
-    one, other = second._claim()
-    assert (zero.number, one.number) == (0, 1)
-    assert first._claim() is None and second._claim() is None  # both are under way, and there are no more
-    values = zero.params
-    os.close(claim)  # as the kernel does when a process ends
-    again, claim = second._claim()
-    assert again.number == 0 and again.params == values
-    second.study.tell(0, 1.0)
-    os.close(claim)
-    assert first._claim() is None  # finished
-    os.close(other)
-
-
 @pytest.mark.learning
 def test_a_pruned_trial_ends_early_and_the_decision_is_kept(text, tmp_path, monkeypatch):
     import optuna
@@ -146,26 +104,6 @@ def test_a_pruned_trial_ends_early_and_the_decision_is_kept(text, tmp_path, monk
     own._train(trial)
     os.close(claim)
     assert own.study.trials[0].state.name == "PRUNED"
-
-
-@pytest.mark.learning
-def test_a_failure_is_the_trial_s_alone_unless_all_fail(text, tmp_path, monkeypatch):
-    from carousel.training import several
-
-    train, bad = several.train, {1}
-
-    def failing(task, values, run, **options):
-        if int(run.folder.name) in bad:
-            raise RuntimeError("no such luck")
-        return train(task, values, run, **options)
-
-    monkeypatch.setattr(several, "train", failing)
-    sweep = run(text, tmp_path / "sweep")
-    assert [trial.state for trial in sweep.trials] == ["complete", "failed", "complete"]
-    assert sweep.trials[1].error == "RuntimeError: no such luck"
-    bad |= set(range(9))
-    with pytest.raises(RunError, match="all of the first 3 trials failed; the last: RuntimeError: no such luck"):
-        run(text, tmp_path / "failing", trials=9)
 
 
 @pytest.mark.learning
@@ -198,20 +136,3 @@ def test_bad_arguments(text, tmp_path, monkeypatch):
     monkeypatch.setattr(sweeps.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ArgumentError, match=r"needs the package optuna: pip install 'carousel-rnn\[sweep\]'"):
         run(text, tmp_path / "sweep")
-
-
-@pytest.mark.learning
-def test_the_command(text, tmp_path, capsys):
-    words = ["sweep", "lm", text, "--dev", text, "--out", str(tmp_path / "sweep"), "--vary", "lr=1e-3..1e-1",
-             "hidden=4,6", "--trials", "1", "--epochs", "1", "--embedding", "4",
-             "--threads", "1", "--quiet"]  # fmt: skip
-    with pytest.raises(SystemExit) as stop:
-        main([*words, "--json"])
-    assert stop.value.code == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["vary"] == {"lr": {"low": 0.001, "high": 0.1, "log": True, "step": None}, "hidden": [4, 6]}
-    assert result["best"] == 0
-    with pytest.raises(SystemExit) as stop:
-        main([*words, "--vary", "hiden=1,2"])
-    assert stop.value.code == 1
-    assert "error: --vary hiden: there is no such key; did you mean hidden?" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import ensembles
 
 import carousel
 from carousel.cli import main as cli
@@ -116,3 +117,13 @@ def forecast_settings(flights):
 def own_cache(tmp_path, monkeypatch):
     """Caches lie in the directory of the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+
+
+@pytest.fixture(scope="module")
+def ensemble(request, tmp_path_factory):
+    """The name of a case, its data, a model of three, and where it is."""
+    folder = tmp_path_factory.mktemp("ensemble")
+    task, data, settings = ensembles.CASES[request.param]
+    settings = settings if task == "forecast" else {**settings, "cache": folder / "cache"}
+    model = carousel.train(task, data, out=folder / "run", seeds=3, seed=5, **settings)
+    return request.param, data, model, folder / "run"

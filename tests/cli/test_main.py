@@ -4,6 +4,7 @@ Modules are counted, not seconds, so that a busy machine makes no difference.
 """
 
 import json
+import re
 import subprocess
 import sys
 
@@ -93,3 +94,23 @@ def test_check(tmp_path):
     )
     assert not modules & {"torch", "pyarrow", *NEVER}
     assert "torch" not in imported("check", "classify.tsv", at=tmp_path)
+
+
+@pytest.fixture
+def works(carousel):
+    """Runs the command, which must work and say nothing on stderr: its lines."""
+
+    def call(*args):
+        code, out, err = carousel(*args)
+        assert (code, err) == (0, "")
+        assert "\x1b" not in out
+        return out.splitlines()
+
+    return call
+
+
+def test_commands_are_listed_in_the_order_of_use(works):
+    listed = re.findall(r"^  (\w+)  ", "\n".join(works("--help")).partition("Commands:")[2], re.M)
+    assert listed[:2] == ["train", "eval"]
+    assert {"predict", "translate", "generate", "score", "embed", "similar"} == set(listed[2:8])
+    assert listed[-3:] == ["bench", "lab", "data"]
