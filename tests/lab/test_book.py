@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from carousel.lab import LABS
+from carousel.lab import LABS, finding_class
 from carousel.lab.book import SLOW, write_book
+from carousel.lab.claim import HEADINGS
 
 
 def test_every_page_is_there_and_every_link_leads_to_one(tmp_path):
@@ -20,6 +21,25 @@ def test_every_page_is_there_and_every_link_leads_to_one(tmp_path):
     assert finished == ["sentiment", "parameters"]
     assert "Of 7 claims of the sources, 4 hold, 1 holds for some cases and 2 do not hold as printed." in html
     assert html.index("000: M. Arora") < html.index("004: CIS 522")  # as the sources are numbered
+
+
+def test_claims_stand_in_the_order_of_their_source(tmp_path):
+    html = write_book(
+        tmp_path / "book", ["sentiment", "rnn-in-lstm", "forget-argmax", "jacobian"], quick=True
+    ).read_text()
+    order = re.findall(r'data-name="place">([^<]+)<', html)
+    assert order[:5] == [
+        "question 1, equations 1 to 7", "question 1, equations 8 to 10", *["question 1, after equation 11"] * 2,
+        "question 2",
+    ]  # fmt: skip
+    headings = [place for place in dict.fromkeys(order) if place in HEADINGS["001"]]
+    assert headings == list(HEADINGS["001"])
+
+
+def test_every_unnumbered_heading_is_known():
+    for claim in (claim for name in LABS for claim in finding_class(name).claims):
+        source, place = claim.where[:3], claim.where[4:]
+        assert source not in HEADINGS or place.partition(", ")[0] in HEADINGS[source], claim.where
 
 
 def test_an_interruption_keeps_what_is_done_and_resume_continues(tmp_path):

@@ -145,7 +145,9 @@ def contents(folder: Path, names: Sequence[str]) -> Page:
             counts[verdict.outcome] += 1
             number, _, place = claim.where.partition(" ")
             quote = textwrap.shorten(claim.quote, QUOTED, placeholder=" …")
-            rows.setdefault(number, []).append([place, typeset(f"“{quote}”"), _link(kind.title, name), verdict.short])
+            rows.setdefault(number, []).append(
+                [place, typeset(f"“{quote}”"), _link(kind.title, name), typeset(verdict.short)]
+            )
     total = sum(counts.values())
     parts = [f"{count} {WORDING[outcome][count > 1]}" for outcome, count in counts.items() if count]
     page = Page("The lab", f"Of {total} claims of the sources, {listing(parts)}." if parts else "Nothing was run yet.")

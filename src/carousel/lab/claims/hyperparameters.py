@@ -103,13 +103,16 @@ class Hyperparameters(Measured):
 
     @staticmethod
     def table(numbers: Numbers) -> Table:
-        by_rate = {rate: numbers["rates"][str(rate)] for rate in RATES}
-        rows = [[f"{size} units", str(BASE_RATE), mean_and_spread(numbers["sizes"][str(size)]), "–"] for size in SIZES
-                if size != BASE_SIZE]  # fmt: skip
-        rows += [
-            [f"{BASE_SIZE} units", str(rate), mean_and_spread(row["dev"]), mean_and_spread(row["beginning"])]
-            for rate, row in by_rate.items()
-        ]
+        rows = []
+        for size in SIZES:
+            if size != BASE_SIZE:
+                rows.append([f"{size} units", str(BASE_RATE), mean_and_spread(numbers["sizes"][str(size)]), "–"])
+                continue
+            for rate in RATES:
+                row = numbers["rates"][str(rate)]
+                rows.append([
+                    f"{size} units", str(rate), mean_and_spread(row["dev"]), mean_and_spread(row["beginning"]),
+                ])  # fmt: skip
         return ["network", "learning rate", "dev perplexity", f"loss after {BEGINNING} updates"], rows
 
     def setup(self) -> Sequence[str]:

@@ -69,6 +69,22 @@ class Sentiment(Finding):
     title = "Sentiment by weights set by hand"
     claims = (
         Claim(
+            "sign",
+            "if the second element of the hidden state is not zero, then the sign of g_t will be reversed.",
+            "000 question 2",
+            "g_t[0] for good and for bad after not is the opposite of what it is without, to {tolerance}.",
+            _sign,
+            tolerance=0.01,
+        ),
+        Claim(
+            "index",
+            "When the second element of h_t is set to greater than zero, then the value of i_t[1] = 1.",
+            "000 question 2",
+            "i_t[1] is 1 for good after not, to {tolerance}; whether it is so without not is said too.",
+            _index,
+            tolerance=0.01,
+        ),
+        Claim(
             "score",
             "At every time step, the sentiment score = 2 × c_t[0].",
             "000 question 2",
@@ -88,22 +104,6 @@ class Sentiment(Finding):
                 r"o = (1, 1, 1)",
                 r"\text{score} = c_P + 2 c_N",
             ),
-        ),
-        Claim(
-            "sign",
-            "if the second element of the hidden state is not zero, then the sign of g_t will be reversed.",
-            "000 question 2",
-            "g_t[0] for good and for bad after not is the opposite of what it is without, to {tolerance}.",
-            _sign,
-            tolerance=0.01,
-        ),
-        Claim(
-            "index",
-            "When the second element of h_t is set to greater than zero, then the value of i_t[1] = 1.",
-            "000 question 2",
-            "i_t[1] is 1 for good after not, to {tolerance}; whether it is so without not is said too.",
-            _index,
-            tolerance=0.01,
         ),
     )
     exercises = (
