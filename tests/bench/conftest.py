@@ -12,3 +12,8 @@ def one_thread():
         for module in (claims, layers, output):
             patch.setattr(module, "threads", lambda count: threads(1))
         yield
+
+
+@pytest.fixture
+def joey():
+    return pytest.importorskip("joeynmt", reason="Joey NMT is not installed")

@@ -15,41 +15,6 @@ from carousel.training import trainer
 SMALL = {**translate.PLAIN, "embedding": 8, "hidden": 6, "decoder_hidden": 12, "dropout": 0.0, "label_smoothing": 0.0}
 
 
-@pytest.fixture
-def joey():
-    return pytest.importorskip("joeynmt", reason="Joey NMT is not installed")
-
-
-@pytest.mark.parametrize("feeding", [False, True])
-def test_both_sides_are_one_network(joey, feeding):
-    torch.manual_seed(1)
-    ours = translate.make_network(60, {**SMALL, "input_feeding": feeding})
-    theirs = joeys.make_joey(ours)
-    batch = translate.make_batch(60, 7)
-    a, b = joeys.joey_loss(theirs, joeys.joey_batch(batch)), ours.loss(batch).mean
-    torch.testing.assert_close(a, b)
-    a.backward(), b.backward()
-    torch.testing.assert_close(theirs.encoder.rnn.weight_hh_l0.grad, ours.encoder.weight_hh_l0.grad)
-    torch.testing.assert_close(theirs.decoder.rnn.weight_ih_l0.grad, ours.decoder.layers.weight_ih_l0.grad)
-    key = theirs.decoder.attention.key_layer.weight.grad
-    torch.testing.assert_close(key, ours.decoder.attention.key.weight.grad, rtol=1e-4, atol=1e-8)
-    found = translate.joey_search(theirs, batch, 6)()
-    assert found == translate.our_search(ours, batch, 6)()
-    assert {len(tokens) for tokens in found} == {6}
-
-
-@pytest.mark.parametrize("setup", translate.SETUPS)
-def test_both_have_the_weights_that_are_said(joey, setup):
-    words, settings = translate.SETUPS[setup]
-    ours = translate.make_network(words, settings)
-    theirs = joeys.make_joey(ours)
-    count = sum(p.numel() for p in theirs.parameters())
-    assert round(count / 1e6, 1) == 11.5
-    hidden, decoder = settings["hidden"], settings["decoder_hidden"]
-    only_ours = words + decoder + (2 * hidden + 1) * decoder  # biases; a map for c
-    assert ours.size == count + only_ours
-
-
 def test_lengths_are_those_of_multi30k():
     batch = translate.make_batch(7400, 4000)
     assert batch.source_lengths.double().mean() == pytest.approx(13.0, abs=0.3)
