@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 STEP = 1 << 20  # bytes between two reports
 
@@ -25,24 +27,23 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _stage: ContextVar[str] = ContextVar("stage", default="reading")
 
 
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> AbstractContextManager[None]:
     """Call `listener` about once per megabyte that is read in this context."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return _within_context(_listener, listener)
+
+
+def stage(name: str) -> AbstractContextManager[None]:
+    """Name what is done to the files that are read in this context, such as "tokenizing"."""
+    return _within_context(_stage, name)
 
 
 @contextmanager
-def stage(name: str) -> Iterator[None]:
-    """Name what is done to the files that are read in this context, such as "tokenizing"."""
-    token = _stage.set(name)
+def _within_context(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _stage.reset(token)
+        variable.reset(token)
 
 
 def advance(lines: Iterable[bytes], path: Path, total: int | None = None) -> Iterator[bytes]:

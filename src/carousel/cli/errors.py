@@ -128,9 +128,10 @@ def bug(error: Exception, args: Sequence[str]) -> str:
 
 
 @contextmanager
-def option(name: str) -> Iterator[None]:
-    """Where the only files in use are those an option names: a file that cannot be used is a wrong option."""
+def errors_of(name: str, kind: type[Exception] = OSError) -> Iterator[None]:
+    """Report errors of a kind as those of the option or argument `name`; by default those of the files it names."""
     try:
         yield
-    except OSError as error:
-        raise typer.BadParameter(reason(error), param_hint=name) from error
+    except kind as error:
+        text = reason(error) if isinstance(error, OSError) else str(error)
+        raise typer.BadParameter(text, param_hint=name) from error

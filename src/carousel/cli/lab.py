@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from .app import METAVARS, App
-from .errors import option
+from .errors import errors_of
 from .runs import load
 from .task_options import CellOption, TaskOption
 
@@ -77,7 +77,7 @@ def book(
         bar.advance(1, len(finished))
         bar.finish(f"{name:{width}}  {seconds:6.1f} s  {outcomes}")
 
-    with option("--out"), bar.over(f"{'lab':{width}}   seconds  claims", total, f"{{}} of {total} labs"):
+    with errors_of("--out"), bar.over(f"{'lab':{width}}   seconds  claims", total, f"{{}} of {total} labs"):
         page = write_book(out, quick=quick, resume=resume, workers=workers, command=command, done=done)
     typer.echo(page)
 
@@ -135,7 +135,7 @@ def _show(out: Path | None, as_json: bool) -> Iterator[list[Any]]:
     if out is None:
         yield shown
     else:
-        with option("--out"), replace_files(out) as folder:
+        with errors_of("--out"), replace_files(out) as folder:
             yield shown
             shown[0].fill(folder, command)
     finding = shown[0]

@@ -13,7 +13,7 @@ from carousel.errors import DataError
 from carousel.wording import counted
 
 from .app import App
-from .errors import keep_input, option, warn_cut, warn_unlike
+from .errors import errors_of, keep_input, warn_cut, warn_unlike
 from .runs import RunArgument, TokenizedOption, lines_of, load
 from .task_options import CellOption, TaskOption
 
@@ -48,7 +48,7 @@ def embed(
     keep_input("--out", out, data)
     model = load(run, "embed", task, cell)
     texts = list(lines_of(data, blank=True))
-    with option("--out"), replace_file(out) as file:
+    with errors_of("--out"), replace_file(out) as file:
         beside, vectors, cut = model.table(texts, tokenized=tokenized or None)
         if out.suffix == ".npy":
             np.save(file, vectors)

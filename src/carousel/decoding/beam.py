@@ -13,12 +13,12 @@ from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
 from .length_norm import LengthNorm, Mean
-from .strategy import Run, settle
+from .strategy import WholeSearch
 from .topk import take_columns
 from .tree import COMPLETED, LIVE, PRUNED, BeamTree
 
 
-class Beam:
+class Beam(WholeSearch):
     """Beam search with `width` beams.
 
     At each step the continuations of an item's hypotheses are ranked by total log-probability. Those among the best
@@ -71,11 +71,8 @@ class Beam:
                 "(in Python, wide=True allows it)"
             )
 
-    def run(self, frontier: Frontier) -> Run:
-        hypotheses = _search(frontier, self)
-        if frontier.request.streaming:
-            yield settle(hypotheses)
-        return hypotheses
+    def search(self, frontier: Frontier) -> list[list[Hypothesis]]:
+        return _search(frontier, self)
 
     def __repr__(self) -> str:
         return f"Beam({self.width}, n_best={self.n_best}, length={self.length!r}, completed={self.completed})"
@@ -251,9 +248,9 @@ def _gather(
 def _record_step(record: BeamTree, frontier: Frontier, ranked: _Ranked, onward: np.ndarray, on: np.ndarray) -> None:
     """Record one step: all candidates, and those that are extended, columns `onward` (n, S) of the items `on`."""
     possible = ranked.sums > NEVER
-    goes_on = np.zeros_like(possible)
-    np.put_along_axis(goes_on, onward, True, 1)
-    fates = np.where(ranked.completing, COMPLETED, np.where(goes_on & ~ranked.ending, LIVE, PRUNED))
+    extended = np.zeros_like(possible)
+    np.put_along_axis(extended, onward, True, 1)
+    fates = np.where(ranked.completing, COMPLETED, np.where(extended & ~ranked.ending, LIVE, PRUNED))
     number = (possible.cumsum() - 1).reshape(possible.shape).clip(0)
     record.grow(
         items=np.broadcast_to(ranked.items[:, None], possible.shape)[possible],

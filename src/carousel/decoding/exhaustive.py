@@ -12,11 +12,11 @@ from .constraint import NEVER
 from .frontier import Frontier
 from .hypothesis import Hypothesis
 from .length_norm import LengthNorm, Mean
-from .strategy import Run, settle
+from .strategy import WholeSearch
 from .topk import on_host
 
 
-class Exhaustive:
+class Exhaustive(WholeSearch):
     """The `n_best` best of all sequences up to the search's `max_length`: complete ones first, by score.
 
     The number of sequences grows as V^T; more than `limit` at a time is an error. Ties: the shorter sequence comes
@@ -39,11 +39,8 @@ class Exhaustive:
     def check(self, vocab_size: int) -> None:
         pass
 
-    def run(self, frontier: Frontier) -> Run:
-        hypotheses = _search(frontier, self)
-        if frontier.request.streaming:
-            yield settle(hypotheses)
-        return hypotheses
+    def search(self, frontier: Frontier) -> list[list[Hypothesis]]:
+        return _search(frontier, self)
 
     def __repr__(self) -> str:
         return f"Exhaustive(n_best={self.n_best}, length={self.length!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
@@ -33,8 +34,22 @@ class Strategy(Protocol):
     def run(self, frontier: Frontier) -> Run: ...
 
 
-def settle(hypotheses: list[list[Hypothesis]]) -> Choice:
-    """All tokens of the best hypothesis of each item, for strategies whose choices are final at the end."""
+class WholeSearch(ABC):
+    """A strategy whose choices are final only at the end of the search."""
+
+    @abstractmethod
+    def search(self, frontier: Frontier) -> list[list[Hypothesis]]:
+        """The hypotheses of each item, best first."""
+
+    def run(self, frontier: Frontier) -> Run:
+        hypotheses = self.search(frontier)
+        if frontier.request.streaming:
+            yield _choose_best(hypotheses)
+        return hypotheses
+
+
+def _choose_best(hypotheses: list[list[Hypothesis]]) -> Choice:
+    """All tokens of the best hypothesis of each item."""
     tokens = [(item, h.tokens, h.token_log_probs) for item, (h, *_) in enumerate(hypotheses)]
     counts = [len(t) for _, t, _ in tokens]
     last = np.zeros(sum(counts), bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..report import INK, figure
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from ..decoding import BeamTree
 
 BEST, COLOURS = "#d55e00", {"live": INK, "completed": "#0072b2", "pruned": "#a3acb8"}
-WORDS = {"live": "went on", "completed": "complete", "pruned": "dropped"}
+WORDS = {"live": "extended", "completed": "complete", "pruned": "dropped"}
 MOST = 120  # lines in one picture
 
 
 def tree(
-    found: BeamTree,
+    record: BeamTree,
     item: int = 0,
     name: Callable[[int], str] = str,
     *,
@@ -34,9 +35,9 @@ def tree(
     >>> [[h]] = search(lm, 1, Beam(2), start=2, end=0, max_length=3, record=record)
     >>> drawn = tree(record, best=h.tokens)
     >>> sorted({trace.name for trace in drawn.data if trace.name})
-    ['best', 'complete', 'dropped', 'went on']
+    ['best', 'complete', 'dropped', 'extended']
     """
-    nodes = found.nodes[item]
+    nodes = record.nodes[item]
     if pruned is None:
         pruned = len(nodes) <= MOST
     shown = [k for k, node in enumerate(nodes) if k == 0 or pruned or node.fate != "pruned"]
@@ -45,15 +46,15 @@ def tree(
     leaves = max(height.values()) + 1
     drawn = figure(90 + round(30 * max(2.0, leaves)), hovermode="closest")
     drawn.update_layout(margin={"l": 16, "r": 16})
+    drawing = _Drawing(drawn, nodes, depth, height)
     for fate in ("pruned", "live", "completed"):
         these = [k for k in shown[1:] if nodes[k].fate == fate and k not in on_best]
-        _lines(drawn, nodes, these, depth, height, COLOURS[fate], WORDS[fate], "dot" if fate == "pruned" else "solid")
-    _lines(drawn, nodes, [k for k in shown[1:] if k in on_best], depth, height, BEST, "best", "solid", 3)
+        drawing.add_lines(these, COLOURS[fate], WORDS[fate], "dot" if fate == "pruned" else "solid")
+    drawing.add_lines([k for k in shown[1:] if k in on_best], BEST, "best", width=3)
     for fate in ("pruned", "live", "completed"):
         for its, shade in ((False, COLOURS[fate]), (True, BEST)):
             these = [k for k in shown[1:] if nodes[k].fate == fate and (k in on_best) == its]
-            if these:
-                _words(drawn, nodes, these, depth, height, shade, name)
+            drawing.add_words(these, shade, name)
     last = max(depth.values())
     if last > 9:  # wider than a page, which scrolls
         drawn.update_layout(width=100 * last)
@@ -98,51 +99,46 @@ def _along(nodes: Sequence[Any], tokens: Sequence[int]) -> set[int]:
     return path
 
 
-def _lines(
-    drawn: Any,
-    nodes: Sequence[Any],
-    these: Sequence[int],
-    depth: dict[int, int],
-    height: dict[int, float],
-    shade: str,
-    label: str,
-    dash: str,
-    width: float = 1.3,
-) -> None:
-    if not these:
-        return
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for k in these:
-        parent = nodes[k].parent
-        x += [depth[parent], depth[parent], depth[k], None]  # by a corner, so that words find room above the line
-        y += [height[parent], height[k], height[k], None]
-    line = {"color": shade, "width": width, "dash": dash}
-    drawn.add_scatter(x=x, y=y, mode="lines", line=line, name=label, hoverinfo="skip")
+@dataclass
+class _Drawing:
+    """A figure, and the place of each node in it."""
 
+    figure: Any
+    nodes: Sequence[Any]
+    depth: dict[int, int]
+    height: dict[int, float]
 
-def _words(
-    drawn: Any,
-    nodes: Sequence[Any],
-    these: Sequence[int],
-    depth: dict[int, int],
-    height: dict[int, float],
-    shade: str,
-    name: Callable[[int], str],
-) -> None:
-    says = [f"{name(nodes[k].token)} {nodes[k].total:.2f}".replace("-", "−") for k in these]
-    drawn.add_scatter(
-        x=[depth[k] for k in these],
-        y=[height[k] for k in these],
-        mode="markers+text",
-        text=says,
-        textposition="top left",
-        textfont={"color": shade, "size": 12},
-        marker={"color": shade, "size": 6},
-        hovertext=[
-            f"{name(node.token)}: log p = {node.log_prob:.3f}, path {node.total:.3f}, {WORDS[node.fate]}"
-            for node in (nodes[k] for k in these)
-        ],
-        hoverinfo="text",
-        showlegend=False,
-    )
+    def add_lines(self, these: Sequence[int], shade: str, label: str, dash: str = "solid", width: float = 1.3) -> None:
+        """The lines from `these` nodes to their parents."""
+        if not these:
+            return
+        depth, height = self.depth, self.height
+        x: list[float | None] = []
+        y: list[float | None] = []
+        for k in these:
+            parent = self.nodes[k].parent
+            x += [depth[parent], depth[parent], depth[k], None]  # by a corner: words have room above the line
+            y += [height[parent], height[k], height[k], None]
+        line = {"color": shade, "width": width, "dash": dash}
+        self.figure.add_scatter(x=x, y=y, mode="lines", line=line, name=label, hoverinfo="skip")
+
+    def add_words(self, these: Sequence[int], shade: str, name: Callable[[int], str]) -> None:
+        """The words of `these` nodes."""
+        if not these:
+            return
+        nodes = [self.nodes[k] for k in these]
+        self.figure.add_scatter(
+            x=[self.depth[k] for k in these],
+            y=[self.height[k] for k in these],
+            mode="markers+text",
+            text=[f"{name(node.token)} {node.total:.2f}".replace("-", "−") for node in nodes],
+            textposition="top left",
+            textfont={"color": shade, "size": 12},
+            marker={"color": shade, "size": 6},
+            hovertext=[
+                f"{name(node.token)}: log p = {node.log_prob:.3f}, path {node.total:.3f}, {WORDS[node.fate]}"
+                for node in nodes
+            ],
+            hoverinfo="text",
+            showlegend=False,
+        )

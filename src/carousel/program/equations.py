@@ -28,8 +28,12 @@ class Equations:
         for name, value in {**named, **results}.items():
             if value.serial not in self.names:
                 titled.setdefault(value.serial, []).append(name)
-        order = [v for v in reachable([*results.values(), *named.values()], lambda v: v.serial in self.names)
-                 if v.serial not in self.names]  # fmt: skip
+
+        def args(value: Value) -> tuple[Value, ...]:
+            return () if value.serial in self.names else value.args
+
+        values = reachable([*results.values(), *named.values()], args)
+        order = [value for value in values if value.serial not in self.names]
         uses = Counter(a.serial for v in order for a in v.args)
         fresh = 0
         for value in order:

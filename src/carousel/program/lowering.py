@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .program import Program
-from .values import LEAVES, OPS, Product, Value
+from .values import LEAVES, OPS, Product, Value, reachable
 
 SPACES = (
     "register",
@@ -94,7 +94,7 @@ class Lowering:
         self.copies: list[tuple[Value, Slot]] = []
         self.registers: dict[int, Slot] = {}
         outputs = [(resolve(v), slot) for v, slot in outputs]
-        self.order = self._reach([v for v, _ in outputs])
+        self.order = reachable((v for v, _ in outputs), self.args)
         parted = {a.serial for v in self.order if _takes_parts(v) for a in self.args(v)}
         for value, slot in outputs:
             computed = value.op not in ("constant", "slice") and leaf(value) is None
@@ -113,16 +113,6 @@ class Lowering:
 
     def args(self, value: Value) -> list[Value]:
         return [] if self.leaf(value) is not None else [resolve(a) for a in value.args]
-
-    def _reach(self, roots: list[Value]) -> list[Value]:
-        seen: dict[int, Value] = {}
-        waiting = list(roots)
-        while waiting:
-            value = waiting.pop()
-            if value.serial not in seen:
-                seen[value.serial] = value
-                waiting += self.args(value)
-        return [seen[serial] for serial in sorted(seen)]
 
     def _in_memory(self, value: Value) -> bool:
         return self.leaf(value) is not None

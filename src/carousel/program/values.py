@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -185,14 +185,15 @@ class Builder:
         return self.make("cat", rows, width=sum(w for _, w in parts))
 
 
-def reachable(roots: list[Value], stop: Callable[[Value], bool] = lambda value: False) -> list[Value]:
-    """All values that `roots` are computed from and they themselves, each after its arguments."""
+def reachable(
+    roots: Iterable[Value], args: Callable[[Value], Iterable[Value]] = lambda value: value.args
+) -> list[Value]:
+    """All values that `roots` are computed from and they themselves, each after its arguments, which `args` gives."""
     seen: dict[int, Value] = {}
     waiting = list(roots)
     while waiting:
         value = waiting.pop()
         if value.serial not in seen:
             seen[value.serial] = value
-            if not stop(value):
-                waiting += value.args
+            waiting += args(value)
     return [seen[serial] for serial in sorted(seen)]
