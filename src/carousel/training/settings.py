@@ -60,6 +60,16 @@ class Preset(NamedTuple):
 DEFAULT = Preset({}, "the defaults")
 
 
+def ensemble_of(seeds: int) -> Preset:
+    """An ensemble of so many seeds, with the defaults."""
+    return Preset({"seeds": seeds}, f"an ensemble of {seeds}: {seeds} times as long")
+
+
+def presets(fast: Preset, best: Preset | None = None) -> dict[str, Preset]:
+    """The presets of a task, by name."""
+    return {"fast": fast, "default": DEFAULT} | ({} if best is None else {"best": best})
+
+
 def key(
     default: Any, help: str, group: str, needs: dict[str, Any] | None = None, *, metavar: str | None = None,
     **bounds: Any,

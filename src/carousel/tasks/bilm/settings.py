@@ -7,15 +7,11 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from ...training.settings import DEFAULT, MOST_LAYERS, Preset, key
+from ...training.settings import MOST_LAYERS, Preset, key, presets
 from ..shared.settings import CharacterName, CharacterSettings
 
 DEFAULTS = {"epochs": 8, "lr": 0.002, "batch_size": 16}
-PRESETS = {
-    "fast": Preset({"epochs": 3}, "a third of the time"),
-    "default": DEFAULT,
-    "best": Preset({"epochs": 16}, "twice as long"),
-}
+PRESETS = presets(fast=Preset({"epochs": 3}, "a third of the time"), best=Preset({"epochs": 16}, "twice as long"))
 
 
 class BilmSettings(CharacterSettings, defaults=DEFAULTS, presets=PRESETS):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from ...parsing import parse_number
-from ...training.settings import DEFAULT, MOST_LAYERS, ColumnName, EnsembleSettings, Preset, key
+from ...training.settings import MOST_LAYERS, ColumnName, EnsembleSettings, Preset, ensemble_of, key, presets
 from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 
 MOST_QUANTILES = 99
@@ -36,11 +36,7 @@ def _levels(text: str) -> str:
 
 Levels = Annotated[str, BeforeValidator(_joined), AfterValidator(_levels)]
 DEFAULTS = {"lr": 0.002, "average": 0.99}
-PRESETS = {
-    "fast": Preset({"epochs": 3, "hidden": 16}, "a third of the time"),
-    "default": DEFAULT,
-    "best": Preset({"seeds": 5}, "an ensemble of 5: 5 times as long"),
-}
+PRESETS = presets(fast=Preset({"epochs": 3, "hidden": 16}, "a third of the time"), best=ensemble_of(5))
 
 
 class ForecastSettings(EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):

@@ -6,16 +6,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ...training.settings import DEFAULT, MOST_LAYERS, Preset, key
+from ...training.settings import MOST_LAYERS, Preset, key, presets
 from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 from ..shared.text import TextSettings
 
 DEFAULTS = {"epochs": 20, "lr": 0.004, "weight_decay": 0.05}
-PRESETS = {
-    "fast": Preset({"epochs": 5, "hidden": 128, "embedding": 128}, "an eighth of the time"),
-    "default": DEFAULT,
-    "best": Preset({"epochs": 40, "layers": 2, "hidden": 400, "embedding": 400, "dropout": 0.5}, "6 times as long"),
-}
+PRESETS = presets(
+    fast=Preset({"epochs": 5, "hidden": 128, "embedding": 128}, "an eighth of the time"),
+    best=Preset({"epochs": 40, "layers": 2, "hidden": 400, "embedding": 400, "dropout": 0.5}, "6 times as long"),
+)
 
 
 class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from ...training.settings import DEFAULT, MOST_LAYERS, ColumnName, Preset, key
+from ...training.settings import MOST_LAYERS, ColumnName, Preset, key, presets
 from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 from ..shared.held_out import HeldOutSettings
 from ..shared.settings import PoolingName
 
 DEFAULTS = {"epochs": 30, "lr": 0.002, "average": 0.99}
-PRESETS = {"fast": Preset({"epochs": 10, "hidden": 32}, "a fifth of the time"), "default": DEFAULT}
+PRESETS = presets(fast=Preset({"epochs": 10, "hidden": 32}, "a fifth of the time"))
 
 
 class SequenceSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):

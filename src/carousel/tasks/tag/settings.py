@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from ...training.settings import DEFAULT, ColumnName, Preset, key
+from ...training.settings import ColumnName, Preset, ensemble_of, key, presets
 from ..shared.settings import CharacterSettings, WordSettings
 
 if TYPE_CHECKING:
@@ -23,11 +23,9 @@ DEFAULTS = {
 # Defaults with pre-trained vectors. After a single gradient Adam's steps add up to about lr / √(1 − beta2) in each
 # coordinate, however small the gradient: 0.126 with beta2 0.999, each time that a rare word occurs, 0.018 with 0.95.
 WITH_VECTORS = {"hidden": 128, "batch_size": 32, "beta2": 0.95, "character_hidden": 50, "word_features": 32}
-PRESETS = {
-    "fast": Preset({"epochs": 5, "hidden": 100, "characters": "cnn"}, "a fifth of the time"),
-    "default": DEFAULT,
-    "best": Preset({"seeds": 3}, "an ensemble of 3: 3 times as long"),
-}
+PRESETS = presets(
+    fast=Preset({"epochs": 5, "hidden": 100, "characters": "cnn"}, "a fifth of the time"), best=ensemble_of(3)
+)
 
 
 class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PRESETS):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
-from ...training.settings import DEFAULT, MOST_LAYERS, MOST_TOKENS, Preset, key
+from ...training.settings import MOST_LAYERS, MOST_TOKENS, Preset, key, presets
 from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
 from ..shared.held_out import HeldOutSettings
 from ..shared.text import TOKENIZE, Tokenize, default_cache
@@ -33,11 +33,10 @@ Files = Annotated[
 
 
 DEFAULTS = {"epochs": 12, "lr": 0.002, "clip": 1.0, "average": 0.998}
-PRESETS = {
-    "fast": Preset({"epochs": 4}, "a third of the time"),
-    "default": DEFAULT,
-    "best": Preset({"epochs": 24, "hidden": 320, "embedding": 320}, "4 times as long"),
-}
+PRESETS = presets(
+    fast=Preset({"epochs": 4}, "a third of the time"),
+    best=Preset({"epochs": 24, "hidden": 320, "embedding": 320}, "4 times as long"),
+)
 
 
 class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
