@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,17 @@ _RANGE = re.compile(
     r"(?:; | *\[)(?:[\d.]+<=?)?x[<>]=?[\d.]+(?:<=?[\d.]+)?\]"
 )  # that click adds to the text of an option
 NAMES = 22  # columns for names; a longer name has its text on the next line
+
+
+def with_parameters(
+    command: Callable[..., None], parameters: Sequence[inspect.Parameter], help: str | None = None
+) -> Callable[..., None]:
+    """`command`, which takes keywords of any name, with the parameters that Typer makes options of, and its help."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    if help is not None:
+        command.__doc__ = help
+    return command
 
 
 class Command(TyperCommand):

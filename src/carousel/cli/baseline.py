@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import typer
 
-from .app import App
-from .train import data_parameters, option, register_tasks, setting
+from .app import App, with_parameters
+from .train import data_parameters, option, register_tasks, setting_parameters
 
 BATCHES = ("batch_size", "batch_tokens", "bptt", "vary_bptt")  # how data is read makes no difference to a baseline
 
@@ -20,19 +19,12 @@ app = App(help="Measure simple baselines on data, without training a model.")
 
 def command(task: Any, name: str) -> Any:
     """The function behind `carousel baseline NAME`: its options are the keys of the task's settings about data."""
-    from carousel.training.settings import group_of
-
-    fields = {
-        key: field
-        for key, field in task.Settings.model_fields.items()
-        if group_of(field) == "data" and key not in ("task", "train", "dev", *BATCHES)
-    }
     parameters = [
         *data_parameters(task, "Validation data, on which the baselines are measured."),
         option("config", Path | None, "Settings in a YAML file.", None, metavar="FILE"),
         option("set", list[str] | None, "Any setting, as key=value; may be repeated.", None, metavar="KEY=VALUE"),
         option("json", bool, "Print JSON instead of a table.", None, flag=True),
-        *(setting(key, field, "Settings: data") for key, field in fields.items()),
+        *setting_parameters(task, "data", without=BATCHES),
     ]
 
     def run(**given: Any) -> None:
@@ -40,10 +32,8 @@ def command(task: Any, name: str) -> Any:
         own = {name: given.pop(name) for name in ("config", "set", "json")}
         _measure(task, given, own["config"], own["set"], own["json"])
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__ = f"Baselines for {task.name}: simple methods, fitted to TRAIN and measured on --dev."
-    return run
+    help = f"Baselines for {task.name}: simple methods, fitted to TRAIN and measured on --dev."
+    return with_parameters(run, parameters, help)
 
 
 def _measure(task: Any, given: dict[str, Any], config: Path | None, set: list[str] | None, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from carousel.decoding.config import NAMES, GenerationConfig, OptionError, spelled
 
-from .app import METAVARS
+from .app import METAVARS, with_parameters
 
 SHORT = {"num_return_sequences": ("-n",)}
 T = TypeVar("T")
@@ -41,9 +41,7 @@ def generation_options(command: Callable[..., None]) -> Callable[..., None]:
         except OptionError as error:
             raise typer.BadParameter(error.worded(dashed)) from error
 
-    run.__signature__ = inspect.Signature([*own.values(), *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*own.values(), *shared)}
-    return run
+    return with_parameters(run, [*own.values(), *shared])
 
 
 def dashed(name: str) -> str:

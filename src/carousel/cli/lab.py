@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from .app import METAVARS, App
+from .app import METAVARS, App, with_parameters
 from .errors import errors_of
 from .runs import load
 from .task_options import CellOption, TaskOption
@@ -102,7 +102,7 @@ def _register_labs(args: Sequence[str]) -> None:
 
 
 def _listed() -> None:
-    """Stands for a lab in the list of commands."""
+    """A lab in the list of commands."""
 
 
 def _command(lab: Any) -> Callable[..., None]:
@@ -119,10 +119,7 @@ def _command(lab: Any) -> Callable[..., None]:
         with _show(out, as_json) as shown:
             shown.append(lab.run(**values))
 
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = lab.HELP
-    return command
+    return with_parameters(command, parameters, lab.HELP)
 
 
 @contextmanager

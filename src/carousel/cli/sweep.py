@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
 import sys
@@ -12,9 +11,9 @@ from typing import Any, Literal
 
 import typer
 
-from .app import App, Command
+from .app import App, Command, with_parameters
 from .pairs import PairCommand
-from .train import NULL, data_parameters, option, register_tasks, setting
+from .train import NULL, data_parameters, option, register_tasks, setting_parameters
 
 app = App(help="Train many runs with different settings; several processes may share the work.")
 OWN = ("out", "space", "vary", "trials", "sampler", "prune", "config", "set", "quiet", "json")
@@ -50,9 +49,6 @@ def each_vary(args: list[str]) -> list[str]:
 
 def command(task: Any, name: str) -> Any:
     """The function behind `carousel sweep NAME`: its options are the keys of the task's settings."""
-    from carousel.training.settings import group_of
-
-    fields = {key: field for key, field in task.Settings.model_fields.items() if key not in ("task", "train", "dev")}
     varied = "What to vary: KEY=VALUE,VALUE or KEY=LOW..HIGH, on a log scale if wide; several may follow."
     parameters = [
         *data_parameters(task, "Validation data, by which trials are compared."),
@@ -68,7 +64,7 @@ def command(task: Any, name: str) -> Any:
                metavar="KEY=VALUE"),
         option("quiet", bool, "No progress; print only the table.", None, flag=True),
         option("json", bool, "Print JSON instead of a table.", None, flag=True),
-        *(setting(key, field, f"Settings: {group_of(field)}") for key, field in fields.items()),
+        *setting_parameters(task),
     ]  # fmt: skip
 
     def run(**given: Any) -> None:
@@ -76,13 +72,11 @@ def command(task: Any, name: str) -> Any:
         own = {key: given.pop(key) for key in OWN}
         _sweep(task, given, **own)
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__ = f"""Sweep the settings of {task.name}: train a run for each trial, and find the best.
+    help = f"""Sweep the settings of {task.name}: train a run for each trial, and find the best.
 
     Processes that run the same command at once, also on other hosts that share DIR, share the trials.
     """
-    return run
+    return with_parameters(run, parameters, help)
 
 
 def _sweep(

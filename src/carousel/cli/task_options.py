@@ -14,7 +14,7 @@ import typer
 from carousel.errors import CarouselError, RunError
 from carousel.wording import an
 
-from .app import METAVARS
+from .app import METAVARS, with_parameters
 
 TaskOption = Annotated[
     str | None, typer.Option("--task", metavar="FILE:CLASS", help="The task of the run, if it is one of your own.")
@@ -45,9 +45,7 @@ def for_task(
     def run(**given: Any) -> None:
         command(**{name: value for name, value in given.items() if name not in options or value not in (None, False)})
 
-    run.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*own, *extra)}
-    return run
+    return with_parameters(run, [*own, *extra])
 
 
 def _parameter(name: str, option: Any, task: Any) -> inspect.Parameter:

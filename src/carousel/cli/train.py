@@ -18,7 +18,7 @@ import typer
 
 from carousel.errors import shorten
 
-from .app import METAVARS, App, Command
+from .app import METAVARS, App, Command, with_parameters
 from .pairs import PairCommand
 
 NULL = object()  # what the word null on the command line gives
@@ -28,9 +28,6 @@ app = App(help="Train a model and save it in a run directory.")
 
 def command(task: Any, name: str) -> Any:
     """The function behind `carousel train NAME`: its options are the keys of the task's settings."""
-    from carousel.training.settings import group_of
-
-    fields = {key: field for key, field in task.Settings.model_fields.items() if key not in ("task", "train", "dev")}
     parameters = [
         *data_parameters(task, "Validation data, which selects the best epoch."),
         option("out", Path, "The run directory.", None, metavar="RUN", required=True),
@@ -41,7 +38,7 @@ def command(task: Any, name: str) -> Any:
         option("force", bool, "Overwrite the run in --out.", None, flag=True),
         option("quiet", bool, "No progress; print only the run directory.", None, flag=True),
         option("processes", int, "Number of processes on this host, which share each batch. [default: 1]", None),
-        *(setting(key, field, f"Settings: {group_of(field)}") for key, field in fields.items()),
+        *setting_parameters(task),
     ]
 
     def run(**given: Any) -> None:
@@ -51,10 +48,7 @@ def command(task: Any, name: str) -> Any:
         own = {name: given.pop(name) for name in ("out", "preset", "config", "set", "resume", "force", "quiet")}
         _train(task, name, given, **own)
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__ = task.help or f"Train a model of the task {task.name}."
-    return run
+    return with_parameters(run, parameters, task.help or f"Train a model of the task {task.name}.")
 
 
 def _presets(task: Any) -> str:
@@ -91,7 +85,17 @@ def data_parameters(task: Any, dev: str) -> list[inspect.Parameter]:
     ]
 
 
-def setting(key: str, field: Any, panel: str) -> inspect.Parameter:
+def setting_parameters(task: Any, group: str | None = None, without: Sequence[str] = ()) -> list[inspect.Parameter]:
+    """An option for every key of the task's settings, by group, or for those of one group, `without` some."""
+    return [
+        _setting(key, field, f"Settings: {name}")
+        for name, fields in task.Settings.grouped().items()
+        for key, field in fields.items()
+        if group in (None, name) and key not in ("task", "train", "dev", *without)
+    ]
+
+
+def _setting(key: str, field: Any, panel: str) -> inspect.Parameter:
     """The option of a key of the settings."""
     from carousel.training.settings import Choices
 

@@ -272,12 +272,21 @@ class Settings(BaseModel):
 
     def to_yaml(self) -> str:
         """All keys with their values, grouped, each with its line of help: a file that gives these settings again."""
-        groups: dict[str, list[str]] = {"data": [], "model": [], "training": []}
-        for name, field in type(self).model_fields.items():
+
+        def line(name: str, field: FieldInfo) -> str:
             value = yaml.safe_dump(plain(getattr(self, name)), allow_unicode=True, default_flow_style=True, width=10**6)
-            line = f"{name}: {value.removesuffix('...' + chr(10)).strip(chr(10))}  # {field.description}\n"
-            groups.setdefault(group_of(field), []).append(line)
-        return "\n".join(f"# ---- {group}\n{''.join(lines)}" for group, lines in groups.items()) + f"\n{END}\n"
+            return f"{name}: {value.removesuffix('...' + chr(10)).strip(chr(10))}  # {field.description}\n"
+
+        groups = {group: "".join(line(*one) for one in fields.items()) for group, fields in self.grouped().items()}
+        return "\n".join(f"# ---- {group}\n{lines}" for group, lines in groups.items()) + f"\n{END}\n"
+
+    @classmethod
+    def grouped(cls) -> dict[str, dict[str, FieldInfo]]:
+        """The keys by group, in the order of files and help."""
+        groups: dict[str, dict[str, FieldInfo]] = {"data": {}, "model": {}, "training": {}}
+        for name, field in cls.model_fields.items():
+            groups.setdefault(group_of(field), {})[name] = field
+        return groups
 
 
 class EnsembleSettings(Settings):

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from ...data.batches.windows import WindowBatch
-from ...networks.encoder import encoder
 from ...training import Loss, Network
 from .calibration import choose_stretch, count_horizons, cross_stretch, nominal, scores, stretched
 from .data import ForecastAssets
@@ -51,15 +50,7 @@ class ForecasterNetwork(Network):
         V, C, h, Q = len(frame.names), frame.covariates, s.horizon, len(s.levels)
         steps = h if s.direct else 1
         features = 3 * V + C + (2 if frame.season > 1 else 0)
-        self.layers = encoder(
-            s.cell,
-            features,
-            s.hidden,
-            num_layers=s.layers,
-            dropout=s.dropout,
-            forget_bias=s.forget_bias,
-            nonlinearity=s.nonlinearity,
-        )
+        self.layers = s.recurrent(features, num_layers=s.layers, dropout=s.dropout, forget_bias=s.forget_bias)
         self.drop = nn.Dropout(s.dropout)
         self.output = nn.Linear(s.hidden, steps * V * Q)
         self.ahead = None

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from ...parsing import parse_number
-from ...training.settings import MOST_LAYERS, ColumnName, EnsembleSettings, Preset, ensemble_of, key, presets
-from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
+from ...training.settings import ColumnName, EnsembleSettings, Preset, ensemble_of, key, presets
+from ..shared.cell import CellSettings
 
 MOST_QUANTILES = 99
 
@@ -35,11 +35,11 @@ def _levels(text: str) -> str:
 
 
 Levels = Annotated[str, BeforeValidator(_joined), AfterValidator(_levels)]
-DEFAULTS = {"lr": 0.002, "average": 0.99}
+DEFAULTS = {"lr": 0.002, "average": 0.99, "hidden": 32}
 PRESETS = presets(fast=Preset({"epochs": 3, "hidden": 16}, "a third of the time"), best=ensemble_of(5))
 
 
-class ForecastSettings(EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):
+class ForecastSettings(CellSettings, EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the forecaster."""
 
     task: Literal["forecast"] = key("forecast", "the task", "data")
@@ -106,10 +106,6 @@ class ForecastSettings(EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):
         "model",
         {"decoding": ("direct",)},
     )
-    cell: CellName = key("lstm", "recurrent cell", "model")
-    nonlinearity: Nonlinearity = nonlinearity_key()
-    hidden: int = key(32, "hidden units per layer", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)
     forget_bias: float | None = key(None, "initial bias of the forget gate; null: the cell's default (1)", "model")
 

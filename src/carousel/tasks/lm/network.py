@@ -13,7 +13,7 @@ from ...data import END, PAD, TextBatch
 from ...layers import RecurrentStepper
 from ...networks.adaptive import AdaptiveSoftmax, AdaptiveStepper, default_cutoffs
 from ...networks.embedder import Embedder, input_rows, read_columns
-from ...networks.encoder import SequenceDropout, encoder
+from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
 from ...training import Loss, Metric, Network
 from .data import LanguageAssets
@@ -31,17 +31,14 @@ class LanguageNetwork(Network):
         size = len(assets.vocabulary)
         width = s.embedding if isinstance(s.embedding, int) else input_rows(s.cell, s.hidden)
         self.embedder = Embedder(size, width, s.embedding_dropout)
-        self.layers = encoder(
-            s.cell,
+        self.layers = s.recurrent(
             width,
-            s.hidden,
             num_layers=s.layers,
             dropout=s.dropout,
             variational=s.variational,
             recurrent_dropout=s.recurrent_dropout,
             weight_drop=s.weight_drop,
             zoneout=s.zoneout,
-            nonlinearity=s.nonlinearity,
             forget_bias=s.forget_bias,
         )
         if s.embedding == "one-hot":

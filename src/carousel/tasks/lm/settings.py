@@ -6,28 +6,24 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ...training.settings import MOST_LAYERS, Preset, key, presets
-from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
+from ...training.settings import Preset, key, presets
+from ..shared.cell import CellSettings
 from ..shared.text import TextSettings
 
-DEFAULTS = {"epochs": 20, "lr": 0.004, "weight_decay": 0.05}
+DEFAULTS = {"epochs": 20, "lr": 0.004, "weight_decay": 0.05, "hidden": 256}
 PRESETS = presets(
     fast=Preset({"epochs": 5, "hidden": 128, "embedding": 128}, "an eighth of the time"),
     best=Preset({"epochs": 40, "layers": 2, "hidden": 400, "embedding": 400, "dropout": 0.5}, "6 times as long"),
 )
 
 
-class LanguageSettings(TextSettings, defaults=DEFAULTS, presets=PRESETS):
+class LanguageSettings(CellSettings, TextSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the language model."""
 
     task: Literal["lm"] = key("lm", "the task", "data")
-    cell: CellName = key("lstm", "recurrent cell", "model")
-    nonlinearity: Nonlinearity = nonlinearity_key()
     embedding: Annotated[int, Field(ge=1)] | Literal["one-hot"] = key(
         256, "embedding size; one-hot: the layers read one-hot vectors (with no-tied)", "model", metavar="N|one-hot"
     )
-    hidden: int = key(256, "hidden units per layer", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     tied: bool = key(True, "output and embedding share one matrix", "model")
     output: Literal["softmax", "adaptive"] = key(
         "softmax",

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from ...training.settings import MOST_LAYERS, ColumnName, Preset, key, presets
-from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
+from ...training.settings import ColumnName, Preset, key, presets
+from ..shared.cell import DirectionSettings
 from ..shared.held_out import HeldOutSettings
 from ..shared.settings import PoolingName
 
-DEFAULTS = {"epochs": 30, "lr": 0.002, "average": 0.99}
+if TYPE_CHECKING:  # help does not wait for torch
+    from ...layers import Recurrent
+
+DEFAULTS = {"epochs": 30, "lr": 0.002, "average": 0.99, "hidden": 64}
 PRESETS = presets(fast=Preset({"epochs": 10, "hidden": 32}, "a fifth of the time"))
 
 
-class SequenceSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
+class SequenceSettings(DirectionSettings, HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the classifier of number sequences."""
 
     task: Literal["sequences"] = key("sequences", "the task", "data")
@@ -34,11 +37,6 @@ class SequenceSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
     )
     batch_size: int = key(32, "sequences in a batch", "data", ge=1)
 
-    cell: CellName = key("lstm", "recurrent cell", "model")
-    nonlinearity: Nonlinearity = nonlinearity_key()
-    hidden: int = key(64, "hidden units per layer and direction", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
-    bidirectional: bool = key(True, "read in both directions", "model")
     pooling: PoolingName = key("max", "pooling of the steps", "model")
     chunk: int = key(
         1000, "sequences of more steps than this are read in chunks of at most this length, pooled together",
@@ -61,16 +59,9 @@ class SequenceSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
                 raise ValueError(f"{name}: numbers have no classes; leave it out, or set target to class")
         return self
 
-    @property
-    def encoded(self) -> int:
-        """How many numbers the layers give for a step."""
-        return self.hidden * (2 if self.bidirectional else 1)
-
-    def encoder(self, input_size: int) -> Any:
+    def encoder(self, input_size: int) -> Recurrent:
         """(T, B, input_size) → (T, B, encoded)."""
-        from ...networks.encoder import encoder
-
-        return encoder(
-            self.cell, input_size, self.hidden, nonlinearity=self.nonlinearity, num_layers=self.layers,
-            bidirectional=self.bidirectional, dropout=self.dropout, variational=self.variational,
+        return self.recurrent(
+            input_size, num_layers=self.layers, bidirectional=self.bidirectional, dropout=self.dropout,
+            variational=self.variational,
         )  # fmt: skip

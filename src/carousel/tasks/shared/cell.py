@@ -1,17 +1,20 @@
-"""The setting `cell`: one of the built-in cells, a registered one of the user's, or one in a file, FILE.py:CLASS."""
+"""Settings of recurrent layers. `cell` is a built-in cell, a registered one of the user's, or FILE.py:CLASS."""
 
 from __future__ import annotations
 
 import ast
 import functools
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
 from ...errors import ArgumentError, did_you_mean, shorten
-from ...training.settings import Choices, key
+from ...training.settings import MOST_LAYERS, Choices, Settings, key
 from ...user_code import is_place, load_place
+
+if TYPE_CHECKING:  # help does not wait for torch
+    from ...layers import Recurrent
 
 
 @functools.cache
@@ -66,6 +69,28 @@ CellName = Annotated[str, BeforeValidator(cell_name), Choices(built_in_cells, "F
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 
 
-def nonlinearity_key() -> Any:
-    """The key `nonlinearity` of every task with recurrent layers."""
-    return key("tanh", "activation of the cell rnn", "model", {"cell": ("rnn",)})
+class CellSettings(Settings):
+    """Keys of the tasks with recurrent layers."""
+
+    cell: CellName = key("lstm", "recurrent cell", "model")
+    nonlinearity: Nonlinearity = key("tanh", "activation of the cell rnn", "model", {"cell": ("rnn",)})
+    hidden: int = key(128, "hidden units per layer", "model", ge=1)
+    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
+
+    def recurrent(self, input_size: int, hidden_size: int | None = None, **options: Any) -> Recurrent:
+        """Layers of these settings' cell, by default with `hidden` units; `options` are the layers' own."""
+        from ...networks.encoder import encoder
+
+        return encoder(self.cell, input_size, hidden_size or self.hidden, nonlinearity=self.nonlinearity, **options)
+
+
+class DirectionSettings(CellSettings):
+    """Keys of the tasks whose layers may read in both directions."""
+
+    hidden: int = key(128, "hidden units per layer and direction", "model", ge=1)
+    bidirectional: bool = key(True, "read in both directions", "model")
+
+    @property
+    def encoded(self) -> int:
+        """How many numbers the layers give for a step."""
+        return self.hidden * (2 if self.bidirectional else 1)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from ...errors import DataError
-from ...training.settings import MOST_LAYERS, MOST_TOKENS, Choices, EnsembleSettings, key
+from ...training.settings import MOST_TOKENS, Choices, EnsembleSettings, key
 from ...wording import counted
-from .cell import CellName, Nonlinearity, nonlinearity_key
+from .cell import CellSettings, DirectionSettings
 from .held_out import HeldOutSettings
 from .text import TOKENIZE, Tokenize, default_cache
 
@@ -138,17 +138,14 @@ class VectorSettings(HeldOutSettings, EnsembleSettings):
         )  # fmt: skip
 
 
-class LayerSettings(VectorSettings):
+class LayerSettings(CellSettings, VectorSettings):
     """Keys of the tasks that read sentences with recurrent layers."""
 
     tokenize: Tokenize = key("auto", TOKENIZE, "data")
     max_length: int = key(1000, "longer examples are truncated to this many tokens", "data", ge=1)
     batch_tokens: int | None = key(None, "maximum number of tokens in a batch", "data", ge=1)
 
-    cell: CellName = key("lstm", "recurrent cell", "model")
-    nonlinearity: Nonlinearity = nonlinearity_key()
     hidden: int = key(128, "hidden units per layer and direction", "model", ge=1)
-    layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
     variational: bool = key(True, "variational dropout: one mask for all steps", "model")
     recurrent_dropout: float = key(
         0.0, "dropout of h in the recurrent products, one mask per sentence", "model", ge=0, lt=1
@@ -175,27 +172,15 @@ class LayerSettings(VectorSettings):
 
         return ExampleBatches(store, tokens=16_384, sequences=256, shuffle=False)
 
-    def recurrent(self, input_size: int, **options: Any) -> Recurrent:
-        """Layers of these settings' cell, units and noise; `options` are the layer's own."""
-        from ...networks.encoder import encoder
-
-        return encoder(
-            self.cell,
-            input_size,
-            self.hidden,
-            recurrent_dropout=self.recurrent_dropout,
-            weight_drop=self.weight_drop,
-            zoneout=self.zoneout,
-            nonlinearity=self.nonlinearity,
-            forget_bias=self.forget_bias,
-            **options,
-        )
+    def recurrent(self, input_size: int, hidden_size: int | None = None, **options: Any) -> Recurrent:
+        """Layers of these settings' cell, units and noise; `options` are the layers' own."""
+        noise = {"recurrent_dropout": self.recurrent_dropout, "weight_drop": self.weight_drop, "zoneout": self.zoneout}
+        return super().recurrent(input_size, hidden_size, forget_bias=self.forget_bias, **noise, **options)
 
 
-class WordSettings(LayerSettings):
+class WordSettings(DirectionSettings, LayerSettings):
     """Keys of the tasks that read labelled sentences."""
 
-    bidirectional: bool = key(True, "read in both directions", "model")
     embedder: Path | None = key(
         None,
         "a bilm run, whose contextual word vectors are concatenated to the task's own",
@@ -240,11 +225,6 @@ class WordSettings(LayerSettings):
             dropout=self.dropout,
             variational=self.variational,
         )
-
-    @property
-    def encoded(self) -> int:
-        """How many numbers the encoder gives for a step."""
-        return self.hidden * (2 if self.bidirectional else 1)
 
 
 class CharacterSettings(LayerSettings):

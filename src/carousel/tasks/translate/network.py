@@ -14,7 +14,7 @@ from ...metrics import bleu
 from ...networks.attention import Unpadded, make_attention
 from ...networks.decoder import AttentionMemory, Bridge, Decoder, DecoderRollout, DecoderStepper, SearchDecoder
 from ...networks.embedder import Embedder
-from ...networks.encoder import SequenceDropout, encoder
+from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
 from ...ops.prediction import Predictor
 from ...training import Loss, Metric, Network
@@ -34,12 +34,8 @@ class TranslatorNetwork(Network):
         self.source_embedder = Embedder(len(assets.source), s.embedding)
         self.own_target_embedder = None if s.tied == "all" else Embedder(len(assets.target), s.embedding)
         self.drop = SequenceDropout(s.dropout)
-        common: dict[str, Any] = {
-            "dropout": s.dropout, "forget_bias": s.forget_bias, "nonlinearity": s.nonlinearity
-        }  # fmt: skip
-        self.encoder = encoder(
-            s.cell, s.embedding, s.hidden, num_layers=s.layers, bidirectional=s.bidirectional, **common
-        )
+        common: dict[str, Any] = {"dropout": s.dropout, "forget_bias": s.forget_bias}
+        self.encoder = s.recurrent(s.embedding, num_layers=s.layers, bidirectional=s.bidirectional, **common)
         size = s.decoder_size
         attention = None
         if s.attention != "none":
@@ -47,7 +43,7 @@ class TranslatorNetwork(Network):
             options: dict[str, dict[str, Any]] = {"additive": additive, "location": {"places": s.max_length}}
             attention = make_attention(s.attention, size, s.encoded, **options.get(s.attention, {}))
         read = Decoder.input_size(s.decoder_kind, s.embedding, size, s.encoded)
-        layers = encoder(s.cell, read, size, num_layers=s.decoder_layers or s.layers, **common)
+        layers = s.recurrent(read, size, num_layers=s.decoder_layers or s.layers, **common)
         self.decoder = Decoder(layers, attention, s.decoder_kind)
         self.bridge = Bridge(s.init, self.encoder, layers)
         tied = s.tied != "none"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
 from ...training.settings import MOST_LAYERS, MOST_TOKENS, Preset, key, presets
-from ..shared.cell import CellName, Nonlinearity, nonlinearity_key
+from ..shared.cell import CellName, DirectionSettings
 from ..shared.held_out import HeldOutSettings
 from ..shared.text import TOKENIZE, Tokenize, default_cache
 
@@ -39,7 +39,7 @@ PRESETS = presets(
 )
 
 
-class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
+class TranslateSettings(DirectionSettings, HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the translator."""
 
     task: Literal["translate"] = key("translate", "the task", "data")
@@ -67,7 +67,6 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
     dev_beam: int = key(1, "beam size for the dev set after each epoch", "data", ge=1)
 
     cell: CellName = key("lstm", "recurrent cell of encoder and decoder", "model")
-    nonlinearity: Nonlinearity = nonlinearity_key()
     bidirectional: bool = key(True, "the encoder reads in both directions", "model")
     embedding: int = key(256, "embedding size", "model", ge=1)
     hidden: int = key(256, "hidden units per layer and direction of the encoder", "model", ge=1)
@@ -139,11 +138,6 @@ class TranslateSettings(HeldOutSettings, defaults=DEFAULTS, presets=PRESETS):
         if self.init == "last" and (self.decoder_layers or 0) > self.layers:
             raise ValueError("init: last needs a decoder with no more layers than the encoder")
         return self
-
-    @property
-    def encoded(self) -> int:
-        """How many numbers the encoder gives for a step."""
-        return self.hidden * (2 if self.bidirectional else 1)
 
     @property
     def decoder_kind(self) -> DecoderName:
