@@ -34,7 +34,7 @@ class Pruning(Callback):
         epoch = trainer.current_epoch + 1
         reported = self.trial.study.get_trials(deepcopy=False)[self.trial.number].intermediate_values
         if epoch not in reported:  # else before the process was killed
-            self.trial.report(module.found[module.best], epoch)
+            self.trial.report(module.dev_results[module.best], epoch)
         if self.trial.should_prune() and epoch < (trainer.max_epochs or 0):
             self.trial.set_user_attr("pruned", epoch)
             trainer.should_stop = True

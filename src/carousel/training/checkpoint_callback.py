@@ -146,7 +146,7 @@ class CheckpointCallback(Checkpoint):
 
     def _judge(self, trainer: Trainer, module: Module) -> None:
         """Log the dev set's results, and keep the weights if they are the best so far (or if there is no dev set)."""
-        network, found = module.network, module.found
+        network, found = module.network, module.dev_results
         epoch = trainer.current_epoch + 1
         if trainer.val_dataloaders is None:
             self.best_epoch = epoch

@@ -56,7 +56,7 @@ class Module(LightningModule):
         self.gradient = 0.0  # the largest norm since then
         self.lr = 0.0  # of the last step
         self.average: list[Tensor] | None = None
-        self.found: dict[str, float] = {}  # the dev set's results after the last epoch
+        self.dev_results: dict[str, float] = {}  # the dev set's results after the last epoch
         self.wishes = (False, False)  # of this process: to save, to stop
         self.agreed = (False, False)  # of any of them, as of the last step
         self._random: Tensor | None = None
@@ -146,9 +146,9 @@ class Module(LightningModule):
         self._averaged.__exit__(None, None, None)
         self.network.carried = self._carried
         metric = self._metric if self.carries_dev else distributed.merge(self._metric, self.network)
-        self.found = metric.result()
+        self.dev_results = metric.result()
         if self.settings.schedule == "plateau":
-            self.schedule.step(self.found[self.best])  # type: ignore[arg-type]
+            self.schedule.step(self.dev_results[self.best])  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- resuming
 
@@ -163,7 +163,7 @@ class Module(LightningModule):
             "sums": self.sums,
             "gradient": self.gradient,
             "average": self.average,
-            "found": self.found,
+            "found": self.dev_results,
             "dev": self.dev_mark,
             "plateau": self.schedule.state_dict() if self.settings.schedule == "plateau" else None,
         }
@@ -193,7 +193,7 @@ class Module(LightningModule):
         self._random = each[distributed.rank()]["random"]
         self.network.carried = each[distributed.rank()]["carried"]
         self.sums, self.gradient = list(own["sums"]), own["gradient"]
-        self.average, self.found = own["average"], own["found"]
+        self.average, self.dev_results = own["average"], own["found"]
         self._place, self._plateau = own["batches"], own["plateau"]
 
     def on_train_batch_start(self, batch: Any, index: int) -> None:

@@ -17,8 +17,26 @@ if TYPE_CHECKING:  # data is read without torch
     from torch import Tensor
 
 
+class TensorBatch:
+    """Base class of batches, which are dataclasses: their tensors, and batches within them, are moved together."""
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """This batch on another device."""
+        return self._each("to", device, non_blocking=non_blocking)
+
+    def pin_memory(self) -> Self:
+        """This batch in page-locked memory, from where copies to a GPU are faster."""
+        return self._each("pin_memory")
+
+    def _each(self, method: str, *args: Any, **options: Any) -> Self:
+        """A copy in which every part that has the method is replaced by what the method returns."""
+        parts = {name: part for name, part in vars(self).items() if hasattr(part, method)}
+        batch: Any = self
+        return replace(batch, **{name: getattr(part, method)(*args, **options) for name, part in parts.items()})
+
+
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(TensorBatch):
     """What a language model reads and what it should say next, time first; `[PAD]` (0) past each sequence's end.
 
     >>> import torch
@@ -34,18 +52,6 @@ class TextBatch:
     rows: Tensor  # (B,) int64: which line of the store, or which stream, this is
     tokens: int  # targets that are not [PAD]: lengths.sum()
     reset: bool = True  # whether the state is reset, or carried over from the batch before
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> TextBatch:
-        """This batch on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> TextBatch:
-        """This batch in page-locked memory, from where copies to a GPU are faster."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
-    def _map(self, change: Any) -> TextBatch:
-        parts = ("inputs", "targets", "lengths", "rows")
-        return replace(self, **{name: change(getattr(self, name)) for name in parts})
 
     def __repr__(self) -> str:
         steps, sequences = self.inputs.shape

@@ -22,7 +22,6 @@ class Bucketed(Batches):
     def __init__(
         self,
         store: Store,
-        lengths: np.ndarray,  # (sequences,)
         *,
         tokens: int | None = None,
         sequences: int | None = None,
@@ -37,9 +36,13 @@ class Bucketed(Batches):
         self.budget = tokens
         self.sequences = sequences
         self.shuffle = shuffle
-        self._lengths = lengths
+        self._lengths = lengths = self._sequence_lengths()
         self._longest_first = np.argsort(-lengths, kind="stable")
         self._bounds = self._divide(lengths[self._longest_first])
+
+    def _sequence_lengths(self) -> np.ndarray:
+        """How long each sequence of the store is, (sequences,)."""
+        return self.store.lengths
 
     @abstractmethod
     def _of(self, chosen: np.ndarray) -> Any:

@@ -52,7 +52,10 @@ class LineBatches(Bucketed):
         check_count("max_length", max_length, optional=True)
         self.max_length = max_length
         self._parts = _cut(store, max_length)
-        super().__init__(store, self._parts.length, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+        super().__init__(store, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+
+    def _sequence_lengths(self) -> np.ndarray:
+        return self._parts.length
 
     @property
     def settings(self) -> dict[str, Any]:

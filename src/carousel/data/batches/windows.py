@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..sources.filling import Fill
+from .base import TensorBatch
 from .bucketed import Bucketed
 
 if TYPE_CHECKING:  # data is read without torch
-    import torch
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class WindowBatch:
+class WindowBatch(TensorBatch):
     """Some windows, time first."""
 
     past: Tensor  # (L + lag, B, V) float32: missing values are filled with what was known before the origin
@@ -35,10 +35,6 @@ class WindowBatch:
         cut = len(self.past) - steps
         parts = ("past", "known", "phase", "covariates")
         return replace(self, **{name: getattr(self, name)[cut:] for name in parts})
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> WindowBatch:
-        """This batch on another device."""
-        return replace(self, **{n: part.to(device, non_blocking=non_blocking) for n, part in vars(self).items()})
 
     def take(self, chosen: Tensor) -> WindowBatch:
         """Some of the windows."""
@@ -134,7 +130,10 @@ class WindowBatches(Bucketed):
         seed: int = 0,
     ) -> None:
         self.origins, self.past, self.ahead = origins, past, ahead
-        super().__init__(rows, np.ones(len(origins), np.int64), sequences=windows, shuffle=shuffle, seed=seed)
+        super().__init__(rows, sequences=windows, shuffle=shuffle, seed=seed)
+
+    def _sequence_lengths(self) -> np.ndarray:
+        return np.ones(len(self.origins), np.int64)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...errors import DataError
 from ...masks import length_mask, pad_rows, row_positions
-from ..batches.base import int_tensor
+from ..batches.base import TensorBatch, int_tensor
 from ..batches.bucketed import Bucketed
 from ..text.tokenizers import PAD, UNK
 from . import fingerprint
@@ -34,7 +35,6 @@ from .cache import cached
 from .ragged import Ragged, RaggedWriter, read
 
 if TYPE_CHECKING:  # data is read without torch
-    import torch
     from torch import Tensor
 
 FORMAT = 2  # of the cache; another number invalidates every cache
@@ -49,27 +49,22 @@ class Column(NamedTuple):
     lengths: np.ndarray  # (rows,), n in all
 
 
-class ExampleSource(Protocol):
+class ExampleSource(ABC):
     """Files of labelled examples, and how they become integers."""
 
-    per_token: bool  # whether labels are for each token
+    per_token = False  # whether labels are for each token
+
+    def __init__(self, paths: Sequence[Path], dtypes: Mapping[str, Any]) -> None:
+        self.paths = list(paths)  # if one of these files changes, the cache is stale
+        self.dtypes = {**dtypes, "lines": np.int64}  # the numpy type of every column; an example has a line
+        self.counts: dict[str, Any] = {}  # of what was read; kept as info of the store
 
     @property
-    def paths(self) -> Sequence[Path]:
-        """The files; if one of them changes, the cache is stale."""
-
-    @property
-    def dtypes(self) -> Mapping[str, Any]:
-        """The numpy type of every column."""
-
-    @property
+    @abstractmethod
     def made_by(self) -> dict[str, Any]:
         """What the integers depend on besides the files, in JSON's terms: vocabularies, labels, options."""
 
-    @property
-    def found(self) -> dict[str, Any]:
-        """What was counted while the examples were read; kept as info of the store."""
-
+    @abstractmethod
     def chunks(self) -> Iterator[Mapping[str, Column]]:
         """The examples, many at a time: the same rows of every column."""
 
@@ -147,7 +142,7 @@ def build_store(source: ExampleSource, cache: str | Path) -> ExampleStore:
             for path, was in zip(source.paths, files, strict=True):
                 if fingerprint.of_file(path)["digest"] != was["digest"]:
                     raise DataError(path, None, "the file changed while it was read", "try again when it is complete")
-            writer.finish({**source.found, **expected, "unknown": unknown})
+            writer.finish({**source.counts, **expected, "unknown": unknown})
 
     kept = cached(cache, source.paths[0].stem, slot, expected, build)
     return ExampleStore(kept.path, kept.columns, kept.info, kept.built)
@@ -161,7 +156,7 @@ def _reopen(path: Path) -> ExampleStore:
 
 
 @dataclass(frozen=True)
-class ExampleBatch:
+class ExampleBatch(TensorBatch):
     """Some examples, time first; `[PAD]` (0) past each one's end.
 
     `characters[:, k]` are those of the k-th word, where words are counted step by step, in the order of
@@ -203,18 +198,6 @@ class ExampleBatch:
             None if self.context is None else self.context.spans(rows, starts, lengths),
         )  # fmt: skip
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> ExampleBatch:
-        """This batch on another device."""
-        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> ExampleBatch:
-        """This batch in page-locked memory, from where copies to a GPU are faster."""
-        return self._map(lambda part: part.pin_memory())
-
-    def _map(self, change: Callable[[Any], Any]) -> ExampleBatch:
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
-
     def __repr__(self) -> str:
         steps, examples = self.tokens.shape
         return f"ExampleBatch({steps} steps, {examples} examples, {int(self.lengths.sum())} tokens)"
@@ -223,16 +206,7 @@ class ExampleBatch:
 class ExampleBatches(Bucketed):
     """Each example of a store once an epoch, examples of similar length together; as in `Bucketed`."""
 
-    def __init__(
-        self,
-        store: ExampleStore,
-        *,
-        tokens: int | None = None,
-        sequences: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(store, store.lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+    store: ExampleStore
 
     def _of(self, chosen: np.ndarray) -> ExampleBatch:
         return collate({name: rows_of(column, chosen) for name, column in self.store.columns.items()}, chosen,
@@ -253,9 +227,9 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
 
     values, lengths = columns["tokens"]
     labels = columns.get("labels")
-    found = None
+    numbers = None
     if labels is not None:
-        found = int_tensor(pad_rows(labels.values, lengths, NO_LABEL) if per_token else labels.values)
+        numbers = int_tensor(pad_rows(labels.values, lengths, NO_LABEL) if per_token else labels.values)
     rows = np.arange(len(lengths)) if rows is None else rows
     characters = spelling = None
     if "characters" in columns:
@@ -272,7 +246,7 @@ def collate(columns: Mapping[str, Column], rows: np.ndarray | None = None, *, pe
     )
     padded = int_tensor(pad_rows(values, lengths, PAD))
     return ExampleBatch(
-        padded, int_tensor(lengths), found, int_tensor(rows), characters, spelling, context, linear, targets
+        padded, int_tensor(lengths), numbers, int_tensor(rows), characters, spelling, context, linear, targets
     )
 
 

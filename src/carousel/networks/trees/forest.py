@@ -6,7 +6,7 @@ steps as the highest tree has levels, and no recursion, so trees may have any de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -84,11 +84,14 @@ class Forest:
         roots = place[np.flatnonzero(parent < 0)]
         return cls(torch.from_numpy(order), torch.from_numpy(roots), levels, child_, children_)
 
-    def to(self, device: torch.device | str) -> Forest:
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Forest:
         """This forest on another device."""
-        parts = (part.to(device) for part in (self.order, self.roots, self.child, self.children))
-        order, roots, child, children = parts
-        levels = [Level(a, b, *(part.to(device) for part in rest)) for a, b, *rest in self.levels]
+
+        def move(*parts: Tensor) -> Iterator[Tensor]:
+            return (part.to(device, non_blocking=non_blocking) for part in parts)
+
+        order, roots, child, children = move(self.order, self.roots, self.child, self.children)
+        levels = [Level(a, b, *move(*rest)) for a, b, *rest in self.levels]
         return Forest(order, roots, levels, child, children)
 
     def __repr__(self) -> str:

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from ...data import Vocabulary
 from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.form import TextForm
-from ...data.text.usual import Tally
 from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
 from ...wording import counted
 from ..lm.check import TextCheck, check_text
 from ..shared.held_out import Sources, open_sources
-from ..shared.reading import load_reading, save_reading
+from ..shared.reading import TextAssets, load_reading
 from .sentences import ReadSentences, Sentences
 from .settings import BilmSettings
 
 
 @dataclass
-class BilmAssets:
+class BilmAssets(TextAssets):
     """What a run keeps: its words and their characters."""
 
     words: WordVocabulary
-    form: TextForm | None = None
-    usual: Tally = field(default_factory=Tally)  # what validation sentences are like
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
+        super().save(folder)
         self.words.save(folder)
-        save_reading(folder, self.form, self.usual)
 
     @classmethod
     def load(cls, settings: BilmSettings, folder: Path) -> Self:
         words = WordVocabulary.load(folder, settings.characters != "none", settings.lower)
-        return cls(words, *load_reading(folder))
+        return cls(words, **load_reading(folder))
 
 
 def open_source(settings: BilmSettings, path: str | Path | Sentences) -> Sentences:
@@ -72,35 +69,37 @@ def store_sentences(
     return build_store(ReadSentences(source, assets.words, max_length), settings.cache_folder)
 
 
+def learn_assets(settings: BilmSettings, sources: Sources[Sentences]) -> BilmAssets:
+    """The form and the words of the sentences to train on."""
+    form = learn_form(settings, sources.train)
+    source = sources.train.prepared(form, training=True)
+    words = learn_words(settings, source)
+    vectors = settings.read_vectors(words.words, beyond=False)
+    sample = source if sources.dev is None else sources.dev.prepared(form)
+    return BilmAssets(words, vectors, form=form, usual=words.usual(one.words for one in sample.sentences()))
+
+
 def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[BilmAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
     sources = open_data(s)  # files are checked first
-    source, dev_source = sources.train, sources.dev
-    more: dict[str, str] = {}
-    if assets is None:
-        form = learn_form(s, source)
-        source = source.prepared(form, training=True)
-        words = learn_words(s, source)
-        vectors, more = s.read_vectors(words.words, beyond=False)
-        sample = source if dev_source is None else dev_source.prepared(form)
-        assets = BilmAssets(words, form, words.usual(one.words for one in sample.sentences()), vectors)
-    source = source.prepared(assets.form, training=True)
-    store = store_sentences(s, assets, source, s.max_length)
+    assets = assets or learn_assets(s, sources)
+    store = store_sentences(s, assets, sources.train.prepared(assets.form, training=True), s.max_length)
     info = {
         "training text": f"{s.train}: {len(store):,} sentences, {store.tokens:,} words",
         "vocabulary": f"{len(assets.words.words):,} words; {store.unknown / store.tokens:.2%} unknown",
     }
     dev = None
-    if dev_source is not None:
-        held_out = store_sentences(s, assets, dev_source.prepared(assets.form))
+    if sources.dev is not None:
+        held_out = store_sentences(s, assets, sources.dev.prepared(assets.form))
         dev = s.reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
         info["dev text"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {rate:.2%} unknown"
+    info |= s.describe_vectors(assets.words.words, assets.vectors)
     cut = store.info["cut"]
     many = counted(cut, "sentence is", "sentences are")
     notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
-    return assets, sources.describe(Data(s.training_batches(store), dev, info | more, notes))
+    return assets, sources.describe(Data(s.training_batches(store), dev, info, notes))
 
 
 def check(settings: BilmSettings) -> TextCheck:

@@ -12,7 +12,7 @@ import numpy as np
 from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import Lines, Piece, chunks
 from ...data.sources.split import End, Part
-from ...data.stores.examples import Column
+from ...data.stores.examples import Column, ExampleSource
 from ...data.text.form import TextForm
 from ...data.text.words import WordVocabulary
 
@@ -92,37 +92,30 @@ class Sentences:
         return (piece.text for piece in self.pieces())
 
 
-class ReadSentences:
+class ReadSentences(ExampleSource):
     """The sentences of a file as integers, for an `ExampleStore`; cut into parts of `max_length` words."""
 
-    per_token = False
-
-    def __init__(self, source: Sentences, book: WordVocabulary, max_length: int | None = None) -> None:
-        self.source, self.book, self.max_length = source, book, max_length
-        self.dtypes: dict[str, Any] = {**book.dtypes, "lines": np.int64}
-        self.found: dict[str, Any] = {}
-
-    @property
-    def paths(self) -> list[Path]:
-        return list(self.source.files)
+    def __init__(self, source: Sentences, words: WordVocabulary, max_length: int | None = None) -> None:
+        self.source, self.words, self.max_length = source, words, max_length
+        super().__init__(source.files, words.dtypes)
 
     @property
     def made_by(self) -> dict[str, Any]:
         column = self.source.word_column
         own = {"reader": "sentences", "word_column": column, "max_length": self.max_length}
-        return {**own, **self.source.part_mark, **self.book.fingerprint}
+        return {**own, **self.source.part_mark, **self.words.fingerprint}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
-        self.found = {"cut": 0}
+        self.counts = {"cut": 0}
         for group in chunks(self._parts(), lambda part: 8 * len(part.words)):
             first = np.array([part.lines[0] for part in group])
             words = [part.words for part in group]
-            yield {**self.book.encode(words), "lines": Column(first, np.ones_like(first))}
+            yield {**self.words.encode(words), "lines": Column(first, np.ones_like(first))}
 
     def _parts(self) -> Iterator[Sentence]:
         for sentence in self.source.sentences():
             step = self.max_length or len(sentence.words)
-            self.found["cut"] += len(sentence.words) > step
+            self.counts["cut"] += len(sentence.words) > step
             for start in range(0, len(sentence.words), step):
                 part = slice(start, start + step)
                 yield Sentence(sentence.words[part], [], sentence.lines[part])

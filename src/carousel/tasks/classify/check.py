@@ -15,7 +15,7 @@ from ...data.sources.tables import Layout, Row
 from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
 from ...wording import counted
-from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, table_of_files
+from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, table_of_files, uneven_warning
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -45,14 +45,11 @@ class TableFacts(TextFacts):
 
 
 @dataclass(frozen=True)
-class TableCheck(FilesCheck):
+class TableCheck(FilesCheck[TableFacts]):
     """What `check_tables` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
     max_length: int
-    train: TableFacts
-    dev: TableFacts | None
-    shared: int | None  # texts of dev that are trained on too; None without dev
     columns: str  # which are read as what
     doubts: list[str]  # what could be meant instead, one line each
     extra: TableFacts | None = None  # more to train on
@@ -69,47 +66,48 @@ class TableCheck(FilesCheck):
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
-        found = list(self.doubts)
+        warnings = list(self.doubts)
         train = self.train
         if not train.labels:  # numbers
             pass
         elif len(train.labels) == 1:
-            found.append(f"{train.file}: every row has the label {next(iter(train.labels))!r}; nothing can be learnt")
+            warnings.append(
+                f"{train.file}: every row has the label {next(iter(train.labels))!r}; nothing can be learnt"
+            )
         elif len(train.labels) > 20 and 2 * len(train.labels) > train.texts:
-            found.append(f"{train.file}: {len(train.labels):,} labels in {train.texts:,} rows; is it the right column?")
-        else:
-            (rare, least), often = min(train.labels.items(), key=lambda item: item[1]), max(train.labels.values())
-            if often >= 10 * least and self.weighted:
-                said = f"{rare!r} is {least:,} of {train.texts:,} texts"
-                found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
+            warnings.append(
+                f"{train.file}: {len(train.labels):,} labels in {train.texts:,} rows; is it the right column?"
+            )
+        elif self.weighted:
+            warnings += uneven_warning(train.file, train.labels, train.texts, "texts")
         for info in self.files:
             name = info.file
-            found += info.unknown_warning()
+            warnings += info.unknown_warning()
             if info.contradictory:
                 many = counted(info.contradictory, "text repeats", "texts repeat")
-                found.append(f"{name}: {many} an earlier one with another label")
+                warnings.append(f"{name}: {many} an earlier one with another label")
             elif info.repeated > 0.01 * info.texts:
-                found.append(f"{name}: {info.repeated:,} of {info.texts:,} texts repeat an earlier one")
+                warnings.append(f"{name}: {info.repeated:,} of {info.texts:,} texts repeat an earlier one")
             if info.cut:
                 place = f"{name}:{info.longest_line}"
-                said = f"{counted(info.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
-                found.append(f"{place}: {info.longest:,} tokens in the longest text; {said}")
+                many = f"{counted(info.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
+                warnings.append(f"{place}: {info.longest:,} tokens in the longest text; {many}")
             if strange := sorted(info.labels.keys() - train.labels.keys()):
-                found.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
+                warnings.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
         if self.dev and self.shared:
             where = f"{train.file} or {self.extra.file}" if self.extra else train.file
-            found.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {where} too")
-        return found
+            warnings.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {where} too")
+        return warnings
 
     def __rich__(self) -> RichTable:
         files = self.files
         rows = {
-            "texts": lambda f: f"{f.texts:,}",
+            "texts": "{f.texts:,}",
             **length_rows("text"),
-            "repeated texts": lambda f: f"{f.repeated:,}",
+            "repeated texts": "{f.repeated:,}",
         }
         if any(f.chunked for f in files):
-            rows["read in chunks"] = lambda f: f"{f.chunked:,}"
+            rows["read in chunks"] = "{f.chunked:,}"
         table = table_of_files(f"vocabulary of {self.vocabulary_size:,} tokens", files, rows, self.shared)
         table.add_section()
         labels = sorted({label for info in files for label in info.labels})
@@ -141,8 +139,8 @@ def check_tables(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "reviews.tsv")
     ...     _ = file.write_text("a fine film\\tgood\\ndull\\tbad\\na fine film\\tbad\\n")
-    ...     found = check_tables(Table(file), None, Vocabulary.from_tokens(["a", "film"], "word"), 1000)
-    >>> found.train.labels, found.train.unknown, found.train.longest_line, found.train.contradictory
+    ...     check = check_tables(Table(file), None, Vocabulary.from_tokens(["a", "film"], "word"), 1000)
+    >>> check.train.labels, check.train.unknown, check.train.longest_line, check.train.contradictory
     ({'good': 1, 'bad': 2}, 3, 1, 1)
     """
     split = (lambda label: [label]) if target is None else target.cells
@@ -160,7 +158,7 @@ def check_tables(
     if single and (doubt := header_doubt(train, train_facts.labels)) is not None:
         doubts = [*doubts, doubt]
     return TableCheck(
-        len(vocabulary), max_length, train_facts, dev_info, shared, columns, doubts, extra_facts, weighted
+        train_facts, dev_info, shared, len(vocabulary), max_length, columns, doubts, extra_facts, weighted
     )
 
 

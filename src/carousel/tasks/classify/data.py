@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -13,18 +13,16 @@ from ...data import Vocabulary
 from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.form import TextForm
-from ...data.text.usual import Tally
-from ...data.text.vectors import Vectors
 from ...errors import RunError, SettingsError
 from ...files import write_json
 from ...parsing import parse_number
 from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
-from ..shared.context import ContextAssets
+from ..shared.context import ContextAssets, LabelledAssets
 from ..shared.held_out import Sources, open_sources
-from ..shared.reading import load_reading, save_reading, usual_of
-from ..shared.vectors import load_vectors, save_vectors
+from ..shared.reading import load_reading, usual_of
+from ..shared.vectors import load_vocabulary, save_vocabulary
 from .check import TableCheck, check_tables, header_doubt
 from .encoder import ClassifyEncoder
 from .examples import LabelledTexts
@@ -42,27 +40,20 @@ MOST_TEXTS = 200_000  # that the linear model is fitted to
 
 
 @dataclass
-class ClassifyAssets:
+class ClassifyAssets(LabelledAssets):
     """What a run keeps: the vocabulary, the labels in their order, the words of an embedder."""
 
     vocabulary: Vocabulary
     target: Target
-    form: TextForm | None = None
-    usual: Tally = field(default_factory=Tally)  # what validation texts are like
-    context: ContextAssets | None = None
     weights: Tensor | None = None  # of the classes in the loss, (classes,); while training
-    vectors: Vectors | None = None  # that the words of a new network begin with
     linear: NGramClassifier | None = None  # trained apart, and mixed in
 
     def save(self, folder: Path) -> None:
-        self.vocabulary.save(folder / "tokenizer.json")
-        save_vectors(folder, self.vocabulary)
+        super().save(folder)
+        save_vocabulary(folder, self.vocabulary)
         write_json(folder / "labels.json", self.labels, indent=0)
         if self.target.kind == "number":
             write_json(folder / SCALE, [self.target.mean, self.target.deviation])
-        save_reading(folder, self.form, self.usual)
-        if self.context is not None:
-            self.context.save(folder)
         if self.linear is not None:
             self.linear.save(folder / LINEAR)
 
@@ -74,9 +65,9 @@ class ClassifyAssets:
         if target.kind == "number":
             target.mean, target.deviation = read_json(folder / SCALE, list[float])
         context = ContextAssets.load(settings, folder)
-        vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
+        vocabulary = load_vocabulary(settings, folder)
         linear = NGramClassifier.load(folder / LINEAR, vocabulary.beyond) if settings.mixes else None
-        return cls(vocabulary, target, *load_reading(folder), context, linear=linear)
+        return cls(vocabulary, target, linear=linear, context=context, **load_reading(folder))
 
     @property
     def labels(self) -> list[str]:
@@ -84,10 +75,10 @@ class ClassifyAssets:
 
     def encoder(self, settings: ClassifySettings, training: bool = False) -> ClassifyEncoder:
         """Texts to integers; `training` texts are those that the form and the linear model were learned from."""
-        s, context = settings, None if self.context is None else self.context.words
         encoder = ClassifyEncoder(
-            self.vocabulary, s.max_length, lower=s.lower, context=context, form=self.form, training=training
-        )
+            self.vocabulary, settings.max_length, lower=settings.lower, context=self.context_words, form=self.form,
+            training=training,
+        )  # fmt: skip
         encoder.linear = None if training else self.linear
         return encoder
 
@@ -150,12 +141,11 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
     tables, dev_table = training_tables(s, sources.train), sources.dev  # files are checked first
     target, count = Target.learn(s, sources.whole)
     texts = sum(1 for _ in sources.whole) if target.kind == "labels" else count.total()
-    more: dict[str, str] = {}
     weights = class_weights(s.class_weights, count, texts if target.kind == "labels" else None)
     if assets is None:
         vocabulary, form = learn_vocabulary(s, tables)
-        vectors, more = s.read_vectors(vocabulary)
-        assets = ClassifyAssets(vocabulary, target, form, context=ContextAssets.find(s), vectors=vectors)
+        vectors = s.read_vectors(vocabulary)
+        assets = ClassifyAssets(vocabulary, target, form=form, context=ContextAssets.find(s), vectors=vectors)
         assets.usual = usual_of(assets.encoder(s), (row.text for row in dev_table or tables[0]))
     elif target != assets.target:
         raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
@@ -169,8 +159,8 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         **_describe_target(target, count, texts),
         "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens; {unknown}",
         **({} if assets.linear is None else {"linear model": f"{len(assets.linear.names):,} n-grams"}),
-        **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
-        **more,
+        **assets.describe_context(store),
+        **s.describe_vectors(assets.vocabulary, assets.vectors),
     }
     dev = None
     if dev_table is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -12,50 +12,39 @@ from ...data.sources.tables import PairTable
 from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.encoder import TextEncoder
 from ...data.text.form import TextForm
-from ...data.text.usual import Tally
-from ...data.text.vectors import Vectors
 from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
 from ..classify.check import TableCheck, check_tables
-from ..shared.context import ContextAssets
+from ..shared.context import ContextAssets, LabelledAssets
 from ..shared.held_out import Sources, open_sources
-from ..shared.reading import load_reading, save_reading, usual_of
-from ..shared.vectors import load_vectors, save_vectors
+from ..shared.reading import load_reading, usual_of
+from ..shared.vectors import load_vocabulary, save_vocabulary
 from .examples import JoinedPairs, LabelledPairs, PairBatches, Target
 from .settings import EncodeSettings
 
 
 @dataclass
-class EncodeAssets:
+class EncodeAssets(LabelledAssets):
     """What a run keeps: the vocabulary, the classes or the range of scores, the words of an embedder."""
 
     vocabulary: Vocabulary
     target: Target
-    form: TextForm | None = None
-    usual: Tally = field(default_factory=Tally)  # what validation texts are like
-    context: ContextAssets | None = None
-    vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
-        self.vocabulary.save(folder / "tokenizer.json")
-        save_vectors(folder, self.vocabulary)
+        super().save(folder)
+        save_vocabulary(folder, self.vocabulary)
         write_json(folder / "labels.json", asdict(self.target))
-        save_reading(folder, self.form, self.usual)
-        if self.context is not None:
-            self.context.save(folder)
 
     @classmethod
     def load(cls, settings: EncodeSettings, folder: Path) -> Self:
         target = read_json(folder / "labels.json", Target)
         context = ContextAssets.load(settings, folder)
-        vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
-        return cls(vocabulary, target, *load_reading(folder), context)
+        return cls(load_vocabulary(settings, folder), target, context=context, **load_reading(folder))
 
     def encoder(self, settings: EncodeSettings, training: bool = False) -> TextEncoder:
         """Texts to integers; `training` texts are those that the form was learned from."""
-        context = None if self.context is None else self.context.words
-        return settings.text_encoder(self.vocabulary, self.form, context, training)
+        return settings.text_encoder(self.vocabulary, self.form, self.context_words, training)
 
 
 def open_table(settings: EncodeSettings, path: str | Path | PairTable, labelled: bool = True) -> PairTable:
@@ -74,6 +63,16 @@ def learn_vocabulary(settings: EncodeSettings, table: PairTable) -> tuple[Vocabu
     """The tokens of the texts to train on, and their form."""
     form = settings.learn_form(texts_of_pairs(table))
     return settings.make_vocabulary(map(settings.reader(form), texts_of_pairs(table)), settings.tokens), form
+
+
+def learn_assets(settings: EncodeSettings, sources: Sources[PairTable]) -> EncodeAssets:
+    """The target, and the vocabulary and the form of the texts to train on."""
+    target = Target.learn(sources.whole, settings.target)
+    vocabulary, form = learn_vocabulary(settings, sources.train)
+    vectors = settings.read_vectors(vocabulary)
+    assets = EncodeAssets(vocabulary, target, form=form, context=ContextAssets.find(settings), vectors=vectors)
+    assets.usual = usual_of(assets.encoder(settings), texts_of_pairs(sources.dev or sources.train))
+    return assets
 
 
 def texts_of_pairs(table: PairTable) -> Iterator[str]:
@@ -97,25 +96,18 @@ def prepare(settings: EncodeSettings, assets: EncodeAssets | None = None) -> tup
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
     sources = open_data(s)  # files are checked first
-    table, dev_table = sources.train, sources.dev
-    more: dict[str, str] = {}
-    if assets is None:
-        target = Target.learn(sources.whole, s.target)
-        vocabulary, form = learn_vocabulary(s, table)
-        vectors, more = s.read_vectors(vocabulary)
-        assets = EncodeAssets(vocabulary, target, form, context=ContextAssets.find(s), vectors=vectors)
-        assets.usual = usual_of(assets.encoder(s), texts_of_pairs(dev_table or table))
-    store = store_pairs(s, assets, table, training=True)
+    assets = assets or learn_assets(s, sources)
+    store = store_pairs(s, assets, sources.train, training=True)
     info = {
         "training pairs": f"{s.train}: {len(store):,}",
         "target": str(assets.target),
         "vocabulary": f"{len(assets.vocabulary):,} {s.tokens} tokens",
-        **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
-        **more,
+        **assets.describe_context(store),
+        **s.describe_vectors(assets.vocabulary, assets.vectors),
     }
     dev = None
-    if dev_table is not None:
-        held_out = store_pairs(s, assets, dev_table)
+    if sources.dev is not None:
+        held_out = store_pairs(s, assets, sources.dev)
         dev = reading_batches(held_out)
         rate = held_out.unknown / held_out.tokens
         info["dev pairs"] = f"{sources.name}: {len(held_out):,}; {rate:.2%} of the words unknown"

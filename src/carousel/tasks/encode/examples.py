@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...data.batches.base import int_tensor
+from ...data.batches.base import TensorBatch, int_tensor
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import chunks
 from ...data.sources.tables import Layout, PairTable, Row
-from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate, rows_of
+from ...data.stores.examples import Column, ExampleBatch, ExampleSource, ExampleStore, collate, rows_of
 from ...data.text.encoder import TextEncoder
 from ...errors import DataError
 from ...parsing import parse_number
 
 if TYPE_CHECKING:  # data is read without torch
-    import torch
     from torch import Tensor
 
 SECOND = "second_"  # before the names of columns of a pair's second text
@@ -102,21 +100,14 @@ class Target:
         return self.classes.index(label)
 
 
-class LabelledPairs:
+class LabelledPairs(ExampleSource):
     """The pairs of a table as integers, for an `ExampleStore`: columns of the first texts, of the second (their names
     begin with `second_`), labels, lines."""
 
-    per_token = False
-
     def __init__(self, table: PairTable, text_encoder: TextEncoder, target: Target) -> None:
         self.table, self.text_encoder, self.target = table, text_encoder, target
-        own = {"labels": np.float64, "lines": np.int64}
-        self.dtypes: dict[str, Any] = {**text_encoder.dtypes, **_second(text_encoder.dtypes), **own}
-        self.found: dict[str, Any] = {"cut": 0}
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.table.path]
+        dtypes = {**text_encoder.dtypes, **_second(text_encoder.dtypes), "labels": np.float64}
+        super().__init__([table.path], dtypes)
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -126,13 +117,13 @@ class LabelledPairs:
         return {**own, **self.table.part_mark, **self.text_encoder.made_by}
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
-        self.found = {"cut": 0}
+        self.counts = {"cut": 0}
         for rows in chunks(self.table, lambda row: len(row.first) + len(row.second)):
             (first, cut), (second, cut_too) = (
                 self.text_encoder([row.first for row in rows]),
                 self.text_encoder([row.second for row in rows]),
             )
-            self.found["cut"] += int(cut.sum() + cut_too.sum())
+            self.counts["cut"] += int(cut.sum() + cut_too.sum())
             one = np.ones(len(rows), np.int64)
             labels = np.array([self.target.number(self.table, row.line, row.label) for row in rows])
             lines = np.array([row.line for row in rows])
@@ -140,18 +131,13 @@ class LabelledPairs:
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(TensorBatch):
     """Some pairs of texts, and their labels."""
 
     first: ExampleBatch
     second: ExampleBatch
     labels: Tensor  # (B,) float64: the number of a class, or a score
     rows: Tensor  # (B,) int64
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
-        """This batch on another device."""
-        names = ("first", "second", "labels", "rows")
-        return replace(self, **{name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names})
 
     def __repr__(self) -> str:
         return f"PairBatch({len(self.rows)} pairs)"
@@ -160,12 +146,10 @@ class PairBatch:
 class PairBatches(Bucketed):
     """Each pair of a store once an epoch, pairs of similar length together; as in `Bucketed`."""
 
-    def __init__(
-        self, store: ExampleStore, *, tokens: int | None = None, sequences: int | None = None, shuffle: bool = True,
-        seed: int = 0,
-    ) -> None:  # fmt: skip
-        lengths = np.maximum(store.lengths, np.diff(store["second_tokens"].offsets))
-        super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+    store: ExampleStore
+
+    def _sequence_lengths(self) -> np.ndarray:
+        return np.maximum(self.store.lengths, np.diff(self.store["second_tokens"].offsets))
 
     def _of(self, chosen: np.ndarray) -> PairBatch:
         import torch

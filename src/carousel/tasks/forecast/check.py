@@ -57,15 +57,15 @@ class SeriesCheck(DataCheck):
 
     @property
     def warnings(self) -> list[str]:
-        found = list(self.notes)
+        warnings = list(self.notes)
         for name, one in self.variables.items():
             if one.constant:
-                found.append(f"{self.file}: {name} is the same in all training rows; leave it out with columns")
+                warnings.append(f"{self.file}: {name} is the same in all training rows; leave it out with columns")
             if one.beyond > 0.1 * (self.rows - self.training_rows):
-                found.append(
+                warnings.append(
                     f"{self.file}: {one.beyond:,} held-out values of {name} are outside the range of the training data"
                 )
-        return found
+        return warnings
 
     def __rich__(self) -> Group:
         extent = (

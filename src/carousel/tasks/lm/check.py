@@ -25,16 +25,18 @@ class TextInfo(TextFacts):
     blank: int  # lines that were skipped
     repeated: int | None  # lines that stood in the file before; None for running text
 
+    @property
+    def repeats(self) -> str:
+        """`repeated` as a cell of a table."""
+        return "" if self.repeated is None else f"{self.repeated:,}"
+
 
 @dataclass(frozen=True)
-class TextCheck(FilesCheck):
+class TextCheck(FilesCheck[TextInfo]):
     """What `check_text` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     kind: Kind
     vocabulary_size: int
-    train: TextInfo
-    dev: TextInfo | None
-    shared: int | None  # lines of dev that are in train too; None for running text or without dev
 
     @property
     def reading(self) -> str:
@@ -44,25 +46,25 @@ class TextCheck(FilesCheck):
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
-        found = []
+        warnings = []
         for info in self.files:
             name = info.file
-            found += info.unknown_warning()
+            warnings += info.unknown_warning()
             if self.kind == "word" and info.median == 1 and info.repeated is not None:
-                found.append(f"{name}: most lines are one word: the text has no spaces; use characters")
+                warnings.append(f"{name}: most lines are one word: the text has no spaces; use characters")
             if info.repeated and info.repeated > 0.01 * info.lines:
-                found.append(f"{name}: {info.repeated:,} of {info.lines:,} lines repeat an earlier one")
+                warnings.append(f"{name}: {info.repeated:,} of {info.lines:,} lines repeat an earlier one")
             if info.repeated is not None and info.longest > max(1000, 10 * info.most):
                 place = f"{name}:{info.longest_line}"
-                found.append(f"{place}: {info.longest:,} tokens in one line; cut it or set max_length")
-        return found + self.shared_warning("lines")
+                warnings.append(f"{place}: {info.longest:,} tokens in one line; cut it or set max_length")
+        return warnings + self.shared_warning("lines")
 
     def __rich__(self) -> Table:
         rows = {
-            "lines": lambda f: f"{f.lines:,}",
-            "blank lines": lambda f: f"{f.blank:,}",
+            "lines": "{f.lines:,}",
+            "blank lines": "{f.blank:,}",
             **length_rows("line"),
-            "repeated lines": lambda f: "" if f.repeated is None else f"{f.repeated:,}",
+            "repeated lines": "{f.repeats}",
         }
         title = f"{self.kind} vocabulary of {self.vocabulary_size:,} tokens"
         return table_of_files(title, self.files, rows, self.shared)
@@ -77,8 +79,8 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "train.txt")
     ...     _ = file.write_text("to be\\n\\nor not to be\\nto be\\n")
-    ...     found = check_text(Lines(file), None, Vocabulary.train(Lines(file), "word", min_frequency=2))
-    >>> found.train.lines, found.train.blank, found.train.repeated, found.train.longest_line, found.train.unknown_rate
+    ...     check = check_text(Lines(file), None, Vocabulary.train(Lines(file), "word", min_frequency=2))
+    >>> check.train.lines, check.train.blank, check.train.repeated, check.train.longest_line, check.train.unknown_rate
     (3, 1, 1, 3, 0.25)
     """
     train_facts, known = _read(train, vocabulary)
@@ -87,7 +89,7 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
         dev_info, lines = _read(dev, vocabulary)
         if known is not None and lines is not None:
             shared = int(np.isin(lines, known).sum())
-    return TextCheck(vocabulary.kind, len(vocabulary), train_facts, dev_info, shared)
+    return TextCheck(train_facts, dev_info, shared, vocabulary.kind, len(vocabulary))
 
 
 def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextInfo, np.ndarray | None]:

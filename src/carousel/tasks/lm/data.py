@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -12,26 +12,24 @@ from ...data.text.formed import FormedText
 from ...data.text.usual import Tally
 from ...errors import SettingsError
 from ...training import Data
-from ..shared.reading import load_reading, save_reading
+from ..shared.reading import TextAssets, load_reading
 from .check import TextCheck, check_text
 from .settings import LanguageSettings
 
 
 @dataclass
-class LanguageAssets:
+class LanguageAssets(TextAssets):
     """What a run keeps: the vocabulary."""
 
     vocabulary: Vocabulary
-    form: TextForm | None = None
-    usual: Tally = field(default_factory=Tally)  # what validation text is like
 
     def save(self, folder: Path) -> None:
+        super().save(folder)
         self.vocabulary.save(folder / "tokenizer.json")
-        save_reading(folder, self.form, self.usual)
 
     @classmethod
     def load(cls, settings: LanguageSettings, folder: Path) -> Self:
-        return cls(Vocabulary.load(folder / "tokenizer.json"), *load_reading(folder))
+        return cls(Vocabulary.load(folder / "tokenizer.json"), **load_reading(folder))
 
     def formed(self, source: Source, training: bool = False) -> Source:
         """A source in the form of the model; `training`: it is what the form was learned from."""
@@ -42,7 +40,7 @@ def learn_assets(settings: LanguageSettings, train: Source, dev: Source | None) 
     """The form and the vocabulary of the text to train on."""
     form = TextForm.learn(train, settings.tokens, settings.tokenize)
     text = train if form is None else FormedText(train, form, training=True)
-    assets = LanguageAssets(settings.make_vocabulary(text), form)
+    assets = LanguageAssets(settings.make_vocabulary(text), form=form)
     sample = text if dev is None else assets.formed(dev)
     assets.usual = Tally().add_sample(lambda texts: assets.vocabulary.encode_many(texts)[0], sample)
     return assets

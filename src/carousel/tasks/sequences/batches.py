@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...data.batches.base import TensorBatch
 from ...data.batches.bucketed import Bucketed
 from ...masks import length_mask
 
 if TYPE_CHECKING:  # data is read without torch
-    import torch
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class SequenceBatch:
+class SequenceBatch(TensorBatch):
     """Some sequences, time first; zeros past each one's end."""
 
     x: Tensor  # (T, B, I) float32
@@ -36,18 +36,6 @@ class SequenceBatch:
         real = length_mask(lengths, int(lengths.max()))
         at = (starts + torch.arange(len(real), device=rows.device).unsqueeze(1)).clamp(max=len(self.x) - 1)
         return SequenceBatch(self.x[at, rows].masked_fill(~real.unsqueeze(2), 0), lengths, self.rows[rows])
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> SequenceBatch:
-        """This batch on another device."""
-        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> SequenceBatch:
-        """This batch in page-locked memory, from where copies to a GPU are faster."""
-        return self._map(lambda part: part.pin_memory())
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> SequenceBatch:
-        parts = {name: getattr(self, name) for name in ("x", "lengths", "rows", "labels", "targets")}
-        return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
 
 
 @dataclass
@@ -116,8 +104,7 @@ class SequenceStore:
 class SequenceBatches(Bucketed):
     """Each sequence once an epoch, those of similar length together; as in `Bucketed`."""
 
-    def __init__(self, store: SequenceStore, **options: Any) -> None:
-        super().__init__(store, store.lengths, **options)
+    store: SequenceStore
 
     def _of(self, chosen: np.ndarray) -> SequenceBatch:
         import torch

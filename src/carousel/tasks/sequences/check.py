@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data.sources.sequences import SequenceTable
 from ..classify.targets import Target
-from ..shared.checks import DataCheck, table_of_files
+from ..shared.checks import FilesCheck, table_of_files, uneven_warning
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -34,15 +34,21 @@ class SequenceFacts:
     repeated: int  # sequences that stood in the file before
     labels: dict[str, int]
 
+    @property
+    def num_variables(self) -> int:
+        return len(self.variables)
+
+    @property
+    def numbered(self) -> str:
+        """What `longest_line` counts."""
+        return "sequence" if self.file.endswith(".npz") else "line"
+
 
 @dataclass(frozen=True)
-class SequenceCheck(DataCheck):
+class SequenceCheck(FilesCheck[SequenceFacts]):
     """What `check_sequences` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
-    columns: str
-    train: SequenceFacts
-    dev: SequenceFacts | None
-    shared: int | None  # sequences of dev that are trained on too; None without dev
+    columns: str  # which are read as what
 
     @property
     def reading(self) -> str:
@@ -50,41 +56,32 @@ class SequenceCheck(DataCheck):
 
     @property
     def warnings(self) -> list[str]:
-        found, train = [], self.train
+        warnings, train = [], self.train
         if train.labels:
-            (rare, least), often = min(train.labels.items(), key=lambda item: item[1]), max(train.labels.values())
-            if often >= 10 * least:
-                said = f"{rare!r} is {least:,} of {train.sequences:,} sequences"
-                found.append(f"{train.file}: classes are uneven ({said}); consider class_weights: balanced")
-        found += [f"{train.file}: {name} is always the same; leave it out with columns" for name in train.constant]
+            warnings += uneven_warning(train.file, train.labels, train.sequences, "sequences")
+        warnings += [f"{train.file}: {name} is always the same; leave it out with columns" for name in train.constant]
         if self.dev is not None:
             if strange := sorted(self.dev.labels.keys() - train.labels.keys()):
-                found.append(f"{self.dev.file}: labels that {train.file} does not have: {', '.join(strange[:10])}")
+                warnings.append(f"{self.dev.file}: labels that {train.file} does not have: {', '.join(strange[:10])}")
             if len(self.dev.variables) != len(train.variables):
-                found.append(
+                warnings.append(
                     f"{self.dev.file}: {len(self.dev.variables)} variables, {train.file} has {len(train.variables)}"
                 )
-            if self.shared:
-                found.append(
-                    f"{self.dev.file}: {self.shared:,} of {self.dev.sequences:,} sequences are in {train.file} too"
-                )
-        return found
+        return warnings + self.shared_warning("sequences")
 
     def __rich__(self) -> RichTable:
-        files = [facts for facts in (self.train, self.dev) if facts is not None]
+        files = self.files
         rows = {
-            "sequences": lambda f: f"{f.sequences:,}",
-            "variables": lambda f: f"{len(f.variables):,}",
-            "shortest": lambda f: f"{f.shortest:,}",
-            "median": lambda f: f"{f.median:g}",
-            "longest": lambda f: (
-                f"{f.longest:,} ({'sequence' if f.file.endswith('.npz') else 'line'} {f.longest_line:,})"
-            ),
-            "missing numbers": lambda f: f"{f.missing:,}",
-            "repeated": lambda f: f"{f.repeated:,}",
+            "sequences": "{f.sequences:,}",
+            "variables": "{f.num_variables:,}",
+            "shortest": "{f.shortest:,}",
+            "median": "{f.median:g}",
+            "longest": "{f.longest:,} ({f.numbered} {f.longest_line:,})",
+            "missing numbers": "{f.missing:,}",
+            "repeated": "{f.repeated:,}",
         }
         if any(f.chunked for f in files):
-            rows["read in chunks"] = lambda f: f"{f.chunked:,}"
+            rows["read in chunks"] = "{f.chunked:,}"
         table = table_of_files("lengths in steps", files, rows, self.shared)
         table.add_section()
         for label in sorted({label for f in files for label in f.labels})[:30]:
@@ -99,7 +96,7 @@ def check_sequences(tables: Sequence[SequenceTable], target: Target, chunk: int)
     if len(tables) > 1:
         known = set(tables[0].keys())
         shared = sum(key in known for key in tables[1].keys())  # noqa: SIM118
-    return SequenceCheck(tables[0].reading, facts[0], facts[1] if len(facts) > 1 else None, shared)
+    return SequenceCheck(facts[0], facts[1] if len(facts) > 1 else None, shared, tables[0].reading)
 
 
 def _facts(table: SequenceTable, target: Target, chunk: int) -> SequenceFacts:

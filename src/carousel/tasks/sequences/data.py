@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # data is read without torch
     from torch import Tensor
 
 FILE = "sequences.json"  # in the run directory
-READ_TOGETHER = {"tokens": 65_536, "sequences": 256, "shuffle": False}  # steps and sequences, where nothing is learned
 
 
 @dataclass
@@ -86,6 +85,11 @@ def open_data(settings: SequenceSettings) -> Sources[SequenceTable]:
     return open_sources(settings, lambda path: open_table(settings, path), "sequences")
 
 
+def reading_batches(store: SequenceStore) -> SequenceBatches:
+    """All sequences once, in an order that does not change."""
+    return SequenceBatches(store, tokens=65_536, sequences=256, shuffle=False)
+
+
 def prepare(settings: SequenceSettings, assets: SequenceAssets | None = None) -> tuple[SequenceAssets, Data]:
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
@@ -108,7 +112,7 @@ def prepare(settings: SequenceSettings, assets: SequenceAssets | None = None) ->
     dev = None
     if sources.dev is not None:
         held_out = assets.store(sources.dev)
-        dev = SequenceBatches(held_out, **READ_TOGETHER)
+        dev = reading_batches(held_out)
         info["dev sequences"] = _describe(s, sources.name, held_out)
     train = SequenceBatches(store, sequences=s.batch_size, seed=s.seed)
     return assets, sources.describe(Data(train, dev, {**info, "columns": sources.whole.reading}))

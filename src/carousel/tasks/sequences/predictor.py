@@ -19,7 +19,7 @@ from ..base import LayerInput, Model
 from ..classify.chunks import Chunks
 from ..classify.metrics import NumberErrors
 from .batches import SequenceBatch, SequenceBatches, collate
-from .data import READ_TOGETHER, SequenceAssets, open_table
+from .data import SequenceAssets, open_table, reading_batches
 from .network import SequenceNetwork
 
 TOGETHER = 64  # sequences that are predicted at once
@@ -132,7 +132,7 @@ class SequenceClassifier(Model[SequenceNetwork, SequenceAssets]):
         return (one.as_dict() for one in self.predictions((row.name, row.x) for row in table))
 
     def batches(self, path: str | Path | SequenceTable) -> SequenceBatches:
-        return SequenceBatches(self.assets.store(open_table(self.settings, path)), **READ_TOGETHER)
+        return reading_batches(self.assets.store(open_table(self.settings, path)))
 
     def batch_of(self, items: Sequence[Any]) -> SequenceBatch:
         arrays = [read_array(item, f"item {k}") for k, item in enumerate(items, 1)]

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+class Facts(Protocol):
+    """What is in a file."""
+
+    @property
+    def file(self) -> str: ...
+
+
+F = TypeVar("F", bound=Facts)
 
 
 @dataclass(frozen=True)
@@ -52,16 +62,29 @@ def length_facts(lengths: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def length_rows(unit: str) -> dict[str, Callable[[Any], str]]:
-    """Rows of a table: the lengths of a file's texts, each called a `unit`, and the unknown tokens."""
+def length_rows(unit: str) -> dict[str, str]:
+    """Rows of a table of files: the lengths of a file's texts, each called a `unit`, and the unknown tokens."""
     return {
-        "tokens": lambda f: f"{f.tokens:,}",
-        f"shortest {unit}": lambda f: f"{f.shortest:,}",
-        "median": lambda f: f"{f.median:g}",
-        "95th percentile": lambda f: f"{f.most:g}",
-        f"longest {unit}": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
-        "unknown tokens": lambda f: f"{f.unknown:,} ({f.unknown_rate:.2%})",
+        "tokens": "{f.tokens:,}",
+        f"shortest {unit}": "{f.shortest:,}",
+        "median": "{f.median:g}",
+        "95th percentile": "{f.most:g}",
+        f"longest {unit}": "{f.longest:,} (line {f.longest_line:,})",
+        "unknown tokens": "{f.unknown:,} ({f.unknown_rate:.2%})",
     }
+
+
+def uneven_warning(file: str, labels: Mapping[str, int], total: int, unit: str) -> list[str]:
+    """A line if one label of the training data is ten times as frequent as another; it has `total` `unit`.
+
+    >>> uneven_warning("a.tsv", {"good": 99, "bad": 1}, 100, "texts")
+    ["a.tsv: classes are uneven ('bad' is 1 of 100 texts); consider class_weights: balanced"]
+    """
+    rare = min(labels, key=labels.__getitem__)
+    if max(labels.values()) < 10 * labels[rare]:
+        return []
+    share = f"{rare!r} is {labels[rare]:,} of {total:,} {unit}"
+    return [f"{file}: classes are uneven ({share}); consider class_weights: balanced"]
 
 
 class DataCheck(ABC):
@@ -82,17 +105,18 @@ class DataCheck(ABC):
         return {"reading": self.reading, **asdict(self), "warnings": self.warnings}  # type: ignore[call-overload]
 
 
-class FilesCheck(DataCheck):
-    """The same of files of examples: `train`, `dev` if there is one, and how many examples of `dev` both have."""
+@dataclass(frozen=True)
+class FilesCheck(DataCheck, Generic[F]):
+    """What is in files of examples."""
 
-    train: Any
-    dev: Any
-    shared: int | None
+    train: F
+    dev: F | None
+    shared: int | None  # examples of dev that are trained on too; None without dev
 
     @property
-    def files(self) -> list[Any]:
-        """What was found in each file."""
-        return [info for info in (self.train, self.dev) if info is not None]
+    def files(self) -> list[F]:
+        """What is in each file."""
+        return [facts for facts in (self.train, self.dev) if facts is not None]
 
     def shared_warning(self, unit: str, share: float = 0.0) -> list[str]:
         """A line if more than `share` of the dev set's `unit` are in the training data too."""
@@ -114,10 +138,8 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return ["/".join(part[-length:]) for part in parts]
 
 
-def table_of_files(
-    title: str, files: Sequence[Any], rows: Mapping[str, Callable[[Any], str]], shared: int | None = None
-) -> Table:
-    """A column for each of `files` and a row for each of `rows`, which give a cell from what is known of a file.
+def table_of_files(title: str, files: Sequence[Facts], rows: Mapping[str, str], shared: int | None = None) -> Table:
+    """A column for each of `files` and a row for each of `rows`: a cell is a format with the facts of a file as f.
 
     `shared` counts what the last file has in common with the training file.
     """
@@ -125,10 +147,10 @@ def table_of_files(
 
     table = Table(title=title)
     table.add_column("")
-    for name in short_names([info.file for info in files]):
+    for name in short_names([facts.file for facts in files]):
         table.add_column(name, justify="right", overflow="fold")  # nothing is cut: a cut name may look like another
     for name, cell in rows.items():
-        table.add_row(name, *(cell(info) for info in files))
+        table.add_row(name, *(cell.format(f=facts) for facts in files))
     if shared is not None:
         table.add_row("also in train", *("" for _ in files[1:]), f"{shared:,}")
     return table

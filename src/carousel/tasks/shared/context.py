@@ -10,6 +10,7 @@ import numpy as np
 
 from ...data.stores.examples import CONTEXT, ExampleStore
 from ...data.text.tokenizers import UNK
+from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...errors import RunError
 from ...files import write_text
@@ -19,6 +20,7 @@ from ...wording import an
 from ..bilm.data import BilmAssets
 from ..bilm.settings import BilmSettings
 from ..runs import settings_of
+from .reading import TextAssets
 from .settings import WordSettings
 
 if TYPE_CHECKING:  # data is read without torch
@@ -68,7 +70,28 @@ class ContextAssets:
     def words(self) -> WordVocabulary:
         return self.bilm.words
 
-    def describe(self, store: ExampleStore) -> str:
-        """How much of the examples to train on it knows."""
+
+@dataclass(kw_only=True)
+class LabelledAssets(TextAssets):
+    """What a run on labelled text keeps beside vocabulary and labels."""
+
+    context: ContextAssets | None = None  # of an embedder
+    vectors: Vectors | None = None  # that the words of a new network begin with
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        if self.context is not None:
+            self.context.save(folder)
+
+    @property
+    def context_words(self) -> WordVocabulary | None:
+        """The words of the embedder."""
+        return None if self.context is None else self.context.words
+
+    def describe_context(self, store: ExampleStore) -> dict[str, str]:
+        """A line for the report on how much of the examples to train on the embedder knows."""
+        if self.context is None:
+            return {}
         words = store[CONTEXT + "tokens"].values
-        return f"{self.name}: a bilm; {np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
+        unknown = f"{np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
+        return {"embedder": f"{self.context.name}: a bilm; {unknown}"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from ...data.text.encoder import TextEncoder
 from ...data.text.form import TextForm
@@ -11,16 +13,29 @@ from ...data.text.usual import FILE, Tally
 from ...training.run import read_json
 
 
-def save_reading(folder: Path, form: TextForm | None, usual: Tally) -> None:
-    """Write what `load_reading` reads."""
-    usual.save(folder)
-    if form is not None:
-        form.save(folder)
-
-
-def load_reading(folder: Path) -> tuple[TextForm | None, Tally]:
+class Reading(TypedDict):
     """The form of a run's texts, and what is usual in them."""
-    return TextForm.load(folder), load_usual(folder)
+
+    form: TextForm | None
+    usual: Tally
+
+
+@dataclass(kw_only=True)
+class TextAssets:
+    """What a run on text keeps beside its vocabulary."""
+
+    form: TextForm | None = None  # of the training text
+    usual: Tally = field(default_factory=Tally)  # what validation text is like
+
+    def save(self, folder: Path) -> None:
+        """Write what `load_reading` reads."""
+        self.usual.save(folder)
+        if self.form is not None:
+            self.form.save(folder)
+
+
+def load_reading(folder: Path) -> Reading:
+    return {"form": TextForm.load(folder), "usual": load_usual(folder)}
 
 
 def load_usual(folder: Path) -> Tally:

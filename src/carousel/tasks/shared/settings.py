@@ -105,15 +105,15 @@ class VectorSettings(HeldOutSettings, EnsembleSettings):
         width = width_of(find_vectors(given["vectors"]))
         return given if width is None else {**given, "embedding": width}
 
-    def read_vectors(self, vocabulary: Vocabulary, beyond: bool = True) -> tuple[Vectors | None, dict[str, str]]:
-        """The vectors that were given for the words of the vocabulary, and a line on them for the report.
+    def read_vectors(self, vocabulary: Vocabulary, beyond: bool = True) -> Vectors | None:
+        """The vectors that were given for the words of the vocabulary.
 
         With `beyond`, the vocabulary then knows all other words that have a vector, too.
         """
         from ...data.text.vectors import find_vectors, open_vectors
 
         if self.vectors is None:
-            return None, {}
+            return None
         word_vectors = open_vectors(find_vectors(self.vectors), self.cache_folder)
         if word_vectors.size != self.embedding:
             problem = f"its vectors have {counted(word_vectors.size, 'number')}, but embedding is {self.embedding}"
@@ -125,9 +125,16 @@ class VectorSettings(HeldOutSettings, EnsembleSettings):
         if beyond and self.embed_vectors != "used":
             vocabulary.beyond = word_vectors
             word_vectors.embedded = self.embed_vectors == "all"
+        return vectors
+
+    def describe_vectors(self, vocabulary: Vocabulary, vectors: Vectors | None) -> dict[str, str]:
+        """A line for the report on the vectors that a new run was given."""
+        if vectors is None:
+            return {}
         known = f"{int(vectors.known.sum()):,} of {len(vocabulary):,} tokens have one"
-        more = f"; other words are looked up in its {len(word_vectors):,}" if vocabulary.beyond is not None else ""
-        return vectors, {"word vectors": f"{self.vectors}: {known}{more}"}
+        beyond = vocabulary.beyond
+        more = "" if beyond is None else f"; other words are looked up in its {len(beyond):,}"
+        return {"word vectors": f"{self.vectors}: {known}{more}"}
 
     def word_embedder(self, vocabulary: Vocabulary, variational: bool = False) -> WordEmbedder:
         from ...networks.embedder import WordEmbedder

@@ -27,6 +27,17 @@ class Needed:
     size: int  # numbers of each vector
 
 
+def save_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write what `load_vocabulary` reads."""
+    vocabulary.save(folder / "tokenizer.json")
+    save_vectors(folder, vocabulary)
+
+
+def load_vocabulary(settings: VectorSettings, folder: Path) -> Vocabulary:
+    """The vocabulary of a run, with the words beyond it that the run knows."""
+    return load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
+
+
 def save_vectors(folder: Path, vocabulary: Vocabulary) -> None:
     """Write which vectors belong to the run, and a copy of them if it is to have one."""
     vectors = vocabulary.beyond

@@ -40,17 +40,22 @@ class TagFacts:
     tags: dict[str, int]
     spans: dict[str, int]  # by type
 
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / self.words
+
+    @property
+    def unseen_rate(self) -> float:
+        return self.unseen / self.words
+
 
 @dataclass(frozen=True)
-class TagCheck(FilesCheck):
+class TagCheck(FilesCheck[TagFacts]):
     """What `check_tags` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
     scheme: Scheme | None  # of the training file's tags
     max_length: int
-    train: TagFacts
-    dev: TagFacts | None
-    shared: int | None  # sentences of dev that are in train too; None without dev
     columns: str  # which are read as what
 
     @property
@@ -60,35 +65,35 @@ class TagCheck(FilesCheck):
     @property
     def warnings(self) -> list[str]:
         """What a user should know before training, one line each."""
-        found = []
+        warnings = []
         for info in self.files:
             for tag, line in info.strange.items():
-                found.append(f"{info.file}:{line}: the tag {tag!r} is not in {self.train.file}")
+                warnings.append(f"{info.file}:{line}: the tag {tag!r} is not in {self.train.file}")
             if info.illegal:
                 place = f"{info.file}:{info.illegal_line}"
                 many = counted(info.illegal, "tag breaks", "tags break")
-                found.append(f"{place}: {many} the rules of {self.scheme}, here first")
+                warnings.append(f"{place}: {many} the rules of {self.scheme}, here first")
             if info.longest > self.max_length:
                 place = f"{info.file}:{info.longest_line}"
-                found.append(f"{place}: {info.longest:,} words in one sentence; is a blank line missing?")
+                warnings.append(f"{place}: {info.longest:,} words in one sentence; is a blank line missing?")
             if info.repeated > 0.05 * info.sentences:
-                found.append(f"{info.file}: {info.repeated:,} of {info.sentences:,} sentences repeat an earlier one")
-        return found + self.shared_warning("sentences", 0.05)
+                warnings.append(f"{info.file}: {info.repeated:,} of {info.sentences:,} sentences repeat an earlier one")
+        return warnings + self.shared_warning("sentences", 0.05)
 
     def __rich__(self) -> RichTable:
         kind = f"spans in {self.scheme}" if self.scheme else "plain tags"
         rows = {
-            "sentences": lambda f: f"{f.sentences:,}",
-            "words": lambda f: f"{f.words:,}",
-            "median length": lambda f: f"{f.median:g}",
-            "95th percentile": lambda f: f"{f.most:g}",
-            "longest": lambda f: f"{f.longest:,} (line {f.longest_line:,})",
-            "unknown words": lambda f: f"{f.unknown:,} ({f.unknown / f.words:.2%})",
-            "unseen in training": lambda f: f"{f.unseen:,} ({f.unseen / f.words:.2%})",
-            "repeated sentences": lambda f: f"{f.repeated:,}",
+            "sentences": "{f.sentences:,}",
+            "words": "{f.words:,}",
+            "median length": "{f.median:g}",
+            "95th percentile": "{f.most:g}",
+            "longest": "{f.longest:,} (line {f.longest_line:,})",
+            "unknown words": "{f.unknown:,} ({f.unknown_rate:.2%})",
+            "unseen in training": "{f.unseen:,} ({f.unseen_rate:.2%})",
+            "repeated sentences": "{f.repeated:,}",
         }
         if self.scheme is not None:
-            rows["illegal tags"] = lambda f: f"{f.illegal:,}"
+            rows["illegal tags"] = "{f.illegal:,}"
         table = table_of_files(f"{kind}; vocabulary of {self.vocabulary_size:,} words", self.files, rows, self.shared)
         table.add_section()
         counts = [f.spans if self.scheme else f.tags for f in self.files]
@@ -110,7 +115,7 @@ def check_tags(
     if dev is not None:
         dev_info, sentences = _read(dev, vocabulary, counts)
         shared = int(np.isin(sentences, known).sum())
-    return TagCheck(len(vocabulary.words), counts.scheme, max_length, info, dev_info, shared, train.reading)
+    return TagCheck(info, dev_info, shared, len(vocabulary.words), counts.scheme, max_length, train.reading)
 
 
 def _read(source: Conll, vocabulary: TagVocabulary, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:
@@ -121,7 +126,7 @@ def _read(source: Conll, vocabulary: TagVocabulary, counts: TagCounts) -> tuple[
     strange: dict[str, int] = {}
     unknown = unseen = broken = 0
     broken_line = None
-    known = {found[1] for found in map(part, vocabulary.tags) if found} if counts.scheme else set(vocabulary.tags)
+    known = {pair[1] for pair in map(part, vocabulary.tags) if pair} if counts.scheme else set(vocabulary.tags)
     for sentence in source:
         columns = vocabulary.encode([sentence.words], characters=False)
         unknown += int(np.count_nonzero(columns["tokens"].values == UNK))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from ...data.sources.conll import Conll
 from ...data.stores.examples import ExampleStore, build_store
-from ...data.text.form import TextForm
-from ...data.text.usual import Tally
-from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
-from ..shared.context import ContextAssets
+from ..shared.context import ContextAssets, LabelledAssets
 from ..shared.held_out import Sources, open_sources
-from ..shared.reading import load_reading, save_reading
+from ..shared.reading import load_reading
 from ..shared.vectors import load_vectors, save_vectors
 from .check import TagCheck, check_tags
 from .examples import TagCounts, TaggedSentences, TagVocabulary, warnings
@@ -23,28 +20,22 @@ from .settings import TagSettings
 
 
 @dataclass
-class TagAssets:
+class TagAssets(LabelledAssets):
     """What a run keeps: words, characters and tags, and the words of an embedder."""
 
     vocabulary: TagVocabulary
-    form: TextForm | None = None
-    usual: Tally = field(default_factory=Tally)  # what validation sentences are like
-    context: ContextAssets | None = None
-    vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
+        super().save(folder)
         self.vocabulary.save(folder)
         save_vectors(folder, self.vocabulary.words)
-        save_reading(folder, self.form, self.usual)
-        if self.context is not None:
-            self.context.save(folder)
 
     @classmethod
     def load(cls, settings: TagSettings, folder: Path) -> Self:
         context = ContextAssets.load(settings, folder)
         vocabulary = TagVocabulary.load(folder, None if context is None else context.words)
         load_vectors(settings, folder, vocabulary.words)
-        return cls(vocabulary, *load_reading(folder), context)
+        return cls(vocabulary, context=context, **load_reading(folder))
 
 
 def open_source(settings: TagSettings, path: str | Path | Conll, tagged: bool = True) -> Conll:
@@ -70,6 +61,17 @@ def learn_vocabulary(settings: TagSettings, counts: TagCounts, context: WordVoca
     return TagVocabulary.learn(counts, words, s.train_scheme, s.lower, context)
 
 
+def learn_assets(settings: TagSettings, sources: Sources[Conll]) -> TagAssets:
+    """The vocabulary of the sentences to train on, and their form."""
+    s, source, context = settings, sources.train, ContextAssets.find(settings)
+    counts = TagCounts(source, s.scheme, sources.whole)
+    vocabulary = learn_vocabulary(s, counts, None if context is None else context.words)
+    vectors = s.read_vectors(vocabulary.words)
+    form = s.learn_form((" ".join(sentence.words) for sentence in source), tokenized=True)
+    usual = vocabulary.usual(sentence.words for sentence in sources.dev or source)
+    return TagAssets(vocabulary, form=form, usual=usual, context=context, vectors=vectors)
+
+
 def store_sentences(
     settings: TagSettings, assets: TagAssets, source: Conll, max_length: int | None = None
 ) -> ExampleStore:
@@ -82,34 +84,24 @@ def prepare(settings: TagSettings, assets: TagAssets | None = None) -> tuple[Tag
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
     sources = open_data(s)  # files are checked first
-    source, dev_source = sources.train, sources.dev
-    more: dict[str, str] = {}
-    if assets is None:
-        context = ContextAssets.find(s)
-        vocabulary = learn_vocabulary(
-            s, TagCounts(source, s.scheme, sources.whole), None if context is None else context.words
-        )
-        vectors, more = s.read_vectors(vocabulary.words)
-        form = s.learn_form((" ".join(sentence.words) for sentence in source), tokenized=True)
-        sample = (sentence.words for sentence in dev_source or source)
-        assets = TagAssets(vocabulary, form, vocabulary.usual(sample), context, vectors)
+    assets = assets or learn_assets(s, sources)
     vocabulary = assets.vocabulary
-    store = store_sentences(s, assets, source, s.max_length)
+    store = store_sentences(s, assets, sources.train, s.max_length)
     info = {
         "training sentences": f"{s.train}: {store.info['sentences']:,} sentences, {store.tokens:,} words",
         "words": f"vocabulary of {len(vocabulary.words):,}; {store.unknown / store.tokens:.2%} unknown",
         "tags": f"{len(vocabulary.tags):,}" + (f", in {vocabulary.written} in the file" if vocabulary.written else ""),
-        **({} if assets.context is None else {"embedder": assets.context.describe(store)}),
-        **more,
+        **assets.describe_context(store),
+        **s.describe_vectors(vocabulary.words, assets.vectors),
     }
     notes = warnings(s.train, store.info, vocabulary.written)
     dev = None
-    if dev_source is not None:
-        held_out = store_sentences(s, assets, dev_source)
+    if sources.dev is not None:
+        held_out = store_sentences(s, assets, sources.dev)
         dev = s.reading_batches(held_out)
         unknown = f"{held_out.unknown / held_out.tokens:.2%} unknown"
         info["dev sentences"] = f"{sources.name}: {len(held_out):,} sentences, {held_out.tokens:,} words; {unknown}"
-        notes += warnings(dev_source.path, held_out.info, vocabulary.written)
+        notes += warnings(sources.dev.path, held_out.info, vocabulary.written)
     return assets, sources.describe(Data(s.training_batches(store), dev, info, notes))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...data.sources.conll import Conll, Sentence
 from ...data.sources.lines import chunks, read_lines
-from ...data.stores.examples import Column
+from ...data.stores.examples import Column, ExampleSource
 from ...data.text.tags import Recognition, Scheme, all_tags, convert, illegal, part
 from ...data.text.usual import Tally
 from ...data.text.vocabulary import Vocabulary
@@ -156,7 +156,7 @@ class TagVocabulary:
         return cls(words, characters, kept.tags, kept.scheme, kept.written, seen, kept.lower, context)
 
 
-class TaggedSentences:
+class TaggedSentences(ExampleSource):
     """The sentences of a file, with the numbers of their words and tags, for an `ExampleStore`.
 
     Sentences of more than `max_length` words are cut into parts. Tags that break the rules of their scheme are read in
@@ -172,16 +172,9 @@ class TaggedSentences:
         self.vocabulary = vocabulary
         self.max_length = max_length
         self.characters = characters
-        own = {"labels": np.uint16, "lines": np.int64, "unseen": np.uint8}
-        book = WordVocabulary(vocabulary.words, vocabulary.characters if characters else None)
-        self.dtypes: dict[str, Any] = own | book.dtypes
-        if vocabulary.context is not None:
-            self.dtypes |= in_context(vocabulary.context.dtypes)
-        self.found: dict[str, Any] = {}
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.source.path]
+        words = WordVocabulary(vocabulary.words, vocabulary.characters if characters else None)
+        context = {} if vocabulary.context is None else in_context(vocabulary.context.dtypes)
+        super().__init__([source.path], {"labels": np.uint16, "unseen": np.uint8, **words.dtypes, **context})
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -192,7 +185,7 @@ class TaggedSentences:
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
-        self.found = {"sentences": 0, "illegal": 0, "illegal_line": None, "cut": 0, "cut_line": None, "longest": 0}
+        self.counts = {"sentences": 0, "illegal": 0, "illegal_line": None, "cut": 0, "cut_line": None, "longest": 0}
         for group in chunks(self._parts(), lambda sentence: 8 * len(sentence.words)):
             labels = [self.vocabulary.numbers[tag] for sentence in group for tag in sentence.tags]
             lengths = np.array([len(sentence.words) for sentence in group])
@@ -205,20 +198,20 @@ class TaggedSentences:
 
     def _parts(self) -> Iterator[Sentence]:
         """The sentences, cut and with tags that are in the vocabulary."""
-        found, most, scheme = self.found, self.max_length, self.vocabulary.scheme
+        counts, most, scheme = self.counts, self.max_length, self.vocabulary.scheme
         for sentence in self.source:
             self._check(sentence)
-            found["sentences"] += 1
-            found["longest"] = max(found["longest"], len(sentence.words))
+            counts["sentences"] += 1
+            counts["longest"] = max(counts["longest"], len(sentence.words))
             if scheme is not None and self.vocabulary.written is not None:
                 broken = illegal(sentence.tags, self.vocabulary.written)
-                found["illegal"] += len(broken)
-                if broken and found["illegal_line"] is None:
-                    found["illegal_line"] = sentence.lines[broken[0]]
+                counts["illegal"] += len(broken)
+                if broken and counts["illegal_line"] is None:
+                    counts["illegal_line"] = sentence.lines[broken[0]]
             step = most or len(sentence.words)
             if len(sentence.words) > step:
-                found["cut"] += 1
-                found["cut_line"] = found["cut_line"] or sentence.lines[0]
+                counts["cut"] += 1
+                counts["cut_line"] = counts["cut_line"] or sentence.lines[0]
             for start in range(0, len(sentence.words), step):
                 words, tags, lines = (values[start : start + step] for values in sentence)
                 yield Sentence(words, tags if scheme is None else convert(tags, scheme), lines)  # type: ignore[arg-type]
@@ -233,7 +226,7 @@ class TaggedSentences:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        types = {found[1] for found in map(part, self.vocabulary.tags) if found}
+        types = {pair[1] for pair in map(part, self.vocabulary.tags) if pair}
         if self.vocabulary.scheme is None:
             return frozenset(self.vocabulary.tags)
         return frozenset(["O", *(f"{prefix}-{type}" for type in types for prefix in "BIESLU")])
@@ -241,16 +234,16 @@ class TaggedSentences:
 
 def warnings(path: Path, info: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
     """What a user should know of a file of tagged sentences, one line each."""
-    said = []
+    lines = []
     if info["illegal"]:
         many = counted(info["illegal"], "tag breaks", "tags break")
-        said.append(
+        lines.append(
             f"{path}:{info['illegal_line']}: {many} the rules of {scheme}, here first; read as the nearest spans"
         )
     if info["cut"]:
         many = counted(info["cut"], "sentence is", "sentences are")
-        said.append(
+        lines.append(
             f"{path}:{info['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
             f"{info['longest']:,} words); is a blank line between sentences missing?"
         )
-    return said
+    return lines

@@ -95,8 +95,8 @@ def check_pairs(
     ...     file = pathlib.Path(folder, "pairs.tsv")
     ...     _ = file.write_text("a b\\tc\\n" + "a\\t" + "c " * 20 + "\\n")
     ...     words = Vocabulary.train(["a b c"], "word")
-    ...     found = check_pairs(Pairs([file]), None, words, words, max_length=10)
-    >>> found.long, found.unlike, found.first_unlike, found.target.train.longest
+    ...     check = check_pairs(Pairs([file]), None, words, words, max_length=10)
+    >>> check.long, check.unlike, check.first_unlike, check.target.train.longest
     (1, 1, 2, 20)
     """
     checks = [

@@ -7,18 +7,18 @@ tabs between, no quotes and no header; the columns of the pair are given by numb
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...data.batches.base import int_tensor
+from ...data.batches.base import TensorBatch, int_tensor
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import check_file, chunks, read_lines
 from ...data.sources.split import Splittable
-from ...data.stores.examples import Column, ExampleStore, rows_of
+from ...data.stores.examples import Column, ExampleSource, ExampleStore, rows_of
 from ...data.text.tokenizers import END, PAD, START, UNK
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
@@ -26,7 +26,6 @@ from ...masks import pad_rows
 from ...wording import counted
 
 if TYPE_CHECKING:  # data is read without torch
-    import torch
     from torch import Tensor
 
 TABLES = (".tsv", ".tab")  # endings of files that hold both sides
@@ -138,13 +137,11 @@ class Pairs(Splittable):
         return f"Pairs({', '.join(repr(str(path)) for path in self.paths)})"
 
 
-class PairSource:
+class PairSource(ExampleSource):
     """Pairs as examples: columns tokens (of the source), targets and lines, as `build_store` takes them.
 
     Pairs with a side of more than `max_length` tokens are left out and counted (None: there is no limit).
     """
-
-    per_token = False
 
     def __init__(
         self,
@@ -161,12 +158,7 @@ class PairSource:
         self.max_length = max_length
         self.change = change
         self.changed = changed
-        self.dtypes = {"tokens": _dtype(source), "targets": _dtype(target), "lines": np.int64}
-        self.found: dict[str, Any] = {}
-
-    @property
-    def paths(self) -> list[Path]:
-        return self.pairs.paths
+        super().__init__(pairs.paths, {"tokens": _dtype(source), "targets": _dtype(target)})
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -203,7 +195,7 @@ class PairSource:
         if unknown == total:
             remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
             raise DataError(self.paths[-1], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
-        self.found = {"long": long, "first_long": first, "unknown_targets": unknown, "blank": self.pairs.blank}
+        self.counts = {"long": long, "first_long": first, "unknown_targets": unknown, "blank": self.pairs.blank}
 
 
 def _dtype(vocabulary: Vocabulary) -> Any:
@@ -214,7 +206,7 @@ def _dtype(vocabulary: Vocabulary) -> Any:
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(TensorBatch):
     """Some pairs, time first; `[PAD]` (0) past each one's end. `targets[t]` is what follows `inputs[t]`."""
 
     source: Tensor  # (S, B) int64
@@ -225,19 +217,6 @@ class PairBatch:
     rows: Tensor  # (B,) int64: which pairs of the store these are
     tokens: int  # targets that are not [PAD]
     references: tuple[str, ...] = ()  # the translations as they were written, where they matter
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
-        """This batch on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> PairBatch:
-        """This batch in page-locked memory, from where copies to a GPU are faster."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> PairBatch:
-        parts = ("source", "source_lengths", "inputs", "targets", "lengths", "rows")
-        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in parts}
-        return replace(self, **changed)
 
     def __repr__(self) -> str:
         (source, pairs), target = self.source.shape, len(self.targets)
@@ -250,23 +229,18 @@ class PairBatches(Bucketed):
     The length of a pair, for the budget `tokens` too, is that of its longer side, `[END]` counted.
     """
 
-    def __init__(
-        self,
-        store: ExampleStore,
-        *,
-        tokens: int | None = None,
-        sequences: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-    ) -> None:
-        self._targets = np.diff(store["targets"].offsets) + 1
-        lengths = np.maximum(store.lengths, self._targets)
-        super().__init__(store, lengths, tokens=tokens, sequences=sequences, shuffle=shuffle, seed=seed)
+    store: ExampleStore
+
+    def _target_lengths(self) -> np.ndarray:
+        return np.diff(self.store["targets"].offsets) + 1
+
+    def _sequence_lengths(self) -> np.ndarray:
+        return np.maximum(self.store.lengths, self._target_lengths())
 
     @property
     def tokens(self) -> int:
         """Targets, `[END]` counted."""
-        return int(self._targets.sum())
+        return int(self._target_lengths().sum())
 
     def _of(self, chosen: np.ndarray) -> PairBatch:
         return collate_pairs(rows_of(self.store["tokens"], chosen), rows_of(self.store["targets"], chosen), chosen)

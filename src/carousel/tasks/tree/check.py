@@ -38,15 +38,16 @@ class TreeFacts:
     roots: dict[str, int]
     labels: dict[str, int]  # of all nodes
 
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / max(1, self.words)
+
 
 @dataclass(frozen=True)
-class TreeCheck(FilesCheck):
+class TreeCheck(FilesCheck[TreeFacts]):
     """What `check_trees` found. It prints as a table with Rich; `warnings` says what looks wrong."""
 
     vocabulary_size: int
-    train: TreeFacts
-    dev: TreeFacts | None
-    shared: int | None  # trees of dev that are in train too; None without dev
     dependencies: bool = False  # of CoNLL-U, not brackets
 
     @property
@@ -72,15 +73,15 @@ class TreeCheck(FilesCheck):
 
     def __rich__(self) -> RichTable:
         rows = {
-            "trees": lambda f: f"{f.trees:,}",
-            "nodes": lambda f: f"{f.nodes:,}",
-            "words": lambda f: f"{f.words:,}",
-            "unknown words": lambda f: f"{f.unknown:,} ({f.unknown / max(1, f.words):.2%})",
-            "median nodes": lambda f: f"{f.median:g}",
-            "largest": lambda f: f"{f.largest:,} nodes (line {f.largest_line:,})",
-            "most levels": lambda f: f"{f.highest:,}",
-            "most children": lambda f: f"{f.children:,}",
-            "repeated trees": lambda f: f"{f.repeated:,}",
+            "trees": "{f.trees:,}",
+            "nodes": "{f.nodes:,}",
+            "words": "{f.words:,}",
+            "unknown words": "{f.unknown:,} ({f.unknown_rate:.2%})",
+            "median nodes": "{f.median:g}",
+            "largest": "{f.largest:,} nodes (line {f.largest_line:,})",
+            "most levels": "{f.highest:,}",
+            "most children": "{f.children:,}",
+            "repeated trees": "{f.repeated:,}",
         }
         table = table_of_files(f"vocabulary of {self.vocabulary_size:,} words", self.files, rows, self.shared)
         table.add_section()
@@ -100,7 +101,7 @@ def check_trees(
     if dev is not None:
         dev_info, there = _read(dev, words, labels, classes, lower)
         shared = sum(count for tree, count in there.items() if tree in seen)
-    return TreeCheck(len(words), info, dev_info, shared, train.dependencies)
+    return TreeCheck(info, dev_info, shared, len(words), train.dependencies)
 
 
 def _read(

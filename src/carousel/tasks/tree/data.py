@@ -15,7 +15,7 @@ from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
 from ..shared.held_out import Sources, open_sources
-from ..shared.vectors import load_vectors, save_vectors
+from ..shared.vectors import load_vocabulary, save_vocabulary
 from .check import TreeCheck, check_trees
 from .examples import Classes, LabelledTrees, TreeBatches, TreeCounts
 from .settings import TreeSettings
@@ -41,16 +41,14 @@ class TreeAssets:
     vectors: Vectors | None = None  # that the words of a new network begin with
 
     def save(self, folder: Path) -> None:
-        self.vocabulary.save(folder / "tokenizer.json")
-        save_vectors(folder, self.vocabulary)
+        save_vocabulary(folder, self.vocabulary)
         kept = KeptLabels(self.classes.labels, self.labels, self.children)
         write_json(folder / "labels.json", asdict(kept))
 
     @classmethod
     def load(cls, settings: TreeSettings, folder: Path) -> Self:
         kept = read_json(folder / "labels.json", KeptLabels)
-        vocabulary = load_vectors(settings, folder, Vocabulary.load(folder / "tokenizer.json"))
-        return cls(vocabulary, Classes(kept.classes), kept.labels, kept.children)
+        return cls(load_vocabulary(settings, folder), Classes(kept.classes), kept.labels, kept.children)
 
 
 def store_trees(settings: TreeSettings, assets: TreeAssets, source: Trees) -> ExampleStore:
@@ -73,16 +71,9 @@ def prepare(settings: TreeSettings, assets: TreeAssets | None = None) -> tuple[T
     """The assets of a new run, or those given, and the batches of its data."""
     s = settings
     sources = open_data(s)  # files are checked first
-    source, dev_source = sources.train, sources.dev
-    more: dict[str, str] = {}
-    if assets is None:
-        counts, classes, vocabulary = learn(s, source, sources.whole)
-        vectors, more = s.read_vectors(vocabulary)
-        children = s.children or max(1, counts.most_children)
-        assets = TreeAssets(vocabulary, classes, sorted(counts.labels), children, vectors)
-    else:
-        counts = TreeCounts(source, sources.whole)
-    store = store_trees(s, assets, source)
+    counts = TreeCounts(sources.train, sources.whole)
+    assets = assets or learn_assets(s, counts)
+    store = store_trees(s, assets, sources.train)
     total = sum(counts.words.values())
     info = {
         "training trees": f"{s.train}: {counts.trees:,} trees, {counts.nodes:,} nodes, {total:,} words",
@@ -91,16 +82,23 @@ def prepare(settings: TreeSettings, assets: TreeAssets | None = None) -> tuple[T
         "children": f"{counts.most_children} at most",
     }
     dev = None
-    if dev_source is not None:
-        held_out = store_trees(s, assets, dev_source)
+    if sources.dev is not None:
+        held_out = store_trees(s, assets, sources.dev)
         dev = reading_batches(held_out)
         info["dev trees"] = f"{sources.name}: {len(held_out):,} trees, {held_out.tokens:,} nodes"
-    return assets, sources.describe(Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, info | more))
+    info |= s.describe_vectors(assets.vocabulary, assets.vectors)
+    return assets, sources.describe(Data(TreeBatches(store, trees=s.batch_size, seed=s.seed), dev, info))
 
 
-def learn(s: TreeSettings, source: Trees, whole: Trees | None = None) -> tuple[TreeCounts, Classes, Vocabulary]:
-    """What the training file holds, the classes, and the vocabulary."""
-    counts = TreeCounts(source, whole)
+def learn_assets(s: TreeSettings, counts: TreeCounts) -> TreeAssets:
+    """Words, classes and labels of the training file, whose counts are given."""
+    classes, vocabulary = learn_classes(s, counts)
+    children = s.children or max(1, counts.most_children)
+    return TreeAssets(vocabulary, classes, sorted(counts.labels), children, s.read_vectors(vocabulary))
+
+
+def learn_classes(s: TreeSettings, counts: TreeCounts) -> tuple[Classes, Vocabulary]:
+    """The classes and the vocabulary of the training file."""
     if s.classes is None:
         classes = Classes({label: [label] for label in sorted(counts.labels)})
     else:
@@ -114,14 +112,15 @@ def learn(s: TreeSettings, source: Trees, whole: Trees | None = None) -> tuple[T
                     known = ", ".join(sorted(counts.labels)[:20])
                     raise SettingsError(f"classes: {name} has {label!r}, but {s.train} has only {known}")
     texts = (s.read_text(word) for word in counts.words.elements())
-    return counts, classes, s.make_vocabulary(texts)
+    return classes, s.make_vocabulary(texts)
 
 
 def check(settings: TreeSettings) -> TreeCheck:
     """What is in the files that `settings` name."""
     s = settings
     source = Trees(s.train)
-    counts, classes, vocabulary = learn(s, source)
+    counts = TreeCounts(source)
+    classes, vocabulary = learn_classes(s, counts)
     dev = None if s.dev is None else Trees(s.dev)
     return check_trees(source, dev, set(vocabulary.tokens[UNK + 1 :]), sorted(counts.labels), classes, s.lower)
 

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...data.batches.base import int_tensor
+from ...data.batches.base import TensorBatch, int_tensor
 from ...data.batches.bucketed import Bucketed
 from ...data.sources.brackets import Tree, Trees, heights_of
 from ...data.sources.lines import chunks
-from ...data.stores.examples import NO_LABEL, Column, ExampleStore, rows_of
+from ...data.stores.examples import NO_LABEL, Column, ExampleSource, ExampleStore, rows_of
 from ...data.text.tokenizers import PAD
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
 
 if TYPE_CHECKING:  # data is read without torch
-    import torch
     from torch import Tensor
 
     from ...networks.trees import Forest
@@ -84,7 +83,7 @@ class TreeCounts:
             raise DataError(source.path, None, problem, "a node is written (LABEL word) or (LABEL node node)")
 
 
-class LabelledTrees:
+class LabelledTrees(ExampleSource):
     """The trees of a file as integers, for an `ExampleStore`. A node without a word has `[PAD]`."""
 
     per_token = True
@@ -101,14 +100,8 @@ class LabelledTrees:
         """`known` are the labels of the training file; `most` is how many children a node may have."""
         self.source, self.vocabulary, self.classes = source, vocabulary, classes
         self.known, self.most, self.lower = frozenset(known), most, lower
-        self.dtypes = {
-            "tokens": np.uint32, "labels": np.int32, "parents": np.int32, "heights": np.int32, "lines": np.int64,
-        }  # fmt: skip
-        self.found: dict[str, Any] = {"unlabelled": 0}
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.source.path]
+        dtypes = {"tokens": np.uint32, "labels": np.int32, "parents": np.int32, "heights": np.int32}
+        super().__init__([source.path], dtypes)
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -118,14 +111,14 @@ class LabelledTrees:
         }  # fmt: skip
 
     def chunks(self) -> Iterator[Mapping[str, Column]]:
-        self.found = {"unlabelled": 0}
+        self.counts = {"unlabelled": 0}
         for trees in chunks(self.source, lambda tree: 8 * len(tree)):
             for tree in trees:
                 self._check(tree)
             columns = encode_trees(trees, self.vocabulary, self.lower)
             labels = np.array([self.classes.number(label) for tree in trees for label in tree.labels], np.int64)
             lengths = columns["tokens"].lengths
-            self.found["unlabelled"] += int((labels[np.cumsum(lengths) - 1] == NO_LABEL).sum())
+            self.counts["unlabelled"] += int((labels[np.cumsum(lengths) - 1] == NO_LABEL).sum())
             lines = Column(np.array([tree.line for tree in trees]), np.ones(len(trees), np.int64))
             yield {**columns, "labels": Column(labels, lengths), "lines": lines}
 
@@ -161,7 +154,7 @@ def encode_trees(trees: Sequence[Tree], vocabulary: Vocabulary, lower: bool) -> 
 
 
 @dataclass(frozen=True)
-class TreeBatch:
+class TreeBatch(TensorBatch):
     """Some trees, their nodes end to end, children before parents."""
 
     tokens: Tensor  # (n,) int64; [PAD] for a node without a word
@@ -175,13 +168,6 @@ class TreeBatch:
         """(trees,): which nodes are roots."""
         return self.lengths.cumsum(0) - 1
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> TreeBatch:
-        """This batch on another device."""
-        parts = (self.tokens, self.lengths, self.rows)
-        tokens, lengths, rows = (part.to(device, non_blocking=non_blocking) for part in parts)
-        labels = None if self.labels is None else self.labels.to(device, non_blocking=non_blocking)
-        return TreeBatch(tokens, self.forest.to(device), lengths, labels, rows)
-
     def __repr__(self) -> str:
         return f"TreeBatch({len(self.rows)} trees, {len(self.tokens)} nodes)"
 
@@ -190,7 +176,7 @@ class TreeBatches(Bucketed):
     """Each tree of a store once an epoch, trees of similar size together; as in `Bucketed`."""
 
     def __init__(self, store: ExampleStore, *, trees: int, shuffle: bool = True, seed: int = 0) -> None:
-        super().__init__(store, store.lengths, sequences=trees, shuffle=shuffle, seed=seed)
+        super().__init__(store, sequences=trees, shuffle=shuffle, seed=seed)
 
     def _of(self, chosen: np.ndarray) -> TreeBatch:
         return collate_trees({name: rows_of(column, chosen) for name, column in self.store.columns.items()}, chosen)
