@@ -40,8 +40,16 @@ class Assets(Protocol):
         """Write the files that `Task.load_assets` reads."""
 
 
+class WithVocabulary(Assets, Protocol):
+    """Assets of a task on text."""
+
+    vocabulary: Any
+
+
 N = TypeVar("N", bound="Network")
 A = TypeVar("A", bound=Assets)
+W = TypeVar("W", bound=WithVocabulary)
+V = TypeVar("V")
 
 
 class LayerInput(NamedTuple):
@@ -388,3 +396,11 @@ class Model(ABC, Generic[N, A]):
         cells = (line.strip().split(maxsplit=1) for line in rows)
         body = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
         return f"<table style='text-align: left'><caption>{title}</caption>{body}</table>"
+
+
+class VocabularyModel(Model[N, W], Generic[N, W, V]):
+    """A model of text, whose assets have a vocabulary."""
+
+    @property
+    def vocabulary(self) -> V:
+        return self.assets.vocabulary

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data import Data
-    from .network import Loss, Metric, Network
+    from .network import Loss, Metric, Network, SummedMetric
     from .run import Run
     from .settings import ColumnName, Settings, key
 
-__all__ = ["ColumnName", "Data", "Loss", "Metric", "Network", "Run", "Settings", "key"]
+__all__ = ["ColumnName", "Data", "Loss", "Metric", "Network", "Run", "Settings", "SummedMetric", "key"]
 _HOMES = {"Data": "data", "Run": "run", "ColumnName": "settings", "Settings": "settings", "key": "settings"}
 
 

@@ -41,6 +41,20 @@ class Metric(ABC):
         return label_of(name)
 
 
+class SummedMetric(Metric):
+    """A metric whose parts are added up: numbers, lists, tensors, and whatever has a method `merge`."""
+
+    sums: ClassVar[tuple[str, ...]]  # the names of these attributes
+
+    def merge(self, other: Self) -> None:
+        for name in self.sums:
+            own, more = getattr(self, name), getattr(other, name)
+            if hasattr(own, "merge"):
+                own.merge(more)
+            else:
+                setattr(self, name, own + more)
+
+
 class Trainable(Protocol):
     """What the trainer knows of a task."""
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ...data import END, PAD, START
 from ...data.stores.examples import ExampleBatch
 from ...masks import length_mask
+from ...metrics import perplexity
 from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
 from ...training import Loss, Metric, Network
@@ -162,7 +163,7 @@ class BothPerplexities(Metric):
     def result(self) -> dict[str, float]:
         forward, backward = (total / max(1, self.count) for total in self.totals)
         means = {"perplexity": (forward + backward) / 2, "perplexity_forward": forward, "perplexity_backward": backward}
-        return {name: math.exp(mean) if mean < 700 else math.inf for name, mean in means.items()}
+        return {name: perplexity(mean) for name, mean in means.items()}
 
 
 def mark(tokens: Tensor, lengths: Tensor) -> Tensor:

@@ -46,18 +46,13 @@ class TableFacts(TextFacts):
 
 @dataclass(frozen=True)
 class TableCheck(FilesCheck[TableFacts]):
-    """What `check_tables` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+    """What is in files of labelled texts."""
 
     vocabulary_size: int
     max_length: int
-    columns: str  # which are read as what
     doubts: list[str]  # what could be meant instead, one line each
     extra: TableFacts | None = None  # more to train on
     weighted: bool = True  # whether classes can be given weights
-
-    @property
-    def reading(self) -> str:
-        return self.columns
 
     @property
     def files(self) -> list[TableFacts]:
@@ -65,7 +60,6 @@ class TableCheck(FilesCheck[TableFacts]):
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know before training, one line each."""
         warnings = list(self.doubts)
         train = self.train
         if not train.labels:  # numbers
@@ -158,7 +152,7 @@ def check_tables(
     if single and (doubt := header_doubt(train, train_facts.labels)) is not None:
         doubts = [*doubts, doubt]
     return TableCheck(
-        train_facts, dev_info, shared, len(vocabulary), max_length, columns, doubts, extra_facts, weighted
+        train_facts, dev_info, shared, columns, len(vocabulary), max_length, doubts, extra_facts, weighted
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ...data.stores.examples import ExampleBatch
 from ...metrics import pearson
-from ...training import Metric
+from ...training import SummedMetric
 
 
-class LabelScores(Metric):
+class LabelScores(SummedMetric):
     """F1 of labels of which a text may have several: micro (all decisions together) and macro (the mean of the labels),
     and the share of texts whose labels are all right.
 
@@ -22,6 +22,7 @@ class LabelScores(Metric):
     """
 
     best = "micro_f1"
+    sums = ("seen",)
     THRESHOLDS = (
         torch.arange(1, 20, device="cpu") / 20
     )  # also where this is first imported under another default device
@@ -34,9 +35,6 @@ class LabelScores(Metric):
     def add(self, batch: ExampleBatch) -> None:
         assert batch.targets is not None
         self.seen.append((self.network.scores(batch), batch.targets))
-
-    def merge(self, other: Self) -> None:
-        self.seen += other.seen
 
     def result(self) -> dict[str, float]:
         if not self.seen:
@@ -75,11 +73,12 @@ class LabelScores(Metric):
         return table
 
 
-class NumberErrors(Metric):
+class NumberErrors(SummedMetric):
     """Errors of predicted numbers, in their own units: R² (1 minus the squared error beside that of the mean), the
     correlation of Pearson, and the mean squared and absolute errors."""
 
     best = "r2"
+    sums = ("predicted", "gold")
 
     def __init__(self, network: Any) -> None:
         self.network = network
@@ -92,10 +91,6 @@ class NumberErrors(Metric):
         target = self.network.target
         for values, kept in ((self.network.scores(batch), self.predicted), (batch.targets, self.gold)):
             kept += (values[:, 0].double() * target.deviation + target.mean).tolist()
-
-    def merge(self, other: Self) -> None:
-        self.predicted += other.predicted
-        self.gold += other.gold
 
     def result(self) -> dict[str, float]:
         if not self.gold:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from ...layers import Recurrent
 from ...metrics import Confusion, expected_calibration_error
 from ...networks.encoder import SequenceDropout
 from ...networks.pooling import pooling
-from ...training import Loss, Metric, Network
+from ...training import Loss, Metric, Network, SummedMetric
 from ..shared.context_network import context_embedder, read_words
 from .chunks import Chunks
 from .data import ClassifyAssets
@@ -122,10 +122,11 @@ def mix(own: Tensor, linear: Tensor, own_weight: float, linear_weight: float) ->
     return (own_weight * own.log_softmax(1) + linear_weight * linear).log_softmax(1)
 
 
-class Accuracy(Metric):
+class Accuracy(SummedMetric):
     """The share of examples whose label is the most probable one, and the mean F1 of the classes."""
 
     best = "accuracy"
+    sums: ClassVar[tuple[str, ...]] = ("confusion", "total", "confidences", "right")
 
     def __init__(self, network: LabelNetwork) -> None:
         self.network = network
@@ -143,12 +144,6 @@ class Accuracy(Metric):
         self.total += float(F.cross_entropy(scores, batch.labels, reduction="sum"))
         self.confusion.add(batch.labels, scores.argmax(1))
 
-    def merge(self, other: Self) -> None:
-        self.confusion.merge(other.confusion)
-        self.total += other.total
-        self.confidences += other.confidences
-        self.right += other.right
-
     @property
     def calibration_error(self) -> float:
         """The expected calibration error: how far confidence is from accuracy."""
@@ -163,6 +158,7 @@ class MixtureAccuracy(Accuracy):
     """The accuracy on the dev set with the best mixture, which the network then has: its weights are those with the
     smallest loss there."""
 
+    sums = ("seen",)
     WEIGHTS = tuple(k / 10 for k in range(16))
 
     def __init__(self, network: LabelNetwork) -> None:
@@ -173,9 +169,6 @@ class MixtureAccuracy(Accuracy):
     def add(self, batch: ExampleBatch) -> None:
         assert batch.labels is not None and batch.linear is not None
         self.seen.append((self.network.own_scores(batch), batch.linear, batch.labels))
-
-    def merge(self, other: Self) -> None:
-        self.seen += other.seen
 
     def result(self) -> dict[str, float]:
         if self.seen:

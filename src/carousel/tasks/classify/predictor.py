@@ -16,7 +16,7 @@ from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...training.modes import in_eval_mode
-from ..base import LayerInput, Model
+from ..base import LayerInput, VocabularyModel
 from ..shared.ensemble import with_members
 from .chunks import Chunks
 from .data import ClassifyAssets, open_table, store_examples
@@ -26,7 +26,7 @@ from .network import ClassifierNetwork
 MOST_PADDED = 4_000_000  # tokens, padding included, that are predicted at once
 
 
-class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
+class Classifier(VocabularyModel[ClassifierNetwork, ClassifyAssets, Vocabulary]):
     """A classifier of texts.
 
     >>> import tempfile, carousel
@@ -50,10 +50,6 @@ class Classifier(Model[ClassifierNetwork, ClassifyAssets]):
     @property
     def labels(self) -> list[str]:
         return self.assets.labels
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.assets.vocabulary
 
     @property
     def info(self) -> dict[str, Any]:

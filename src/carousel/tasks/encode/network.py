@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from ...data.stores.examples import ExampleBatch
 from ...metrics import Confusion, pearson, spearman
 from ...networks.pooling import pooling
-from ...training import Loss, Metric, Network
+from ...training import Loss, Network, SummedMetric
 from ..shared.context_network import context_embedder, read_words
 from .data import EncodeAssets
 from .examples import PairBatch
@@ -100,8 +99,10 @@ class EncoderNetwork(Network):
         return PairMetric(self)
 
 
-class PairMetric(Metric):
+class PairMetric(SummedMetric):
     """Of scores the correlations with the true ones and the mean squared error; of classes accuracy and macro-F1."""
+
+    sums = ("confusion", "gold", "predicted", "total", "count")
 
     def __init__(self, network: EncoderNetwork) -> None:
         self.network = network
@@ -122,13 +123,6 @@ class PairMetric(Metric):
         else:
             self.confusion.add(batch.labels.long(), scores.argmax(1))
             self.total += float(F.cross_entropy(scores, batch.labels.long(), reduction="sum"))
-
-    def merge(self, other: Self) -> None:
-        self.confusion.merge(other.confusion)
-        self.gold += other.gold
-        self.predicted += other.predicted
-        self.total += other.total
-        self.count += other.count
 
     def result(self) -> dict[str, float]:
         if not self.network.target.is_score:

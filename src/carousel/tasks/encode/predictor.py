@@ -19,14 +19,14 @@ from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
 from ...errors import ArgumentError, DataError
 from ...training.modes import in_eval_mode
-from ..base import LayerInput, Model
+from ..base import LayerInput, VocabularyModel
 from ..shared.ensemble import with_members
 from .data import EncodeAssets, open_table, reading_batches, store_pairs
 from .examples import PairBatch, PairBatches, Target
 from .network import EncoderNetwork, PairMetric
 
 
-class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
+class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary]):
     """An encoder of texts.
 
     >>> import tempfile, carousel
@@ -44,10 +44,6 @@ class SentenceEncoder(Model[EncoderNetwork, EncodeAssets]):
     def __init__(self, network: EncoderNetwork, assets: EncodeAssets) -> None:
         super().__init__(network, assets)
         self.encoder = assets.encoder(network.settings)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.assets.vocabulary
 
     @property
     def target(self) -> Target:

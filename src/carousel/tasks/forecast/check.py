@@ -30,8 +30,9 @@ class Variable:
 
 @dataclass(frozen=True)
 class SeriesCheck(DataCheck):
-    """What `check_series` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+    """What is in a file of series."""
 
+    reading: str
     file: str
     rows: int
     training_rows: int
@@ -45,15 +46,6 @@ class SeriesCheck(DataCheck):
     series: int = 1
     id_column: str | None = None
     future: tuple[str, ...] = ()
-
-    @property
-    def reading(self) -> str:
-        names = list(self.variables)
-        more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-        times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
-        ids = "" if self.id_column is None else f"; ids in {self.id_column}"
-        ahead = f"; known ahead: {', '.join(self.future)}" if self.future else ""
-        return f"{times}; variables: {', '.join(names[:20])}{more}{ids}{ahead}"
 
     @property
     def warnings(self) -> list[str]:
@@ -86,6 +78,16 @@ class SeriesCheck(DataCheck):
         return Group(Text(f"{self.file}: {extent}; {times}"), table)
 
 
+def describe_columns(panel: Panel) -> str:
+    """Which columns are read as what."""
+    first = panel.first
+    times = "no column of times" if first.time_column is None else f"times in {first.time_column}"
+    more = f" and {len(first.names) - 20:,} more" if len(first.names) > 20 else ""
+    ids = "" if panel.id_column is None else f"; ids in {panel.id_column}"
+    ahead = f"; known ahead: {', '.join(first.future_names)}" if first.future_names else ""
+    return f"{times}; variables: {', '.join(first.names[:20])}{more}{ids}{ahead}"
+
+
 def check_series(panel: Panel, rows: Mapping[str, int]) -> SeriesCheck:
     """What is in series of which the first `rows` rows of each are to be trained on."""
     variables, first = {}, panel.first
@@ -105,7 +107,8 @@ def check_series(panel: Panel, rows: Mapping[str, int]) -> SeriesCheck:
     begin = min(panel.series.values(), key=lambda one: int(one.ticks[0]))
     end = max(panel.series.values(), key=lambda one: int(one.ticks[-1]))
     return SeriesCheck(
-        str(first.path), sum(len(table) for table, _ in every), sum(count for _, count in every),
+        describe_columns(panel), str(first.path),
+        sum(len(table) for table, _ in every), sum(count for _, count in every),
         begin.time(int(begin.ticks[0])), end.time(int(end.ticks[end.end - 1])),
         time_words(first.step, first.unit), first.time_column, sum(one.put_in for one in panel.series.values()),
         variables, panel.notes, len(panel.series), panel.id_column, first.future_names,

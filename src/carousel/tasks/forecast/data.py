@@ -16,7 +16,7 @@ from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
 from ...wording import counted
-from .check import SeriesCheck, check_series
+from .check import SeriesCheck, check_series, describe_columns
 from .frame import Frame
 from .settings import ForecastSettings
 
@@ -105,7 +105,7 @@ def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) ->
     train = WindowBatches(scaled, origins, reach, s.horizon, windows=s.batch_size, seed=s.seed)
     info = {
         "training rows": f"{s.train}: {_extent(panel, rows)}",
-        "columns": _columns(panel),
+        "columns": describe_columns(panel),
         "season": f"{counted(frame.season, 'step')} of {time_words(frame.step, frame.unit)}",
         "windows": f"{len(train.origins):,} of {frame.context} steps to read and {s.horizon} ahead",
     }
@@ -117,7 +117,7 @@ def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) ->
         dev = dev_windows(s, frame, scaled, after)
         held = sum(one.end - counts[name] for name, one in panel.series.items())
         info["held out"] = f"{counted(held, 'row')}{_after(panel, rows)}"
-    return assets, Data(train, dev, info, [f"{s.train}: {_columns(panel)}", *panel.notes, *notes])
+    return assets, Data(train, dev, info, [f"{s.train}: {describe_columns(panel)}", *panel.notes, *notes])
 
 
 def _extent(panel: Panel, rows: list[int]) -> str:
@@ -134,14 +134,3 @@ def _after(panel: Panel, rows: list[int]) -> str:
 def check(settings: ForecastSettings) -> SeriesCheck:
     """What is in the files that `settings` name."""
     return check_series(*read_all(settings))
-
-
-def _columns(panel: Panel) -> str:
-    """Which columns are read as what."""
-    series = panel.first
-    times = "no column of times" if series.time_column is None else f"times in {series.time_column}"
-    more = len(series.names) - 20
-    text = f"{times}; variables: {', '.join(series.names[:20])}" + (f" and {more:,} more" if more > 0 else "")
-    if panel.id_column is not None:
-        text += f"; ids in {panel.id_column}"
-    return text + (f"; known ahead: {', '.join(series.future_names)}" if series.future_names else "")

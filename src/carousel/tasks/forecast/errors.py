@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ...data.batches.windows import WindowBatch
-from ...training import Metric
+from ...training import SummedMetric
 from .calibration import nominal
 from .frame import Frame
 from .settings import ForecastSettings
@@ -47,7 +47,7 @@ def crps(bounds: Tensor, truth: Tensor, levels: list[float]) -> Tensor:
     return (below + above).sum(-1) / 3 + beyond.squeeze(-1)
 
 
-class Errors(Metric):
+class Errors(SummedMetric):
     """Errors of forecasts: MASE, MAE, RMSE, CRPS, and the share of values between the bounds with their width.
 
     Only readings count; a variable, or a step ahead, without any is in no mean and in no table. `bounds` forecasts:
@@ -58,6 +58,7 @@ class Errors(Metric):
     lower_is_better = True
     SUMS = ("absolute", "squared", "naive", "crps", "pinball", "counted")  # each (S, h, V)
     PAIRS = ("between", "width")  # each (S, h, V, P)
+    sums: ClassVar[tuple[str, ...]] = (*SUMS, *PAIRS, "origins")
 
     def __init__(self, settings: ForecastSettings, frame: Frame, bounds: Callable[[WindowBatch], Tensor]) -> None:
         self.levels, self.frame, self.bounds = settings.levels, frame, bounds
@@ -117,10 +118,6 @@ class Errors(Metric):
     @property
     def naive_mase(self) -> float:
         return self._mase(self.naive)
-
-    def merge(self, other: Self) -> None:
-        for name in (*self.SUMS, *self.PAIRS, "origins"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def result(self) -> dict[str, float]:
         count = max(1.0, float(self.counted.sum()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from statistics import NormalDist
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -237,6 +237,7 @@ class DevErrors(Errors):
 
     SHARES = tuple((k / 2, n / 10) for k in range(3) for n in range(11))
     MOST = 4_000_000  # values, of all windows, steps ahead and variables
+    sums = ("kept",)
 
     def __init__(self, network: ForecasterNetwork) -> None:
         super().__init__(network.settings, network.frame, network.bounds)
@@ -264,9 +265,6 @@ class DevErrors(Errors):
         while total() > self.MOST:
             self.every *= 2
             self.kept = [one.take(one.batch.origins % self.every == 0) for one in self.kept]
-
-    def merge(self, other: Self) -> None:
-        self.kept += other.kept
 
     @torch.no_grad()
     def result(self) -> dict[str, float]:

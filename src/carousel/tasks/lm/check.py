@@ -33,19 +33,13 @@ class TextInfo(TextFacts):
 
 @dataclass(frozen=True)
 class TextCheck(FilesCheck[TextInfo]):
-    """What `check_text` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+    """What is in files of text."""
 
     kind: Kind
     vocabulary_size: int
 
     @property
-    def reading(self) -> str:
-        form = "running text" if self.train.repeated is None else "one item on each line"
-        return f"{form}; {self.kind} tokens"
-
-    @property
     def warnings(self) -> list[str]:
-        """What a user should know before training, one line each."""
         warnings = []
         for info in self.files:
             name = info.file
@@ -89,7 +83,9 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
         dev_info, lines = _read(dev, vocabulary)
         if known is not None and lines is not None:
             shared = int(np.isin(lines, known).sum())
-    return TextCheck(train_facts, dev_info, shared, vocabulary.kind, len(vocabulary))
+    layout = "running text" if train_facts.repeated is None else "one item on each line"
+    reading = f"{layout}; {vocabulary.kind} tokens"
+    return TextCheck(train_facts, dev_info, shared, reading, vocabulary.kind, len(vocabulary))
 
 
 def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextInfo, np.ndarray | None]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...data import END, PAD, TextBatch
 from ...layers import RecurrentStepper
+from ...metrics import perplexity
 from ...networks.adaptive import AdaptiveSoftmax, AdaptiveStepper, default_cutoffs
 from ...networks.embedder import Embedder, input_rows, read_columns
 from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
-from ...training import Loss, Metric, Network
+from ...training import Loss, Network, SummedMetric
 from .data import LanguageAssets
 from .settings import LanguageSettings
 
@@ -128,11 +129,12 @@ class LanguageNetwork(Network):
         return RecurrentStepper(self.embedder.weight, self.layers, self.output_weight, self.bias, projection=projection)
 
 
-class Perplexity(Metric):
+class Perplexity(SummedMetric):
     """exp of the mean negative log-probability of a token: of all tokens, and of all but `[END]`."""
 
     best = "perplexity"
     lower_is_better = True
+    sums = ("total", "count", "ends", "end_count")
 
     def __init__(self, network: LanguageNetwork) -> None:
         self.network = network
@@ -149,20 +151,10 @@ class Perplexity(Metric):
         self.ends -= float(log_probs[end].sum(dtype=torch.float64))
         self.end_count += int(end.sum())
 
-    def merge(self, other: Self) -> None:
-        self.total += other.total
-        self.count += other.count
-        self.ends += other.ends
-        self.end_count += other.end_count
-
     def result(self) -> dict[str, float]:
         every = self.total / max(1.0, self.count)
         inner = (self.total - self.ends) / max(1.0, self.count - self.end_count)
-        return {"perplexity": safe_exp(every), "perplexity_without_end": safe_exp(inner)}
-
-
-def safe_exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
+        return {"perplexity": perplexity(every), "perplexity_without_end": perplexity(inner)}
 
 
 def _detach(state: Any) -> Any:

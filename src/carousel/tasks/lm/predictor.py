@@ -17,14 +17,15 @@ from ...data.sources.memory import read_texts
 from ...data.text.vocabulary import texts_of
 from ...decoding import GenerationConfig
 from ...layers import RecurrentStepper
+from ...metrics import perplexity
 from ...training.modes import each_evaluating, in_eval_mode
-from ..base import LayerInput, Model
+from ..base import LayerInput, VocabularyModel
 from ..shared.generation import Generation, generate, prepare, stream_text
 from .data import LanguageAssets
-from .network import WINDOW, LanguageNetwork, safe_exp
+from .network import WINDOW, LanguageNetwork
 
 
-class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
+class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]):
     """A language model.
 
     >>> import tempfile, carousel
@@ -36,10 +37,6 @@ class LanguageModel(Model[LanguageNetwork, LanguageAssets]):
 
     name = "lm"
     kind = "language model"
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.assets.vocabulary
 
     @property
     def info(self) -> dict[str, Any]:
@@ -146,4 +143,4 @@ class Scored:
 
     @property
     def perplexity(self) -> float:
-        return safe_exp(-self.total / len(self.tokens)) if self.tokens else math.nan
+        return perplexity(-self.total / len(self.tokens)) if self.tokens else math.nan

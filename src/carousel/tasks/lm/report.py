@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from ...metrics import perplexity
 from ...report import Page
 from ..shared.analysis import shorten, show_breakdown
-from .network import safe_exp
 from .predictor import LanguageModel, Scored
 
 LINES = 300  # of the dev set that are scored one by one
@@ -41,12 +41,12 @@ def show_lines(page: Page, scored: Sequence[Scored]) -> None:
         rows = [[shorten(one.line), shorten(_least_expected(one)), f"{one.perplexity:,.1f}"] for one in some]
         page.table([title, "least expected tokens", "perplexity"], rows)
 
-    def perplexity(numbers: list[int]) -> list[str]:
+    def group_perplexity(numbers: list[int]) -> list[str]:
         tokens = sum(len(scored[k].tokens) for k in numbers)
-        return [f"{safe_exp(-sum(scored[k].total for k in numbers) / tokens):,.1f}"]
+        return [f"{perplexity(-sum(scored[k].total for k in numbers) / tokens):,.1f}"]
 
     lengths = [len(one.tokens) for one in scored]
-    show_breakdown(page, lengths, None, ["perplexity"], perplexity, unit="lines")
+    show_breakdown(page, lengths, None, ["perplexity"], group_perplexity, unit="lines")
 
 
 def _least_expected(scored: Scored) -> str:

@@ -46,13 +46,7 @@ class SequenceFacts:
 
 @dataclass(frozen=True)
 class SequenceCheck(FilesCheck[SequenceFacts]):
-    """What `check_sequences` found. It prints as a table with Rich; `warnings` says what looks wrong."""
-
-    columns: str  # which are read as what
-
-    @property
-    def reading(self) -> str:
-        return self.columns
+    """What is in files of labelled sequences."""
 
     @property
     def warnings(self) -> list[str]:

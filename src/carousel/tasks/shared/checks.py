@@ -88,21 +88,18 @@ def uneven_warning(file: str, labels: Mapping[str, int], total: int, unit: str) 
 
 
 class DataCheck(ABC):
-    """A dataclass of what was found in data."""
+    """A dataclass of what is in data. It prints as a table with Rich."""
+
+    reading: str  # what the data was taken for: which columns are read as what
 
     @property
     @abstractmethod
     def warnings(self) -> list[str]:
-        """What looks wrong, one line each."""
-
-    @property
-    @abstractmethod
-    def reading(self) -> str:
-        """What the data was taken for: which columns are read as what."""
+        """What a user should know before training, one line each."""
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in JSON's terms."""
-        return {"reading": self.reading, **asdict(self), "warnings": self.warnings}  # type: ignore[call-overload]
+        return {**asdict(self), "warnings": self.warnings}  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -112,6 +109,7 @@ class FilesCheck(DataCheck, Generic[F]):
     train: F
     dev: F | None
     shared: int | None  # examples of dev that are trained on too; None without dev
+    reading: str
 
     @property
     def files(self) -> list[F]:

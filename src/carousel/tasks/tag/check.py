@@ -51,20 +51,14 @@ class TagFacts:
 
 @dataclass(frozen=True)
 class TagCheck(FilesCheck[TagFacts]):
-    """What `check_tags` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+    """What is in files of tagged sentences."""
 
     vocabulary_size: int
     scheme: Scheme | None  # of the training file's tags
     max_length: int
-    columns: str  # which are read as what
-
-    @property
-    def reading(self) -> str:
-        return self.columns
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know before training, one line each."""
         warnings = []
         for info in self.files:
             for tag, line in info.strange.items():
@@ -115,7 +109,7 @@ def check_tags(
     if dev is not None:
         dev_info, sentences = _read(dev, vocabulary, counts)
         shared = int(np.isin(sentences, known).sum())
-    return TagCheck(info, dev_info, shared, len(vocabulary.words), counts.scheme, max_length, train.reading)
+    return TagCheck(info, dev_info, shared, train.reading, len(vocabulary.words), counts.scheme, max_length)
 
 
 def _read(source: Conll, vocabulary: TagVocabulary, counts: TagCounts) -> tuple[TagFacts, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from ...metrics.spans import SpanScore
 from ...networks.crf import CRF
 from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
-from ...training import Loss, Metric, Network
+from ...training import Loss, Network, SummedMetric
 from ..shared.context_network import context_embedder
 from .data import TagAssets
 from .settings import TagSettings
@@ -91,8 +90,10 @@ class TaggerNetwork(Network):
         return TagMetric(self)
 
 
-class TagMetric(Metric):
+class TagMetric(SummedMetric):
     """The share of words with the right tag, F1 of the spans if there are any, and the mean loss of a word."""
+
+    sums = ("confusion", "spans", "total", "unseen", "unseen_right")
 
     def __init__(self, network: TaggerNetwork) -> None:
         self.network = network
@@ -140,13 +141,6 @@ class TagMetric(Metric):
         if self.network.scheme is None:
             return self.confusion
         return self.confusion.merged([type_of(tag) for tag in self.confusion.labels])
-
-    def merge(self, other: Self) -> None:
-        self.confusion.merge(other.confusion)
-        self.spans.merge(other.spans)
-        self.total += other.total
-        self.unseen += other.unseen
-        self.unseen_right += other.unseen_right
 
     def result(self) -> dict[str, float]:
         result = {"accuracy": self.confusion.accuracy, "loss": self.total / max(1, self.confusion.total)}

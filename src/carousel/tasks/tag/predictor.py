@@ -19,7 +19,7 @@ from ...data.text.vocabulary import texts_of
 from ...errors import ArgumentError, check_count
 from ...networks.crf import CRF, Best
 from ...training.modes import in_eval_mode
-from ..base import NOTHING, LayerInput, Model
+from ..base import NOTHING, LayerInput, VocabularyModel
 from ..shared.ensemble import with_members
 from ..shared.reading import split_words
 from .data import TagAssets, open_source, store_sentences
@@ -31,7 +31,7 @@ GROUP = 1024  # sentences of a stream that are sorted by length
 MOST_WORDS = 1 << 15  # in a batch, padding included
 
 
-class Tagger(Model[TaggerNetwork, TagAssets]):
+class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
     """A tagger of words.
 
     >>> import tempfile, carousel
@@ -46,10 +46,6 @@ class Tagger(Model[TaggerNetwork, TagAssets]):
 
     name = "tag"
     kind = "tagger"
-
-    @property
-    def vocabulary(self) -> TagVocabulary:
-        return self.assets.vocabulary
 
     @property
     def info(self) -> dict[str, Any]:

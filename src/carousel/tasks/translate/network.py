@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...decoding import GenerationConfig
-from ...metrics import bleu
+from ...metrics import bleu, perplexity
 from ...networks.attention import Unpadded, make_attention
 from ...networks.decoder import AttentionMemory, Bridge, Decoder, DecoderRollout, DecoderStepper, SearchDecoder
 from ...networks.embedder import Embedder
 from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
 from ...ops.prediction import Predictor
-from ...training import Loss, Metric, Network
+from ...training import Loss, Network, SummedMetric
 from .data import TranslateAssets
 from .pairs import PairBatch
 from .search import search_batch
@@ -136,10 +135,11 @@ class TranslatorNetwork(Network):
         return lambda loss: f"loss {loss:.3f}"
 
 
-class DevBleu(Metric):
+class DevBleu(SummedMetric):
     """BLEU of greedy or small-beam translations of the dev set, and the perplexity of its references."""
 
     best = "bleu"
+    sums = ("translations", "references", "total", "count")
 
     def __init__(self, network: TranslatorNetwork) -> None:
         self.network = network
@@ -171,19 +171,9 @@ class DevBleu(Metric):
         search = "greedy" if beams == 1 else f"beam {beams}"
         return f"BLEU ({search})" if name == "bleu" else super().label(name)
 
-    def merge(self, other: Self) -> None:
-        self.translations += other.translations
-        self.references += other.references
-        self.total += other.total
-        self.count += other.count
-
     def result(self) -> dict[str, float]:
         score = 0.0
         if self.translations:
             s = self.network.settings
             score = bleu(self.translations, self.references, tokenize=s.bleu_tokenize, lowercase=s.lower).score
         return {"bleu": score, "perplexity": perplexity(self.total / max(1, self.count))}
-
-
-def perplexity(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf

@@ -45,18 +45,12 @@ class TreeFacts:
 
 @dataclass(frozen=True)
 class TreeCheck(FilesCheck[TreeFacts]):
-    """What `check_trees` found. It prints as a table with Rich; `warnings` says what looks wrong."""
+    """What is in files of trees."""
 
     vocabulary_size: int
-    dependencies: bool = False  # of CoNLL-U, not brackets
-
-    @property
-    def reading(self) -> str:
-        return "dependency trees in CoNLL-U" if self.dependencies else "trees in Penn brackets"
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know before training, one line each."""
         warnings = []
         for info in self.files:
             for label, line in info.strange.items():
@@ -101,7 +95,8 @@ def check_trees(
     if dev is not None:
         dev_info, there = _read(dev, words, labels, classes, lower)
         shared = sum(count for tree, count in there.items() if tree in seen)
-    return TreeCheck(info, dev_info, shared, len(words), train.dependencies)
+    reading = "dependency trees in CoNLL-U" if train.dependencies else "trees in Penn brackets"
+    return TreeCheck(info, dev_info, shared, reading, len(words))
 
 
 def _read(

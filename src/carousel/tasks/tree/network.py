@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from ...data.stores.examples import NO_LABEL
 from ...metrics import Confusion
 from ...networks.trees import ChildSumTreeLSTM, NaryTreeLSTM, RecursiveNet, TreeLayer
-from ...training import Loss, Metric, Network
+from ...training import Loss, Network, SummedMetric
 from .data import TreeAssets
 from .examples import TreeBatch
 from .settings import TreeSettings
@@ -72,10 +71,11 @@ class TreeNetwork(Network):
         return NodeAccuracy(self)
 
 
-class NodeAccuracy(Metric):
+class NodeAccuracy(SummedMetric):
     """The share of roots, and of all labelled nodes, whose most probable class is theirs."""
 
     best = "accuracy"
+    sums = ("roots", "nodes", "total")
 
     def __init__(self, network: TreeNetwork) -> None:
         self.network = network
@@ -95,11 +95,6 @@ class NodeAccuracy(Metric):
             confusion.add(batch.labels[chosen], scores[chosen].argmax(1))
         at = batch.roots
         self.total += float(F.cross_entropy(scores[at], batch.labels[at], ignore_index=NO_LABEL, reduction="sum"))
-
-    def merge(self, other: Self) -> None:
-        self.roots.merge(other.roots)
-        self.nodes.merge(other.nodes)
-        self.total += other.total
 
     def result(self) -> dict[str, float]:
         return {
