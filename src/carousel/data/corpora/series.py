@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from itertools import pairwise
 
-from .corpus import Corpus, File, Made
+from .corpus import Conversion, Corpus, File, Release
 from .packages import Package
 
 FOLDER = "statsmodels/datasets"
@@ -24,7 +24,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 Row = Sequence[str]
 
 
-def convert(package: Package) -> Made:
+def convert(package: Package) -> Conversion:
     """Each series whole, and divided in time into train and dev."""
     texts = package.read(*(f"{FOLDER}/{path}" for path in PATHS.values()), "statsmodels-*.dist-info/*LICENSE*")
     text = {name: texts.pop(f"{FOLDER}/{path}") for name, path in PATHS.items()}
@@ -50,7 +50,7 @@ def convert(package: Package) -> Made:
         files[f"{name}.csv"] = _file(header, rows)
         files[f"train/{name}.csv"] = _file(header, rows[:cut])
         files[f"dev/{name}.csv"] = _file(header, rows[cut:])
-    return Made(
+    return Conversion(
         files,
         licence="\n".join(texts.values()),
         left_out={"preliminary months of sunspots-monthly, in a year that is not complete": preliminary},
@@ -117,11 +117,13 @@ def _file(header: Row, rows: Sequence[Row]) -> File:
 SERIES = Corpus(
     name="series",
     title="Time series: sunspots, CO2, El Niño, the Nile, electrical equipment, US economy",
-    registry="PyPI",
-    package="statsmodels",
-    known="0.15.0",
-    megabytes=12,
-    licence="public domain, as the package states for each of them; the package itself is BSD 3-Clause",
+    release=Release(
+        "PyPI",
+        "statsmodels",
+        "0.15.0",
+        megabytes=12,
+        licence="public domain, as the package states for each of them; the package itself is BSD 3-Clause",
+    ),
     unit="rows",
     done="CSV with a header: the time (1958-03-29, 1749-01, 1959Q1 or 1700), then one column a variable. Each series "
     "is there whole, and divided in time: the first eight tenths in train/, the rest in dev/.",

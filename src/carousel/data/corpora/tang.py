@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 
-from .corpus import PARTS, Corpus, File, Made, part_of
+from .corpus import PARTS, Conversion, Corpus, File, Release, part_of
 from .packages import Package
 
 _MARKS = re.compile("[，。！？；、：]+")
 _LINE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]{5}")  # no □ for what nobody can read
 
 
-def convert(package: Package) -> Made:
+def convert(package: Package) -> Conversion:
     """The poems of eight lines of five characters, in the order of the book."""
     texts = package.read("dist/quantangshi/poet.tang.*.json", "LICENSE")
     licence = texts.pop("LICENSE")
@@ -31,7 +31,7 @@ def convert(package: Package) -> Made:
                 twice += poem in poems
                 regularised += poem != text and poem not in poems
                 poems[poem] = None
-    return Made(
+    return Conversion(
         {f"{part}.txt": File.of_lines(poem for poem in poems if part_of(poem) == part) for part in PARTS},
         licence=licence,
         left_out={
@@ -46,11 +46,7 @@ def convert(package: Package) -> Made:
 TANG = Corpus(
     name="tang",
     title="Tang poems, 五言律詩, in traditional characters",
-    registry="npm",
-    package="chinese-poetry",
-    known="2.0.1",
-    megabytes=85,
-    licence="MIT",
+    release=Release("npm", "chinese-poetry", "2.0.1", megabytes=85, licence="MIT"),
     unit="poems",
     done="Kept the poems of eight lines of five characters (tones and rhyme were not looked at), without title and "
     "author, one per line, each couplet written as 五字，五字。 Of ten poems, eight are in train, one in dev, one in "

@@ -207,29 +207,6 @@ class Panel:
         return f"Panel({len(self.series):,} series of {', '.join(self.first.names)}; {len(self):,} rows)"
 
 
-def read_series(
-    path: str | Path,
-    time_column: str | None = None,
-    columns: Sequence[str] = (),
-    gaps: Gaps = "fill",
-    grid: Grid | None = None,
-) -> Series:
-    """The variables `columns` of a CSV file (all of them, if none are named), checked.
-
-    `grid` is the unit and step of a series that this file should match: it is taken wherever the times fit it, instead
-    of a guess, since a short file can leave a choice.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "flights.csv")
-    ...     _ = file.write_text("Month,Passengers\\n1949-01,112\\n1949-02,118\\n1949-04,129\\n")
-    ...     series = read_series(file)
-    >>> series.values.tolist(), series.put_in, series.time(int(series.ticks[-1]))
-    ([[112.0], [118.0], [nan], [129.0]], 1, '1949-04')
-    """
-    return read_panel(path, time_column, columns, gaps, grid).first
-
-
 def read_panel(
     path: str | Path,
     time_column: str | None = None,
@@ -241,7 +218,17 @@ def read_panel(
 ) -> Panel:
     """The series of a CSV file, one for each id in the column `series_id`, in the order of their first rows.
 
-    Rows of a series need not be adjacent, but its times must rise. `future` are columns that are known ahead.
+    `columns` are the variables (all, if none are named), `future` those that are known ahead. Rows of a series need
+    not be adjacent, but its times must rise. `grid` is the unit and step of a series that this file should match: it is
+    taken wherever the times fit it, instead of a guess, since a short file can leave a choice.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "flights.csv")
+    ...     _ = file.write_text("Month,Passengers\\n1949-01,112\\n1949-02,118\\n1949-04,129\\n")
+    ...     series = read_panel(file).first
+    >>> series.values.tolist(), series.put_in, series.time(int(series.ticks[-1]))
+    ([[112.0], [118.0], [nan], [129.0]], 1, '1949-04')
     """
     path = check_file(path)
     header, rows = _rows(path)

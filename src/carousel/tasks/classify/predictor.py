@@ -22,6 +22,7 @@ from .chunks import Chunks
 from .data import ClassifyAssets, open_table, store_examples
 from .metrics import LabelScores, NumberErrors
 from .network import ClassifierNetwork
+from .targets import LabelProbabilities
 
 MOST_PADDED = 4_000_000  # tokens, padding included, that are predicted at once
 
@@ -153,7 +154,7 @@ class Classifier(VocabularyModel[ClassifierNetwork, ClassifyAssets, Vocabulary])
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(LabelProbabilities):
     """A text and the probability of each label for it; none if the text is blank.
 
     >>> Prediction("a fine film", {"bad": 0.125, "good": 0.875})
@@ -163,14 +164,6 @@ class Prediction:
     text: str
     probabilities: dict[str, float]
     cut: bool = False  # only the first max_length tokens were read
-
-    @property
-    def label(self) -> str | None:
-        return max(self.probabilities, key=self.probabilities.__getitem__, default=None)
-
-    @property
-    def confidence(self) -> float | None:
-        return max(self.probabilities.values(), default=None)
 
     def as_dict(self) -> dict[str, Any]:
         rounded = {label: round(p, 6) for label, p in self.probabilities.items()}

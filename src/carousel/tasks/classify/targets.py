@@ -36,6 +36,22 @@ class LabelledRows(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
+class LabelProbabilities:
+    """A prediction that has the probability of each label; none if there is nothing to read."""
+
+    probabilities: dict[str, float]
+
+    @property
+    def label(self) -> str | None:
+        """The most probable one."""
+        return max(self.probabilities, key=self.probabilities.__getitem__, default=None)
+
+    @property
+    def confidence(self) -> float | None:
+        """Its probability."""
+        return max(self.probabilities.values(), default=None)
+
+
 @dataclass
 class Target:
     """The labels in their order; of numbers their mean and standard deviation, by which they are scaled."""

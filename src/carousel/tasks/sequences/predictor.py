@@ -18,6 +18,7 @@ from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from ..classify.chunks import Chunks
 from ..classify.metrics import NumberErrors
+from ..classify.targets import LabelProbabilities
 from .batches import SequenceBatch, SequenceBatches, collate
 from .data import SequenceAssets, open_table, reading_batches
 from .network import SequenceNetwork
@@ -26,7 +27,7 @@ TOGETHER = 64  # sequences that are predicted at once
 
 
 @dataclass(frozen=True)
-class SequencePrediction:
+class SequencePrediction(LabelProbabilities):
     """What is predicted for a sequence: the probability of each label, or a number.
 
     >>> SequencePrediction("3", {"walk": 0.75, "run": 0.25})
@@ -36,14 +37,6 @@ class SequencePrediction:
     name: str  # the id of the sequence, or where it stands
     probabilities: dict[str, float]
     number: float | None = None
-
-    @property
-    def label(self) -> str | None:
-        return max(self.probabilities, key=self.probabilities.__getitem__, default=None)
-
-    @property
-    def confidence(self) -> float | None:
-        return max(self.probabilities.values(), default=None)
 
     def as_dict(self) -> dict[str, Any]:
         if self.number is not None:
