@@ -289,17 +289,17 @@ class Cell:
             "weight_hh_diagonal": ("diagonal", ()),
             "weight_hh_blocks": ("blocks", (sizes.projected // self.blocks,)),
         }
-        found: dict[str, tuple[int, ...] | ParameterSpec] = {"weight_ih": (len(kinds) * hidden, sizes.input)}
+        shapes: dict[str, tuple[int, ...] | ParameterSpec] = {"weight_ih": (len(kinds) * hidden, sizes.input)}
         for name, (kind, width) in columns.items():
             if kind in kinds:
-                found[name] = (kinds.count(kind) * hidden, *width)
+                shapes[name] = (kinds.count(kind) * hidden, *width)
         if sizes.bias:
-            found["bias_ih"] = (len(kinds) * hidden,)
+            shapes["bias_ih"] = (len(kinds) * hidden,)
             if self.Recurrent._fields:
-                found["bias_hh"] = (len(self.Recurrent._fields) * hidden,)
+                shapes["bias_hh"] = (len(self.Recurrent._fields) * hidden,)
         if sizes.projected != hidden:
-            found["weight_hr"] = (sizes.projected, hidden)
-        return found
+            shapes["weight_hr"] = (sizes.projected, hidden)
+        return shapes
 
     def buffers(self, sizes: Sizes) -> dict[str, Tensor]:
         """Tensors that the step reads (`w.name`) and that are not trained, for one layer and direction."""

@@ -62,13 +62,13 @@ def predict(
     own = bool(forced) or (data is not None and data.suffix.lower() in model.task.predict_extensions)
     items = model.predict_file(data, **options) if own else model.predict_lines(lines_of(data, blank=True), **options)
     as_json = as_json or (out is not None and out.suffix == ".jsonl")
-    found = _located(items, data)
-    first = list(islice(found, 1))  # before the header: input that cannot be read prints nothing
+    located = _located(items, data)
+    first = list(islice(located, 1))  # before the header: input that cannot be read prints nothing
     with replace_text_file(out) if out is not None else nullcontext() as file:
         if model.columns and not as_json:
             typer.echo("\t".join(model.columns), file)
         cut = []
-        for number, item in enumerate(chain(first, found), 1):
+        for number, item in enumerate(chain(first, located), 1):
             if item.get("cut"):
                 cut.append(number)
             typer.echo(json.dumps(item, ensure_ascii=False) if as_json else model.format(item, **options), file)

@@ -134,15 +134,15 @@ def extend(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
     recorder = None if request.record is None else _TreeRecorder(request.record, frontier)
 
     for position in range(first, request.max_length):
-        tokens, values, found = chooser.choose(log_probs, position)
+        tokens, values, possible = chooser.choose(log_probs, position)
         forced = None
         if position < longest:
             forced = position < prompt_lengths[alive]
             tokens = np.where(forced, prompts[alive, position], tokens)
             frontier.check_prompt(position, np.flatnonzero(forced), tokens[forced])
-            found |= forced
-        if np.count_nonzero(found) < len(found):
-            raise frontier.explain(int(found.argmin()), position)
+            possible |= forced
+        if np.count_nonzero(possible) < len(possible):
+            raise frontier.explain(int(possible.argmin()), position)
         token_log_probs = values
         if frontier.biased:
             token_log_probs = frontier.model_says(tokens)
@@ -171,13 +171,13 @@ def extend(frontier: Frontier, chooser: Chooser, copies: int) -> Run:
             tokens, alive = tokens[parents], alive[parents]
         log_probs = frontier.feed(tokens)
 
-    found_tokens, found_log_probs = backpointers.read(end_step, end_row)
+    best_tokens, best_log_probs = backpointers.read(end_step, end_row)
     hypotheses = []
     for m, skip in enumerate((prompt_lengths - first).tolist()):
-        parts = tuple(found_log_probs[m][skip:])
+        parts = tuple(best_log_probs[m][skip:])
         log_prob = math.fsum(parts)
         score = Mean().score(log_prob + float(extra[m]), len(parts))
-        hypotheses.append(Hypothesis(tuple(found_tokens[m][skip:]), log_prob, score, parts, bool(finished[m])))
+        hypotheses.append(Hypothesis(tuple(best_tokens[m][skip:]), log_prob, score, parts, bool(finished[m])))
     return [hypotheses[m : m + copies] for m in range(0, n, copies)]
 
 

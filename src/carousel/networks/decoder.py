@@ -64,17 +64,17 @@ class Bridge(nn.Module):
         parts = final if isinstance(final, tuple) else (final,)
         rows = parts[0].shape[1]
         if self.kind == "last":
-            made = []
+            states = []
             for part in parts:
                 by_layer = part.unflatten(0, (-1, self.directions)).transpose(1, 2)  # (layers, B, D, H)
-                made.append(by_layer[-self.layers :].flatten(2, 3).contiguous())
+                states.append(by_layer[-self.layers :].flatten(2, 3).contiguous())
         else:
             top = parts[0][-self.directions :].transpose(0, 1).reshape(rows, -1)
             begun = torch.tanh(self.map(top)).unflatten(1, (self.layers, -1)).transpose(0, 1)
             views = [part.unflatten(2, s) for part, s in zip(begun.split(self.sizes, 2), self.shapes, strict=True)]
-            made = [torch.view_as_complex(p.contiguous()) if c else p.contiguous()
+            states = [torch.view_as_complex(p.contiguous()) if c else p.contiguous()
                     for p, c in zip(views, self.complex, strict=True)]  # fmt: skip
-        return tuple(made) if len(made) > 1 else made[0]
+        return tuple(states) if len(states) > 1 else states[0]
 
     def extra_repr(self) -> str:
         return self.kind

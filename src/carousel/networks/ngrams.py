@@ -188,17 +188,17 @@ def _grams(text: str) -> Counter[str]:
     ['\\tso', '\\tso so', ' s', ' so', ' so ', 'o ']
     """
     words = text.lower().split()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for n in WORDS:
-        found.update("\t" + " ".join(words[i : i + n]) for i in range(len(words) - n + 1))
+        counts.update("\t" + " ".join(words[i : i + n]) for i in range(len(words) - n + 1))
     for word, times in Counter(words).items():
         padded = f" {word} "
         for n in CHARACTERS:
             for i in range(max(1, len(padded) - n + 1)):
-                found[padded[i : i + n]] += times
+                counts[padded[i : i + n]] += times
             if len(padded) <= n:
                 break  # the whole word, once
-    return found
+    return counts
 
 
 def _log_count_ratios(tf: Rows, width: int, labels: Tensor, classes: int) -> np.ndarray:

@@ -93,11 +93,11 @@ class Program:
     @cached_property
     def widths(self) -> dict[str, set[int]]:
         """How many numbers the values have that `let` names, by name; 0 stands for a constant, which has any number."""
-        found: dict[str, set[int]] = {}
+        widths: dict[str, set[int]] = {}
         for v in self.values():
             if v.op == "let":
-                found.setdefault(v.attribute, set()).add(0 if v.args[0].op == "constant" else v.width)
-        return found
+                widths.setdefault(v.attribute, set()).add(0 if v.args[0].op == "constant" else v.width)
+        return widths
 
     def _rewritten(self, change: Callable[[Value, tuple[Value, ...]], Value | None]) -> Program:
         """The program with each value replaced by what `change` makes of it and its new arguments; None: as it was."""
@@ -185,19 +185,19 @@ def recipe(hoisted: Sequence[Hoisted]) -> tuple[Any, ...]:
             return "list", tuple(map(encoded, value))
         return "value", value
 
-    found: list[Any] = []
+    steps: list[Any] = []
     for each in hoisted:
         if each.constant is not None:
-            found.append((each.constant.tolist(), each.constant.dtype))
+            steps.append((each.constant.tolist(), each.constant.dtype))
         elif each.call is None:
-            found.append(each.parameter)
+            steps.append(each.parameter)
         else:
             function, args, kwargs, which, graded = each.call
             namespace, _, name = function._schema.name.partition("::")
             named = tuple((key, encoded(value)) for key, value in kwargs.items())
             operator = namespace, name, function._overloadname
-            found.append((operator, tuple(map(encoded, args)), named, which, graded))
-    return tuple(found)
+            steps.append((operator, tuple(map(encoded, args)), named, which, graded))
+    return tuple(steps)
 
 
 def hoist(steps: Sequence[Any], parameters: Mapping[str, Tensor]) -> list[Tensor]:

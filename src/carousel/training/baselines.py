@@ -91,9 +91,9 @@ def fit_baselines(
 
     They draw no random numbers of the run's, and read its data without moving its place in them.
     """
-    found = Baselines(metric.best, metric.lower_is_better)
+    baselines = Baselines(metric.best, metric.lower_is_better)
     if data.dev is None:
-        return found
+        return baselines
     missing: dict[str, str] = {}  # baselines left out, each with the package that it needs
     with own_random_numbers():
         for name, measure in task.baselines(settings, assets, data).items():
@@ -105,12 +105,12 @@ def fit_baselines(
                     raise
                 missing[name] = LIBRARIES[error.name.partition(".")[0]]
                 continue
-            found.results.append(Baseline(name, value, round(time.perf_counter() - start, 2)))
-            each(found.results[-1])
+            baselines.results.append(Baseline(name, value, round(time.perf_counter() - start, 2)))
+            each(baselines.results[-1])
     if missing:
         needed = " and ".join(dict.fromkeys(missing.values()))
-        found.notes.append(f"baselines: {', '.join(missing)} needs {needed}: {EXTRA}")
-    return found
+        baselines.notes.append(f"baselines: {', '.join(missing)} needs {needed}: {EXTRA}")
+    return baselines
 
 
 def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
@@ -137,7 +137,7 @@ def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:
         assets, data = task.prepare(settings)
         if data.dev is None:
             raise SettingsError("dev: there is nothing to measure baselines on; give validation data")
-        found = fit_baselines(task, settings, assets, data, task.make_network(settings, assets).metric())
-    if not found.results and not found.notes:
+        baselines = fit_baselines(task, settings, assets, data, task.make_network(settings, assets).metric())
+    if not baselines.results and not baselines.notes:
         raise ArgumentError(f"{task.name}: this task has no baselines")
-    return found
+    return baselines

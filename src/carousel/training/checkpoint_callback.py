@@ -146,7 +146,7 @@ class CheckpointCallback(Checkpoint):
 
     def _judge(self, trainer: Trainer, module: Module) -> None:
         """Log the dev set's results, and keep the weights if they are the best so far (or if there is no dev set)."""
-        network, found = module.network, module.dev_results
+        network, results = module.network, module.dev_results
         epoch = trainer.current_epoch + 1
         if trainer.val_dataloaders is None:
             self.best_epoch = epoch
@@ -154,8 +154,10 @@ class CheckpointCallback(Checkpoint):
             self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {network.describe_loss()(module.last.loss)}")
             return
         for logger in trainer.loggers:
-            logger.log_metrics({"epoch": epoch, **{f"dev_{k}": v for k, v in found.items()}}, step=trainer.global_step)
-        value, loss = found[module.best], found.get("loss", math.inf)
+            logger.log_metrics(
+                {"epoch": epoch, **{f"dev_{k}": v for k, v in results.items()}}, step=trainer.global_step
+            )
+        value, loss = results[module.best], results.get("loss", math.inf)
         improved = self._is_better(value, module.lower_is_better)
         better = improved or (value == self.best and loss < self.best_loss)  # ties are broken by the loss
         self.waited = 0 if improved else self.waited + 1
@@ -163,10 +165,10 @@ class CheckpointCallback(Checkpoint):
             self.best, self.best_loss, self.best_epoch = value, loss, epoch
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
         label = network.metric().label
-        results = "  ".join(f"dev {label(name)} {number:.4g}" for name, number in found.items())
+        shown = "  ".join(f"dev {label(name)} {number:.4g}" for name, number in results.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
         mark = "  best" if better else ""
-        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {results}  {rate}  {minutes(self.minutes)} min{mark}")
+        self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {shown}  {rate}  {minutes(self.minutes)} min{mark}")
 
     def _is_better(self, value: float, lower_is_better: bool) -> bool:
         if self.best is None:

@@ -79,5 +79,5 @@ def _digest(data: bytes) -> str:
 
 
 def _claimed(path: Path) -> str:
-    found = re.fullmatch(r"step-\d+-([0-9a-f]+)", path.stem)
-    return found[1] if found else ""
+    name = re.fullmatch(r"step-\d+-([0-9a-f]+)", path.stem)
+    return name[1] if name else ""

@@ -62,13 +62,13 @@ def check_memory(network: Network, training: bool) -> None:
 
 def machine_memory() -> int | None:
     """Bytes of memory that this process can have at most; None if the system does not say."""
-    found = []
+    limits = []
     with suppress(ValueError, OSError, AttributeError):  # Windows has no sysconf
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for file in LIMITS:
         with suppress(ValueError, OSError):  # there is none, or it says "max"
-            found.append(int(file.read_text()))
-    return min(found) if found else None
+            limits.append(int(file.read_text()))
+    return min(limits) if limits else None
 
 
 def gigabytes(size: int) -> str:

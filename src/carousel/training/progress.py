@@ -29,7 +29,7 @@ class Bar(ProgressBar):
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[says]}"),
+            TextColumn("{task.fields[status]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
             console=self.console,
@@ -80,7 +80,7 @@ class Bar(ProgressBar):
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         total = int(trainer.num_training_batches) * (trainer.max_epochs or 1)
         done = trainer.current_epoch * int(trainer.num_training_batches) + trainer.fit_loop.epoch_loop.batch_idx + 1
-        self.task = self.bar.add_task("", total=total, completed=done, says="")
+        self.task = self.bar.add_task("", total=total, completed=done, status="")
         self.bar.start()
         self.total, self.first = total, done  # batches of the whole run, and those before this process
         self.begun = self.since = self.shown = self.clock()
@@ -95,12 +95,12 @@ class Bar(ProgressBar):
         rate = self.count / max(1e-9, now - self.since)
         epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         done = trainer.current_epoch * int(trainer.num_training_batches) + index + 1
-        says = f"{module.network.describe_loss()(module.recent)}  {rate:,.0f} {module.network.unit}/s"
+        status = f"{module.network.describe_loss()(module.recent)}  {rate:,.0f} {module.network.unit}/s"
         if not self.bar.disable:
-            self.bar.update(self.task, description=epoch, completed=done, says=says)
+            self.bar.update(self.task, description=epoch, completed=done, status=status)
             return
         left = (now - self.begun) / max(1, done - self.first) * (self.total - done)
-        self.say(f"{epoch}  step {done:,}/{self.total:,}  {says}  {_duration(left)} left")
+        self.say(f"{epoch}  step {done:,}/{self.total:,}  {status}  {_duration(left)} left")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.rate = self.count / max(1e-9, self.clock() - self.since)

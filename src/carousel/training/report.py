@@ -25,13 +25,13 @@ def write_report(
     """Write the page; `info` describes the data, `result` is where the run ended."""
     metric = result["metric"]
     name = model.network.metric().label(metric)
-    found = result[f"dev_{metric}"]
+    dev_value = result[f"dev_{metric}"]
     time = duration(result["minutes"])
     ensemble = "members" in result
     kind = f"Ensemble of {result['seeds']}: {model.kind}" if ensemble else model.kind.capitalize()
     lead = f"{kind} with {model.size:,} parameters, {counted(result['epochs'], 'epoch')} in {time}."
-    if found is not None:
-        reached = f"ev {name}: *{found:.4g}*"
+    if dev_value is not None:
+        reached = f"ev {name}: *{dev_value:.4g}*"
         lead += f" D{reached}." if ensemble else f" Best d{reached}, after epoch {result['best_epoch']}."
     page = Page(f"{run.folder.resolve().name}: {task.name}", lead)
     if ensemble:
@@ -98,9 +98,9 @@ def _curves(page: Page, run: Run, metric: str, name: str) -> None:
     rows = read_metrics(run.metrics)
     dev = f"dev_{metric}"
     losses = [(r["step"], r["loss"]) for r in rows if "loss" in r]
-    found = [(r["step"], r[dev]) for r in rows if dev in r]
+    dev_results = [(r["step"], r[dev]) for r in rows if dev in r]
     rates = [(r["step"], r["lr"]) for r in rows if "lr" in r]
-    panels = [("training loss", losses), (f"dev {name}", found), ("learning rate", rates)]
+    panels = [("training loss", losses), (f"dev {name}", dev_results), ("learning rate", rates)]
     panels = [(title, points) for title, points in panels if points]
     drawn = figure(160 + 180 * len(panels), [title for title, _ in panels], showlegend=False)
     for row, (title, points) in enumerate(panels, 1):

@@ -184,10 +184,10 @@ class Run:
         """Where the run ended; None if it has not."""
         if not self.result_file.exists():
             return None
-        found = read_json(self.result_file, dict[str, Any])
-        if not isinstance(found.get("epochs"), int):
+        result = read_json(self.result_file, dict[str, Any])
+        if not isinstance(result.get("epochs"), int):
             raise RunError(f"{self.result_file}: damaged (the number of epochs is missing); {COPY}")
-        return found
+        return result
 
     def config_values(self) -> dict[str, Any]:
         """What config.yaml says, checked only as far as that it names a task."""

@@ -238,8 +238,8 @@ class Settings(BaseModel):
 
         Later ones win.
         """
-        found, places = gather(file, pairs, options)
-        return cls.check({**given, **found}, places)
+        values, places = gather(file, pairs, options)
+        return cls.check({**given, **values}, places)
 
     @classmethod
     def check_key(cls, name: Any, place: str) -> None:
@@ -261,14 +261,14 @@ class Settings(BaseModel):
     @property
     def unused(self) -> list[str]:
         """The keys that were changed, but do nothing with the others as they are, one line each."""
-        said = []
+        lines = []
         for name, field in type(self).model_fields.items():
             for other, values in needs_of(field).items():
                 value, there = getattr(self, name), getattr(self, other)
                 if value != field.default and (there in (None, "none", 0) if values is ... else there not in values):
                     wanted = "" if values is ... else f"; it is for {' or '.join(map(shown, values))}"
-                    said.append(f"{name}: {shown(value)} does nothing, since {other} is {shown(there)}{wanted}")
-        return said
+                    lines.append(f"{name}: {shown(value)} does nothing, since {other} is {shown(there)}{wanted}")
+        return lines
 
     def to_yaml(self) -> str:
         """All keys with their values, grouped, each with its line of help: a file that gives these settings again."""
@@ -308,9 +308,9 @@ def gather(
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
     if file is not None:
-        found, lines = load_yaml(Path(file))
-        _refuse_code(found, file, lines)
-        merged |= found
+        values, lines = load_yaml(Path(file))
+        _refuse_code(values, file, lines)
+        merged |= values
         places |= {name: f"{file}:{line}: {shorten(name)}" for name, line in lines.items()}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -378,14 +378,14 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "missing":
         return f"{name}: missing; give {cls.model_fields[name].description}"
-    said = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
-    said = said[:1].lower() + said[1:]
+    message = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
+    message = message[:1].lower() + message[1:]
     if not name:  # an error about several keys has its own message
-        return said
+        return message
     got = error["input"]
-    if isinstance(got, str) and repr(got) in said:  # the message names it already
-        return f"{places.get(name, name)}: {said}"
-    return f"{places.get(name, name)}: {said}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
+    if isinstance(got, str) and repr(got) in message:  # the message names it already
+        return f"{places.get(name, name)}: {message}"
+    return f"{places.get(name, name)}: {message}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
 
 
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
@@ -395,18 +395,18 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: byte {error.object[error.start]:#x} at {error.start} is not UTF-8") from error
     try:
-        found = parse_yaml(text)
-        keys = yaml_keys(text) if isinstance(found, dict) else []
+        values = parse_yaml(text)
+        keys = yaml_keys(text) if isinstance(values, dict) else []
     except ParseError as error:
         where = f"{path}:{error.line}" if error.line else f"{path}"
         raise SettingsError(f"{where}: not YAML ({error.problem})") from None
-    if found is None:
+    if values is None:
         return {}, {}
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise SettingsError(f"{path}: a settings file has lines of the form key: value")
     lines: dict[str, int] = {}
     for name, line in keys:
         if name in lines:
             raise SettingsError(f"{path}:{line}: {shorten(name)} is given twice; keep one")
         lines[name] = line
-    return found, lines
+    return values, lines

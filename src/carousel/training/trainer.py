@@ -202,12 +202,12 @@ def find_baselines(
         bar.say(f"baseline {result.name}: dev {metric.label(metric.best)} {result.value:.4g}  ({result.seconds:.1f} s)")
 
     metric = network.metric()
-    found = fit_baselines(task, network.settings, assets, data, metric, say)
-    for note in found.notes:
+    baselines = fit_baselines(task, network.settings, assets, data, metric, say)
+    for note in baselines.notes:
         bar.say(note, "yellow")
-    if found.results:
-        write_json(run.baselines, found.as_dict(), indent=2)
-    return found
+    if baselines.results:
+        write_json(run.baselines, baselines.as_dict(), indent=2)
+    return baselines
 
 
 def compare(baselines: Baselines | None, settings: Settings, result: dict[str, Any], bar: Bar) -> dict[str, Any]:
@@ -216,18 +216,18 @@ def compare(baselines: Baselines | None, settings: Settings, result: dict[str, A
         return {}
     value = result[f"dev_{result['metric']}"]
     beaten = baselines.beaten_by(value)
-    found: dict[str, Any] = {
+    comparison: dict[str, Any] = {
         "baselines": [one._asdict() for one in baselines.results],
         "beats_baselines": beaten,
         "verdict": baselines.verdict(value),
     }
     perfect = value == (0 if baselines.lower_is_better else 1)
     if beaten is False and not perfect:
-        found["suggestions"] = suggestions(settings, result)
-        bar.say(f"{found['verdict']}; try {', '.join(found['suggestions'])}", "yellow")
+        comparison["suggestions"] = suggestions(settings, result)
+        bar.say(f"{comparison['verdict']}; try {', '.join(comparison['suggestions'])}", "yellow")
     elif beaten is not None:
-        bar.say(found["verdict"])
-    return found
+        bar.say(comparison["verdict"])
+    return comparison
 
 
 def check_place(run: Run, *, resume: bool, force: bool) -> None:

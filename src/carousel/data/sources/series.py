@@ -59,7 +59,7 @@ class Series:
     doubtful: tuple[str, ...] = ()  # variables named like times, which were not chosen by name
     first_gap: int | None = None  # the line after the first gap
     missing: dict[str, int] = field(default_factory=dict)  # by variable, rows that were put in not counted
-    told: list[str] | None = None  # the notes, if they are of more than one file
+    joined_notes: list[str] | None = None  # the notes, if they are of more than one file
     name: str = ""  # its id, if a file has several series
     future_names: tuple[str, ...] = ()  # columns that are known ahead
     future: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))  # (T, C) float64; NaN where missing
@@ -98,8 +98,8 @@ class Series:
     @property
     def notes(self) -> list[str]:
         """What a user should know of what was put in and is missing, one line each."""
-        if self.told is not None:
-            return self.told
+        if self.joined_notes is not None:
+            return self.joined_notes
         notes = [
             f"{self.path}: {name} is read as a variable; name the column of times with --time-column, "
             "or the variables with --columns"
@@ -133,7 +133,9 @@ class Series:
         values, lines = (np.concatenate(both) for both in ((self.values, other.values), (self.lines, other.lines)))
         ticks = np.concatenate((self.ticks, ahead + self.step * np.arange(len(other))))
         future = np.concatenate((self.future, other.future))
-        return replace(self, values=values, lines=lines, ticks=ticks, future=future, told=self.notes + other.notes)
+        return replace(
+            self, values=values, lines=lines, ticks=ticks, future=future, joined_notes=self.notes + other.notes
+        )
 
     def refuse_missing(self) -> None:
         """Raise a DataError with the first missing value, if there is one."""

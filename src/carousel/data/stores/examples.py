@@ -104,8 +104,8 @@ class ExampleStore:
     def fingerprint(self) -> str:
         """A hash of what the examples were made from."""
         files = [[file["size"], file["digest"]] for file in self.info["files"]]
-        made = json.dumps([files, self.info["made_by"]], sort_keys=True)
-        return hashlib.blake2b(made.encode(), digest_size=16).hexdigest()
+        origin = json.dumps([files, self.info["made_by"]], sort_keys=True)
+        return hashlib.blake2b(origin.encode(), digest_size=16).hexdigest()
 
     def __getitem__(self, column: str) -> Ragged:
         return self.columns[column]

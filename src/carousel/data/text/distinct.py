@@ -199,11 +199,11 @@ class WordEncoder:
         if not several.any():
             return values, counts
         lengths, owner = np.ones(len(values), np.int64), np.repeat(np.arange(len(counts)), counts)
-        found = [parts[k] for k in once.indices.to_numpy()[several].tolist()]
-        lengths[places[several]] = list(map(len, found))
+        several_parts = [parts[k] for k in once.indices.to_numpy()[several].tolist()]
+        lengths[places[several]] = list(map(len, several_parts))
         values = np.repeat(values, lengths)
         at = (np.cumsum(lengths) - lengths)[places[several]]
-        for start, part in zip(at.tolist(), found, strict=True):
+        for start, part in zip(at.tolist(), several_parts, strict=True):
             values[start : start + len(part)] = [self.known.get(word, UNK) for word in part]
         return values, np.bincount(owner, lengths, len(counts)).astype(np.int64)
 

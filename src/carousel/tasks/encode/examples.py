@@ -85,14 +85,14 @@ class Target:
     def number(self, table: PairTable, line: int, label: str) -> float:
         """The number of a class, or the score; a DataError if it is neither, or out of range."""
         if self.is_score:
-            found = _number(label)
-            if found is None:
+            score = _number(label)
+            if score is None:
                 raise DataError(table.path, line, f"the score {label[:40]!r} is not a number", "fix it")
             low, high = self.levels[0], self.levels[-1]
-            if not low <= found <= high:
+            if not low <= score <= high:
                 problem = f"the score {label[:40]} is not from {low} to {high}, as those trained on are"
                 raise DataError(table.path, line, problem, "fix or remove the row, or train with such scores")
-            return found
+            return score
         if label not in self.classes:
             known = ", ".join(self.classes[:20])
             problem = f"the label {label[:40]!r} is not in the training data, whose labels are {known}"
@@ -182,5 +182,5 @@ class JoinedPairs:
 
 
 def _number(label: str) -> float | None:
-    found = parse_number(label)
-    return found if found is not None and math.isfinite(found) else None
+    number = parse_number(label)
+    return number if number is not None and math.isfinite(number) else None

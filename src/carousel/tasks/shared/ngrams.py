@@ -34,10 +34,10 @@ class Text(NamedTuple):
         """
         sizes = np.asarray(lengths, np.int64) + 2
         place = row_positions(sizes)
-        found = np.full(len(place), END, np.int64)
-        found[place == 0] = START
-        found[(place > 0) & (place < np.repeat(sizes, sizes) - 1)] = tokens
-        return cls(found, place)
+        marked = np.full(len(place), END, np.int64)
+        marked[place == 0] = START
+        marked[(place > 0) & (place < np.repeat(sizes, sizes) - 1)] = tokens
+        return cls(marked, place)
 
     @classmethod
     def running(cls, tokens: np.ndarray) -> Text:
@@ -95,8 +95,8 @@ class KneserNey:
             context, token = before[at], text.tokens[at]
             known = level.totals[context] > 0
             at, context, token = at[known], context[known], token[known]
-            found = level.find(context * self.size + token)
-            count = np.where(found >= 0, level.counts[found], 0)
+            number = level.find(context * self.size + token)
+            count = np.where(number >= 0, level.counts[number], 0)
             rest = np.maximum(count - level.discounts[np.minimum(count, 3)], 0)
             p[at] = rest / level.totals[context] + level.backoff[context] * p[at]
             before = self._contexts(text, before, level, n)
@@ -106,9 +106,9 @@ class KneserNey:
         """The number of the n-gram that ends just before each token; -1 if it is not known or crosses a start."""
         ending = level.find(before * self.size + text.tokens)
         ending[(before < 0) | (text.place < n - 1)] = -1
-        found = np.concatenate([[-1], ending[:-1]])
-        found[text.place < n] = -1
-        return found
+        contexts = np.concatenate([[-1], ending[:-1]])
+        contexts[text.place < n] = -1
+        return contexts
 
     def perplexity(self, *texts: Text) -> float:
         """exp of the mean negative log-probability of a token."""
@@ -152,5 +152,5 @@ def _discounts(times: np.ndarray) -> np.ndarray:
     if not (one and two and three):
         return np.array([0, 0.5, 1, 1.5])
     share = one / (one + 2 * two)
-    found = [1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]
-    return np.array([0, *(min(max(d, 0.05), k) for k, d in enumerate(found, 1))])
+    discounts = [1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]
+    return np.array([0, *(min(max(d, 0.05), k) for k, d in enumerate(discounts, 1))])

@@ -110,21 +110,21 @@ def features(words: Sequence[str]) -> Iterator[list[str]]:
     lower, shapes = [word.lower() for word in words], [shape(word) for word in words]
     for at, word in enumerate(words):
         low = lower[at]
-        found = ["bias", f"w={word}", f"l={low}", f"s={shapes[at]}"]
+        names = ["bias", f"w={word}", f"l={low}", f"s={shapes[at]}"]
         for size in range(1, min(4, len(low)) + 1):
-            found += [f"p{size}={low[:size]}", f"x{size}={low[-size:]}"]
+            names += [f"p{size}={low[:size]}", f"x{size}={low[-size:]}"]
         kinds = {"digit": any(map(str.isdigit, word)), "upper": word.isupper(), "title": word.istitle(),
                  "hyphen": "-" in word}  # fmt: skip
-        found += [name for name, true in kinds.items() if true]
+        names += [name for name, true in kinds.items() if true]
         for step in (-1, 1, -2, 2):
             beside = at + step
             if 0 <= beside < len(words):
-                found.append(f"{step:+}l={lower[beside]}")
+                names.append(f"{step:+}l={lower[beside]}")
                 if abs(step) == 1:
-                    found += [f"{step:+}s={shapes[beside]}", f"{step:+}x={lower[beside][-3:]}"]
+                    names += [f"{step:+}s={shapes[beside]}", f"{step:+}x={lower[beside][-3:]}"]
             elif abs(step) == 1:
-                found.append(f"{step:+}")
-        yield found
+                names.append(f"{step:+}")
+        yield names
 
 
 def shape(word: str) -> str:

@@ -64,7 +64,7 @@ class TagCounts:
     @property
     def types(self) -> list[str]:
         """The types of spans, sorted."""
-        return sorted({found[1] for found in map(part, self.tags) if found and found[1]})
+        return sorted({pair[1] for pair in map(part, self.tags) if pair and pair[1]})
 
 
 @dataclass
@@ -137,8 +137,8 @@ class TagVocabulary:
     def fingerprint(self) -> dict[str, Any]:
         """All that the integers depend on, in JSON's terms."""
         seen = hashlib.blake2b("\n".join(sorted(self.seen)).encode(), digest_size=16).hexdigest()
-        made = {**self._book.fingerprint, "tags": self.tags, "seen": seen}
-        return made if self.context is None else {**made, "context": self.context.fingerprint}
+        own = {**self._book.fingerprint, "tags": self.tags, "seen": seen}
+        return own if self.context is None else {**own, "context": self.context.fingerprint}
 
     def save(self, folder: Path) -> None:
         """Write it to a run directory."""

@@ -35,18 +35,18 @@ class Tagged:
 
     def as_dict(self) -> dict[str, Any]:
         """In JSON's terms."""
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "words": self.words,
             "tags": self.tags,
             "confidences": [round(p, 4) for p in self.confidences],
             "log_prob": round(self.log_probs[0], 6),
         }
         if self.scheme is not None:
-            found["spans"] = [{**s._asdict(), "text": " ".join(self.words[s.start : s.end])} for s in self.spans]
+            result["spans"] = [{**s._asdict(), "text": " ".join(self.words[s.start : s.end])} for s in self.spans]
         if len(self.taggings) > 1:
             both = zip(self.taggings, self.log_probs, strict=True)
-            found["n_best"] = [{"tags": tags, "log_prob": round(p, 6)} for tags, p in both]
-        return found
+            result["n_best"] = [{"tags": tags, "log_prob": round(p, 6)} for tags, p in both]
+        return result
 
     def __repr__(self) -> str:
         if self.scheme is None:
