@@ -28,8 +28,8 @@ def test_the_list_names_package_and_licence_of_each(carousel_data):
     assert (code, err) == (0, "")
     rows = {line.split()[0]: line for line in out.splitlines() if line}
     for corpus in corpora.CORPORA.values():
-        assert f"{corpus.registry} {corpus.package}" in rows[corpus.name]
-        assert corpus.licence in rows[corpus.name]
+        assert f"{corpus.release.registry} {corpus.release.package}" in rows[corpus.name]
+        assert corpus.release.licence in rows[corpus.name]
     assert "\x1b" not in out
 
 

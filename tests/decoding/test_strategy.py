@@ -1,7 +1,7 @@
 """The best hypotheses as one choice that is final at the end of a search."""
 
 from carousel.decoding import Hypothesis
-from carousel.decoding.strategy import settle
+from carousel.decoding.strategy import best_choice
 
 
 def hypothesis(*tokens):
@@ -10,7 +10,7 @@ def hypothesis(*tokens):
 
 
 def test_the_tokens_of_the_best_of_each_item():
-    choice = settle([[hypothesis(4, 2), hypothesis(9)], [hypothesis(2)], [hypothesis(5, 6, 2)]])
+    choice = best_choice([[hypothesis(4, 2), hypothesis(9)], [hypothesis(2)], [hypothesis(5, 6, 2)]])
     rows = zip(choice.items, choice.copies, choice.tokens, choice.log_probs, choice.last, strict=True)
     assert [tuple(value.item() for value in row) for row in rows] == [
         (0, 0, 4, -0.4, False),

@@ -44,11 +44,11 @@ class WholeSearch(ABC):
     def run(self, frontier: Frontier) -> Run:
         hypotheses = self.search(frontier)
         if frontier.request.streaming:
-            yield _choose_best(hypotheses)
+            yield best_choice(hypotheses)
         return hypotheses
 
 
-def _choose_best(hypotheses: list[list[Hypothesis]]) -> Choice:
+def best_choice(hypotheses: list[list[Hypothesis]]) -> Choice:
     """All tokens of the best hypothesis of each item."""
     tokens = [(item, h.tokens, h.token_log_probs) for item, (h, *_) in enumerate(hypotheses)]
     counts = [len(t) for _, t, _ in tokens]
