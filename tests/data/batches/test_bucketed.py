@@ -78,24 +78,30 @@ def test_lines_that_meet_differ_between_epochs():
 
 
 class Ids(Bucketed):
-    """Batches that are the numbers of their sequences."""
+    """Batches that are the numbers of their sequences, which have these lengths."""
+
+    def __init__(self, lengths, **options):
+        self.lengths = np.array(lengths)
+        super().__init__(store_of([]), **options)
+
+    def _sequence_lengths(self):
+        return self.lengths
 
     def _of(self, chosen):
         return chosen.tolist()
 
 
 def test_a_sequence_over_the_budget_is_a_batch_by_itself():
-    batches = Ids(store_of([]), np.array([2, 9, 2, 0, 3]), tokens=6, shuffle=False)
+    batches = Ids([2, 9, 2, 0, 3], tokens=6, shuffle=False)
     assert list(batches) == [[1], [4, 0], [2, 3]]
     assert batches.tokens == 16 and batches.padding == pytest.approx(1 - 16 / (9 + 2 * 3 + 2 * 2))
 
 
 def test_processes_share_each_batch():
-    lengths = np.array([4, 3, 3, 2, 1])
-    parts = [list(Ids(store_of([]), lengths, sequences=2, shuffle=False).share(rank, 2)) for rank in (0, 1)]
+    parts = [list(Ids([4, 3, 3, 2, 1], sequences=2, shuffle=False).share(rank, 2)) for rank in (0, 1)]
     assert parts == [[([0], True), ([2], True), ([4], True)], [([1], True), ([3], True), ([4], False)]]
 
 
 def test_a_batch_needs_a_size():
     with pytest.raises(ArgumentError, match="give tokens or sequences, or both"):
-        Ids(store_of([]), np.array([1]))
+        Ids([1])
