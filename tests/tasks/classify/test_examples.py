@@ -20,8 +20,8 @@ def test_texts_labels_and_lines_of_several_tables(text_file):
     assert first["tokens"].lengths.tolist() == [2, 1] and first["labels"].values.tolist() == [0, 1]
     assert first["lines"].values.tolist() == [1, 2]
     assert second["tokens"].values.tolist() == words.encode("a very long").tolist()
-    assert examples.found == {"cut": 1}
+    assert examples.counts == {"cut": 1}
     assert examples.paths == [table.path for table in tables]
     assert examples.dtypes.keys() == first.keys()
     list(examples.chunks())
-    assert examples.found == {"cut": 1}  # counted once each time
+    assert examples.counts == {"cut": 1}  # counted once each time
