@@ -35,28 +35,28 @@ def settings(tmp_path):
 
 def test_the_formula():
     own, linear = torch.randn(5, 3), torch.randn(5, 3).log_softmax(1)
-    powers = own.softmax(1) ** 0.3 * linear.exp() ** 0.5
-    torch.testing.assert_close(mix(own, linear, 0.3, 0.5), (powers / powers.sum(1, keepdim=True)).log())
-    torch.testing.assert_close(mix(own, linear, 0.0, 1.0), linear)
-    torch.testing.assert_close(mix(own, linear, 0.5, 0.0), (own / 2).log_softmax(1))  # a temperature of 2
+    expected = 0.3 * linear.exp() + 0.7 * (own / 2).softmax(1)
+    torch.testing.assert_close(mix(own, linear, 0.3, 2.0), expected.log())
+    torch.testing.assert_close(mix(own, linear, 1.0, 2.0), linear)
+    torch.testing.assert_close(mix(own, linear, 0.0, 2.0), (own / 2).log_softmax(1))
 
 
 def test_the_dev_set_chooses_and_evaluation_does_not(settings):
     s = settings()
     assets, data = Classify.prepare(s)
     network = Classify.make_network(s, assets).eval()
-    network.mixture.copy_(torch.tensor([0.25, 0.5]))
+    network.mixture.copy_(torch.tensor([0.25, 1.0]))
     batches = list(data.dev)
     fixed = Accuracy(network)
     for batch in batches:
         fixed.add(batch)
-    assert network.mixture.tolist() == [0.25, 0.5]
+    assert network.mixture.tolist() == [0.25, 1.0]
     chosen = network.metric()
     assert isinstance(chosen, MixtureAccuracy)
     for batch in batches:
         chosen.add(batch)
     result = chosen.result()
-    assert network.mixture[1] == max(chosen.WEIGHTS)  # it is always right here
+    assert network.mixture[0] == 1  # an untrained network is of no use
     assert result["loss"] < fixed.result()["loss"] and result["accuracy"] == 1
     again = Accuracy(network)
     for batch in batches:

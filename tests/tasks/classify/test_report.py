@@ -54,9 +54,9 @@ def test_what_it_is_called_and_how_long_it_took(run):
     assert " seconds." in html
 
 
-def test_the_n_grams_that_tell_and_their_weight(run):
+def test_the_n_grams_that_tell_and_their_share(run):
     model, html = carousel.load(run), (run / "report.html").read_text("utf-8")
     shown = rows(html, "class", "n-grams")
     assert [unescape(row[0]) for row in shown] == model.labels
     assert unescape(shown[1][1]).split(", ")[0] == model.assets.linear.strongest(1)[1][0][0]
-    assert f"a weight of <em>{model.network.mixture[1]:.1f}</em>" in html
+    assert f"a share of <em>{model.network.mixture[0]:.0%}</em>" in html

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, ClassVar
 
 import torch
@@ -41,8 +41,8 @@ class LabelNetwork(Network):
         self.register_buffer("thresholds", thresholds)
         self.weights: Tensor | None
         self.register_buffer("weights", weights, persistent=False)
-        self.mixture: Tensor | None  # (2,): the weights of this network and of the linear model
-        self.register_buffer("mixture", torch.tensor([0.5, 0.5]) if s.mixes else None)
+        self.mixture: Tensor | None  # (2,): the share of the linear model, the temperature of this network
+        self.register_buffer("mixture", torch.tensor([0.5, 1.0]) if s.mixes else None)
 
     def read(self, batch: Any) -> Tensor:
         """What the layers read of a batch, (T, B, I)."""
@@ -84,7 +84,7 @@ class LabelNetwork(Network):
         return Loss(losses.mean(), len(losses))
 
     def metric(self, tune: bool = True) -> Metric:
-        """With `tune`, whatever is chosen on the dev set is chosen: thresholds, the weights of the mixture."""
+        """With `tune`, whatever is chosen on the dev set is chosen: thresholds, the share of the linear model."""
         if self.target.kind == "number":
             return NumberErrors(self)
         if self.target.kind == "labels":
@@ -116,10 +116,12 @@ class ClassifierNetwork(LabelNetwork):
         return {"embedder.embedder.weight": words, "output.weight": labels, "output.bias": labels}
 
 
-def mix(own: Tensor, linear: Tensor, own_weight: float, linear_weight: float) -> Tensor:
-    """own_weight · ln softmax(own) + linear_weight · linear, normalised, (B, classes): the logarithm of a product of
-    powers of both models' probabilities."""
-    return (own_weight * own.log_softmax(1) + linear_weight * linear).log_softmax(1)
+def mix(own: Tensor, linear: Tensor, share: float, temperature: float) -> Tensor:
+    """Log-probabilities of a mixture, (B, classes): ln(share · e^linear + (1 - share) · softmax(own / temperature))."""
+    own = (own / temperature).log_softmax(1)
+    if share in (0, 1):
+        return linear if share else own
+    return torch.logaddexp(linear + math.log(share), own + math.log1p(-share))
 
 
 class Accuracy(SummedMetric):
@@ -155,11 +157,12 @@ class Accuracy(SummedMetric):
 
 
 class MixtureAccuracy(Accuracy):
-    """The accuracy on the dev set with the best mixture, which the network then has: its weights are those with the
-    smallest loss there."""
+    """The accuracy on the dev set with the best mixture, which the network then has: share and temperature are those
+    with the smallest loss there."""
 
     sums = ("seen",)
-    WEIGHTS = tuple(k / 10 for k in range(16))
+    SHARES = tuple(k / 20 for k in range(21))
+    TEMPERATURES = tuple(2 ** (k / 4) for k in range(-4, 9))  # 0.5 to 4
 
     def __init__(self, network: LabelNetwork) -> None:
         super().__init__(network)
@@ -173,7 +176,7 @@ class MixtureAccuracy(Accuracy):
     def result(self) -> dict[str, float]:
         if self.seen:
             own, linear, labels = (torch.cat(parts) for parts in zip(*self.seen, strict=True))
-            both = list(product(self.WEIGHTS, repeat=2))
+            both = [(share, t) for t in self.TEMPERATURES for share in self.SHARES]
             losses = [float(F.nll_loss(mix(own, linear, *one), labels)) for one in both]
             best = both[losses.index(min(losses))]
             assert self.network.mixture is not None

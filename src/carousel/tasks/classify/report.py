@@ -82,14 +82,14 @@ def show_numbers(model: Classifier, page: Page, metric: NumberErrors, name: str,
 
 
 def show_linear(model: Classifier, page: Page) -> None:
-    """The weight of the linear model, and the n-grams that tell it the most."""
+    """The share of the linear model, and the n-grams that tell it the most."""
     linear, mixture = model.assets.linear, model.network.mixture
     if linear is None or mixture is None:
         return
-    own_weight, linear_weight = mixture.tolist()
+    share, temperature = mixture.tolist()
     page.heading("Linear model").text(
-        f"The log-probabilities of a linear model of {len(linear.names):,} n-grams have a weight of "
-        f"*{linear_weight:.1f}*, those of the recurrent network one of *{own_weight:.1f}*. The n-grams with the "
+        f"A linear model of {len(linear.names):,} n-grams has a share of *{share:.0%}* in the probabilities, and the "
+        f"recurrent network, at a temperature of {temperature:.2g}, the rest. The n-grams with the "
         "largest weights for each class:"
     )
     pairs = list(zip(model.labels, linear.strongest(12), strict=True))[:20]
