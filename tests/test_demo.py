@@ -58,17 +58,3 @@ def test_the_demo_from_end_to_end(command, tmp_path):
 
     code, again, _ = command("demo", "--out", out, "--seed", 3, "--quiet")  # in the place of the first
     assert (code, again) == (0, said)
-
-
-def test_where_something_else_is_the_demo_does_not_begin(command, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    code, _, err = command("demo", "--out", tmp_path / "file")
-    assert code == 2
-    assert len(err.splitlines()) == 1
-    folder = tmp_path / "folder"
-    (folder / "run").mkdir(parents=True)
-    (folder / "run" / "mine.txt").write_text("mine")
-    code, _, err = command("demo", "--out", folder)
-    assert code == 1
-    assert err == f"error: {folder}/run: holds other files; give an empty or new directory\n"
-    assert [path.name for path in folder.iterdir()] == ["run"]

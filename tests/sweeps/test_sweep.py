@@ -1,7 +1,6 @@
 """Sweeps: trials are runs, none is lost or trained twice, and a killed sweep ends as one that was not."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from helpers.sweeps import TINY, VARY, run, worker
+from helpers.sweeps import TINY, VARY, run
 
 import carousel
 from carousel.errors import ArgumentError, RunError, SettingsError
@@ -78,32 +77,6 @@ def test_a_sweep_killed_within_a_trial_ends_as_one_that_was_not(text, tmp_path):
     for number in range(2):
         one, other = (tmp_path / name / "trials" / str(number) / "model.safetensors" for name in ("killed", "whole"))
         assert one.read_bytes() == other.read_bytes()
-
-
-@pytest.mark.learning
-def test_a_pruned_trial_ends_early_and_the_decision_is_kept(text, tmp_path, monkeypatch):
-    import optuna
-
-    class Second(optuna.pruners.BasePruner):
-        def prune(self, study, trial):
-            return trial.number == 1
-
-    monkeypatch.setattr(optuna.pruners, "MedianPruner", lambda **options: Second())
-    sweep = run(text, tmp_path / "sweep", epochs=3)
-    assert [trial.state for trial in sweep.trials] == ["complete", "pruned", "complete"]
-    assert [Run(trial.run).result["epochs"] for trial in sweep.trials] == [3, 1, 3]
-    assert sweep.best.number != 1
-    # Killed after the run had ended, before its state was written: the decision holds, nothing is trained again.
-    own = worker(text, tmp_path / "other", 1)
-    trial, claim = own._claim()
-    trial.set_user_attr("pruned", 1)
-    folder = tmp_path / "other/trials/0"
-    folder.parent.mkdir()
-    os.rename(tmp_path / "sweep/trials/1", folder)
-    trial.report(3.0, 1)
-    own._train(trial)
-    os.close(claim)
-    assert own.study.trials[0].state.name == "PRUNED"
 
 
 @pytest.mark.learning

@@ -1,7 +1,6 @@
 """What checks of data print: lengths, warnings, names of files."""
 
 import io
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -33,20 +32,15 @@ def test_many_unknown_tokens_are_a_warning():
     assert warning.startswith("a.txt: 33.3% of the tokens are unknown; ")
 
 
-@dataclass
-class Both(FilesCheck):
-    train: TextFacts
-    dev: TextFacts | None
-    shared: int | None
+class Both(FilesCheck[TextFacts]):
     warnings = ()
-    reading = "text"
 
 
 def test_what_both_files_have():
-    both = Both(facts("train.txt"), facts("dev.txt"), 5)
+    both = Both(facts("train.txt"), facts("dev.txt"), 5, "text")
     assert both.shared_warning("tokens") == ["dev.txt: 5 of 9 tokens are in train.txt too"]
     assert both.shared_warning("tokens", 0.6) == []
-    alone = Both(facts("train.txt"), None, None)
+    alone = Both(facts("train.txt"), None, None, "text")
     assert alone.shared_warning("tokens") == [] and len(alone.files) == 1
     assert alone.as_dict()["train"]["longest"] == 4
 
