@@ -49,19 +49,52 @@ CAROUSEL_INLINE void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// Whether each lane is one of the first n.
+template <class T>
+CAROUSEL_INLINE auto among_first(int n) {
+  using Int = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  typedef Int Ints __attribute__((vector_size(vector_bytes)));
+  Ints lane;
+#pragma GCC unroll 16
+  for (int j = 0; j < lanes<T>; j++) lane[j] = j;
+  return lane < Int(n);
+}
+
+// The first n lanes; the others are zero.
+template <class T>
+CAROUSEL_INLINE Vec<T> first_lanes(Vec<T> v, int n) {
+  return among_first<T>(n) ? v : Vec<T>{};
+}
+
 // The first n lanes; the others are zero, and memory past them is not touched.
 template <class T>
 CAROUSEL_INLINE Vec<T> load_some(const T* p, int n) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p);
+  else return _mm512_maskz_loadu_pd(__mmask8((1u << n) - 1), p);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return _mm256_maskload_ps(p, (__m256i)among_first<T>(n));
+  else return _mm256_maskload_pd(p, (__m256i)among_first<T>(n));
+#else
   T lane[lanes<T>] = {};
   for (int j = 0; j < n; j++) lane[j] = p[j];
   return load<T>(lane);
+#endif
 }
 
 template <class T>
 CAROUSEL_INLINE void store_some(T* p, Vec<T> v, int n) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), v);
+  else _mm512_mask_storeu_pd(p, __mmask8((1u << n) - 1), v);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, (__m256i)among_first<T>(n), v);
+  else _mm256_maskstore_pd(p, (__m256i)among_first<T>(n), v);
+#else
   T lane[lanes<T>];
   store<T>(lane, v);
   for (int j = 0; j < n; j++) p[j] = lane[j];
+#endif
 }
 
 // Whole vectors, or the first n lanes where `tail` says that fewer are there.
@@ -105,7 +138,10 @@ CAROUSEL_INLINE T greatest(Vec<T> v) {
 template <class T, class Mask>
 CAROUSEL_INLINE unsigned lanes_where(const Mask& mask) {
   static_assert(sizeof(Mask) == sizeof(Vec<T>), "a comparison of vectors");
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask(reinterpret_cast<const __m512i&>(mask));
+  else return _mm512_movepi64_mask(reinterpret_cast<const __m512i&>(mask));
+#elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4) return unsigned(_mm256_movemask_ps(reinterpret_cast<const __m256&>(mask)));
   else return unsigned(_mm256_movemask_pd(reinterpret_cast<const __m256d&>(mask)));
 #else

@@ -17,10 +17,8 @@ CAROUSEL_INLINE Vec<T> kept(const std::uint8_t* keep, T rate, int n) {
 // The lanes past the last unit hold what an infinite input made of zero weights; they must not meet a product.
 template <bool tail, class T>
 CAROUSEL_INLINE Vec<T> only(Vec<T> v, int n) {
-  if constexpr (!tail) return v;
-  T lane[lanes<T>];
-  store<T>(lane, v);
-  return load_some<T>(lane, n);
+  if constexpr (tail) return first_lanes<T>(v, n);
+  return v;
 }
 
 // The value after zoneout of a state that the step gave as `now`.
