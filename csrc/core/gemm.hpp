@@ -23,31 +23,34 @@ inline bool few_rows(long rows) { return rows <= most_few_rows; }
 
 enum class Into { store, add };
 
-// C[r][c0…], C[r][c1…] (=, +=) A[r][k0 … k0+K) B, for `rows` rows; c0 and c1 place the panel's two vectors.
+// C[r][c0…], C[r][c1…] (=, +=) A[r][k0 … k0+K) B, for `rows` rows; c0 and c1 place the panel's two vectors, of which
+// `vectors` are used.
 // `bias` (panel) is added where C is stored. `ahead` is memory that the next tiles will read. A row of B follows the
 // last one, or, in place in a wider matrix, stands `step` further.
-template <class T, int rows, bool in_place>
+template <class T, int rows, bool in_place, int vectors>
 __attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T* __restrict B, long step, T* const* C,
                                     long c0, long c1, Into into, const T* bias, const char* ahead) {
   using V = Vec<T>;
   if (!in_place) step = panel<T>;
   // few rows: several sums each, so that the multiply-adds do not wait for one another
-  constexpr int chains = rows == 1 ? 4 : rows <= 3 ? 2 : 1;
+  constexpr int sums = rows * vectors, chains = sums <= 2 ? 4 : sums <= 6 ? 2 : 1;
   constexpr int unroll = chains < 2 ? 2 : chains;
-  V sum[chains][rows][2];
+  V sum[chains][rows][vectors];
   const T* a[rows];
+  const long columns[] = {c0, c1};
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) {
     a[r] = A[r] + k0;
 #pragma GCC unroll 4
-    for (int s = 0; s < chains; s++) sum[s][r][0] = sum[s][r][1] = V{};
+    for (int s = 0; s < chains; s++)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) sum[s][r][v] = V{};
   }
   if (into == Into::add) {
 #pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) {
-      __builtin_prefetch(C[r] + c0, 1);
-      __builtin_prefetch(C[r] + c1, 1);
-    }
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) __builtin_prefetch(C[r] + columns[v], 1);
   }
   long k = 0;
   for (; k + unroll <= K; k += unroll) {
@@ -55,57 +58,55 @@ __attribute__((noinline)) void tile(long K, const T* const* A, long k0, const T*
     ahead += in_place ? unroll * step * long(sizeof(T)) : 64;
 #pragma GCC unroll 4
     for (int j = 0; j < unroll; j++) {
-      V b0 = load<T>(B), b1 = load<T>(B + lanes<T>);
+      V b[vectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) {
+        b[v] = load<T>(B + v * lanes<T>);
+        pin(b[v]);
+      }
       B += step;
-      pin(b0);
-      pin(b1);
 #pragma GCC unroll 16
       for (int r = 0; r < rows; r++) {
-        const T v = a[r][k + j];
-        sum[j % chains][r][0] += b0 * v;
-        sum[j % chains][r][1] += b1 * v;
+        const T x = a[r][k + j];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) sum[j % chains][r][v] += b[v] * x;
       }
     }
   }
-  for (; k < K; k++) {
-    V b0 = load<T>(B), b1 = load<T>(B + lanes<T>);
-    B += step;
+  for (; k < K; k++, B += step) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-      const T v = a[r][k];
-      sum[0][r][0] += b0 * v;
-      sum[0][r][1] += b1 * v;
+      const T x = a[r][k];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) sum[0][r][v] += load<T>(B + v * lanes<T>) * x;
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++) {
-    V s0 = sum[0][r][0], s1 = sum[0][r][1];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+      V all = sum[0][r][v];
 #pragma GCC unroll 4
-    for (int s = 1; s < chains; s++) s0 += sum[s][r][0], s1 += sum[s][r][1];
-    T *p0 = C[r] + c0, *p1 = C[r] + c1;
-    if (into == Into::add) {
-      s0 += load<T>(p0);
-      s1 += load<T>(p1);
-    } else if (bias) {
-      s0 += load<T>(bias);
-      s1 += load<T>(bias + lanes<T>);
+      for (int s = 1; s < chains; s++) all += sum[s][r][v];
+      T* c = C[r] + columns[v];
+      if (into == Into::add) all += load<T>(c);
+      else if (bias) all += load<T>(bias + v * lanes<T>);
+      store<T>(c, all);
     }
-    store<T>(p0, s0);
-    store<T>(p1, s1);
   }
 }
 
 template <class T>
 using Tile = void (*)(long, const T* const*, long, const T*, long, T* const*, long, long, Into, const T*, const char*);
 
-template <class T, bool in_place>
+template <class T, bool in_place, int vectors>
 constexpr Tile<T> tiles[] = {
     nullptr,
-    tile<T, 1, in_place>,  tile<T, 2, in_place>,  tile<T, 3, in_place>,
-    tile<T, 4, in_place>,  tile<T, 5, in_place>,  tile<T, 6, in_place>,
+    tile<T, 1, in_place, vectors>,  tile<T, 2, in_place, vectors>,  tile<T, 3, in_place, vectors>,
+    tile<T, 4, in_place, vectors>,  tile<T, 5, in_place, vectors>,  tile<T, 6, in_place, vectors>,
 #if defined(__AVX512F__)
-    tile<T, 7, in_place>,  tile<T, 8, in_place>,  tile<T, 9, in_place>,
-    tile<T, 10, in_place>, tile<T, 11, in_place>, tile<T, 12, in_place>,
+    tile<T, 7, in_place, vectors>,  tile<T, 8, in_place, vectors>,  tile<T, 9, in_place, vectors>,
+    tile<T, 10, in_place, vectors>, tile<T, 11, in_place, vectors>, tile<T, 12, in_place, vectors>,
 #endif
 };
 
@@ -129,11 +130,11 @@ void multiply(long M, const T* const* A, long a0, const Packed<T>& B, long p0, l
   // A panel may outgrow the first-level cache (the prefetch keeps ahead of it; splitting the sums costs more), but
   // these rows of A, that deep, should stay in the second-level cache.
   constexpr long deepest = 704 * 4 / long(sizeof(T)), most_rows = 24 * tile_rows;
-  const Tile<T>* tile = B.step ? tiles<T, true> : tiles<T, false>;
+  const Tile<T>* whole = B.step ? tiles<T, true, 2> : tiles<T, false, 2>;
   const long K = B.depth, parts = std::max(1L, ceil_div(K, deepest)), depth = up(ceil_div(std::max(K, 1L), parts), 2);
   for (long m0 = 0; m0 < M; m0 += most_rows) {
-    const long rows = std::min(most_rows, M - m0), tiles = ceil_div(rows, tile_rows);
-    const long base = rows / tiles, larger = rows % tiles;  // 20 rows are 5+5+5+5, not 6+6+6+2
+    const long rows = std::min(most_rows, M - m0), count = ceil_div(rows, tile_rows);
+    const long base = rows / count, larger = rows % count;  // 20 rows are 5+5+5+5, not 6+6+6+2
     for (long k0 = 0; k0 == 0 || k0 < K; k0 += depth) {
       const long k = std::min(depth, K - k0);
       const Into how = k0 ? Into::add : into;
@@ -144,9 +145,11 @@ void multiply(long M, const T* const* A, long a0, const Packed<T>& B, long p0, l
         const T* bias = B.bias && !k0 ? B.bias + p * panel<T> : nullptr;
         const char* ahead = reinterpret_cast<const char*>(b + (B.step ? 1 : K) * panel<T>);
         const long half = B.step ? B.step * long(sizeof(T)) : k / 2 * 64;  // a tile looks at every other line
-        const bool edge = !B.columns && B.width < c0 + panel<T>;
+        const long left = B.columns ? panel<T> : std::min<long>(panel<T>, B.width - c0);
+        const bool narrow = left <= lanes<T> && !B.step, edge = left < (narrow ? lanes<T> : panel<T>);
+        const Tile<T>* tile = narrow ? tiles<T, false, 1> : whole;
         long m = m0;
-        for (long i = 0; i < tiles; i++) {
+        for (long i = 0; i < count; i++) {
           const int r = int(base + (i < larger));
           const char* next = ahead + (i & 1) * half;
           if (!edge) {
@@ -157,7 +160,7 @@ void multiply(long M, const T* const* A, long a0, const Packed<T>& B, long p0, l
             for (int j = 0; j < r; j++) rows_of_copy[j] = copy[j];
             tile[r](k, A + m, a0 + k0, b, B.step, rows_of_copy, 0, lanes<T>, Into::store, bias, next);
             for (int j = 0; j < r; j++)
-              for (long n = 0; n < B.width - c0; n++) {
+              for (long n = 0; n < left; n++) {
                 T& c = C[m + j][c0 + n];
                 c = how == Into::add ? c + copy[j][n] : copy[j][n];
               }
@@ -248,72 +251,109 @@ void pack_rows(long depth, long width, Rows from, long p0, long p1, T* to) {
 // Lane i is the sum of v[i]'s lanes: a vector of vectors turned over and added, without leaving the registers.
 template <class T>
 CAROUSEL_INLINE Vec<T> total_each(const Vec<T>* v) {
-  static_assert(lanes<T> * sizeof(T) == 32, "eight floats or four doubles");
+  using V = Vec<T>;
   if constexpr (lanes<T> == 4) {
-    auto pairs = [](Vec<T> a, Vec<T> b) {
+    auto pairs = [](V a, V b) {
       return __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
     };
-    const Vec<T> a = pairs(v[0], v[1]), b = pairs(v[2], v[3]);
+    const V a = pairs(v[0], v[1]), b = pairs(v[2], v[3]);
     return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  } else {
-    auto pairs = [](Vec<T> a, Vec<T> b) {
+  } else if constexpr (sizeof(T) == 4 && lanes<T> == 8) {
+    auto pairs = [](V a, V b) {
       return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
              __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
     };
-    auto fours = [](Vec<T> a, Vec<T> b) {
+    auto fours = [](V a, V b) {
       return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
              __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
     };
-    const Vec<T> a = fours(pairs(v[0], v[1]), pairs(v[2], v[3])), b = fours(pairs(v[4], v[5]), pairs(v[6], v[7]));
+    const V a = fours(pairs(v[0], v[1]), pairs(v[2], v[3])), b = fours(pairs(v[4], v[5]), pairs(v[6], v[7]));
     return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
            __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  } else if constexpr (lanes<T> == 8) {
+    auto pairs = [](V a, V b) {
+      return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+             __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    };
+    auto quarters = [](V a, V b) {
+      return __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13) +
+             __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15);
+    };
+    return quarters(quarters(pairs(v[0], v[1]), pairs(v[2], v[3])), quarters(pairs(v[4], v[5]), pairs(v[6], v[7])));
+  } else {
+    static_assert(lanes<T> == 16, "256 or 512 bits");
+    auto pairs = [](V a, V b) {
+      return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+             __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+    };
+    auto fours = [](V a, V b) {
+      return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+             __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    };
+    auto quarters = [](V a, V b) {
+      return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+             __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    };
+    V f[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) f[i] = fours(pairs(v[4 * i], v[4 * i + 1]), pairs(v[4 * i + 2], v[4 * i + 3]));
+    return quarters(quarters(f[0], f[1]), quarters(f[2], f[3]));
   }
 }
 
 // Whether `dots` takes as many rows at once as a vector has lanes, and so is as fast as a product with a packed matrix.
 template <class T>
-constexpr bool whole_dots = vector_bytes == 32;
+constexpr bool whole_dots = vector_bytes >= 32;
 
-// Products with one vector, for calls too short to pay for packing: lane r is row r of W (count, ld) times v, K long.
+// Whether a call with one row in each of its steps reads the recurrent weights as they are. With 512 bits a product with
+// panels is faster, so that packing pays unless there are few steps.
+constexpr long few_steps = 16;
+template <class T>
+bool one_row_unpacked(long steps) {
+  return whole_dots<T> && (vector_bytes == 32 || steps <= few_steps);
+}
+
+// The lanes of sum[i] add up to row(i) times v, K long, for i < rows.
+template <class T, int rows, class Row>
+CAROUSEL_INLINE void lane_sums(Row row, const T* v, long K, Vec<T>* sum) {
+  constexpr int n = lanes<T>;
+  for (int i = 0; i < rows; i++) sum[i] = Vec<T>{};
+  long k = 0;
+  for (; k + n <= K; k += n) {
+    const Vec<T> b = load<T>(v + k);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) sum[i] += b * load<T>(row(i) + k);
+  }
+  if (k < K) {
+    const Vec<T> b = load_some<T>(v + k, int(K - k));
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) sum[i] += b * load_some<T>(row(i) + k, int(K - k));
+  }
+}
+
+// Products with one vector, for calls too short to pay for packing: lane r is row r of W (count, ld) times v, K long. The
+// terms are added in the same order in every lane.
 template <class T>
 Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
-  constexpr int n = lanes<T>, together = 4;
+  constexpr int n = lanes<T>;
   if constexpr (whole_dots<T>) {
+    Vec<T> sum[n];
     if (count == n) {
-      Vec<T> sum[n] = {};
-      long k = 0;
-      for (; k + n <= K; k += n) {
-        const Vec<T> b = load<T>(v + k);
-#pragma GCC unroll 8
-        for (int i = 0; i < n; i++) sum[i] += b * load<T>(W + i * ld + k);
-      }
-      if (k < K) {
-        const Vec<T> b = load_some<T>(v + k, int(K - k));
-#pragma GCC unroll 8
-        for (int i = 0; i < n; i++) sum[i] += b * load_some<T>(W + i * ld + k, int(K - k));
-      }
+      lane_sums<T, n>([&](int i) { return W + i * ld; }, v, K, sum);
       return total_each<T>(sum);
     }
-  }
-  T result[n] = {};
-  for (int r = 0; r < count; r += together) {
-    const T* row[together];
-    Vec<T> sum[together] = {};
-#pragma GCC unroll 4
-    for (int i = 0; i < together; i++) row[i] = W + std::min(r + i, count - 1) * ld;
-    long k = 0;
-    for (; k + n <= K; k += n) {
-      const Vec<T> b = load<T>(v + k);
-#pragma GCC unroll 4
-      for (int i = 0; i < together; i++) sum[i] += b * load<T>(row[i] + k);
+    lane_sums<T, n>([&](int i) { return W + std::min(i, count - 1) * ld; }, v, K, sum);
+    return first_lanes<T>(total_each<T>(sum), count);
+  } else {
+    constexpr int together = 4;
+    T result[n] = {};
+    for (int r = 0; r < count; r += together) {
+      Vec<T> sum[together];
+      lane_sums<T, together>([&](int i) { return W + std::min(r + i, count - 1) * ld; }, v, K, sum);
+      for (int i = 0; i < together && r + i < count; i++) result[r + i] = total<T>(sum[i]);
     }
-    if (k < K) {
-      const Vec<T> b = load_some<T>(v + k, int(K - k));
-      for (int i = 0; i < together; i++) sum[i] += b * load_some<T>(row[i] + k, int(K - k));
-    }
-    for (int i = 0; i < together && r + i < count; i++) result[r + i] = total<T>(sum[i]);
+    return load<T>(result);
   }
-  return load<T>(result);
 }
 
 // out[n] (=, +=) Σ_k c[k] M[k][n] for from ≤ n < to: a vector times a matrix (K, ld) as it is.

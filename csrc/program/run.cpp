@@ -154,8 +154,8 @@ class Runner {
   static T* T_of(const Buffer<T>& b) { return b; }
   Kind kind(const Slot& s) const { return program.tensors[s.index].kind; }
   // Few rows do not pay for packing: `dots` reads the matrices as they are. In a batch of one every product has one row.
-  bool few() const { return !backward && (few_rows(call.steps * call.batch) || (whole_dots<T> && call.batch == 1)); }
-  bool few_inputs() const { return few_rows(call.steps * call.batch) || (few() && call.steps <= 16); }
+  bool few() const { return !backward && (few_rows(call.steps * call.batch) || (call.batch == 1 && one_row_unpacked<T>(call.steps))); }
+  bool few_inputs() const { return few_rows(call.steps * call.batch) || (few() && call.steps <= few_steps); }
   static long columns(const MatrixProduct& p) { return p.turned ? p.rows : p.depth; }
   static long depth(const MatrixProduct& p) { return p.turned ? p.depth : p.rows; }
 

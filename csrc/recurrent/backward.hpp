@@ -279,7 +279,7 @@ class Backward {
       team.sync();
     }
     if (projects()) {
-      const Packed<T> w{packed_hr, P, nullptr, h_panels * panel<T>, nullptr};
+      const Packed<T> w{packed_hr, P, nullptr, size.plane, nullptr};
       multiply<T>(n, my.d_h_all.data(), 0, w, my.from, my.to, my.d_m.data(), Into::store);
       if (cell.whole_rows) team.sync();
     }
@@ -288,7 +288,7 @@ class Backward {
     } else if (cell.staged) {
       pass(my, Stage::candidate, n);
       team.sync();
-      const Packed<T> w{packed_hh + p_panels * panel<T> * cell.first_gates() * size.plane, size.plane, nullptr, p_panels * panel<T>,
+      const Packed<T> w{packed_hh + p_panels * panel<T> * cell.first_gates() * size.plane, size.plane, nullptr, up(P, lanes<T>),
                         nullptr};
       multiply<T>(n, my.delta_all.data(), (cell.h_plane + cell.first_gates()) * size.plane, w, my.p_from, my.p_to,
                   my.through.data(), Into::store);
@@ -303,7 +303,7 @@ class Backward {
             send(cut[k] + my.rows[j] * size.hidden, state_row(carry, my.rows[j], k), my.from * panel<T>,
                  std::min(size.hidden, my.to * panel<T>));
     team.sync();
-    const Packed<T> w{packed_hh, cell.first_gates() * size.plane, nullptr, p_panels * panel<T>, nullptr};
+    const Packed<T> w{packed_hh, cell.first_gates() * size.plane, nullptr, up(P, lanes<T>), nullptr};
     const long columns = cell.h_plane * size.plane;
     const Into into = adds_to_carry() ? Into::add : Into::store;
     if (!s && !d.d_state_0[0] && !layer.reset) {  // nothing reads ∂L/∂h before the first step

@@ -182,10 +182,11 @@ class Forward {
   // Whether a step leaves something in the rows of values; if not, rows may share them.
   bool writes_values() const { return d.values || cell.staged || cell.whole_rows; }
   // Whether products read the weights as they are: so few rows that packing would cost more than it saves. In a batch of
-  // one every product of the recurrence has one row, which gains nothing from packed weights.
-  bool one_row() const { return whole_dots<T> && layer.batch == 1; }
-  bool few() const { return few_rows(layer.steps * layer.batch) || (one_row() && layer.steps <= 16); }
-  bool few_in_step() const { return few() || one_row(); }
+  // one every product of the recurrence has one row.
+  bool few() const {
+    return few_rows(layer.steps * layer.batch) || (whole_dots<T> && layer.batch == 1 && layer.steps <= few_steps);
+  }
+  bool few_in_step() const { return few() || (layer.batch == 1 && one_row_unpacked<T>(layer.steps)); }
   bool packs() const { return !few() && !packed.made; }
   bool packs_step() const { return !few_in_step() && !packed.made; }
 
@@ -361,11 +362,24 @@ class Forward {
               store<T>(my.scratch[j] + v * lanes<T>,
                        gate_dots(weight(slot::weight_hh), P, first + v / wide, 2 * block + v % wide, arg[j0 + j]));
         } else {
+          fetch(my, stage, j0, rows, block);
           multiply<T>(count, different, 0, w, 0, panels, my.scratch.data(), Into::store);
         }
         for (long k = 0; k < size.wide(block); k++) cell.step(*this, my, stage, j0, rows, block, k);
       }
     }
+  }
+
+  // Asks for what the cell will read of a block, W x + b and the states, while its product runs.
+  void fetch(const ForwardRows<T>& my, Stage stage, long j0, long rows, long block) const {
+    const long u = 2 * block * lanes<T>, first = stage == Stage::candidate ? cell.gates - 1 : 0;
+    const long last = stage == Stage::gates ? cell.first_gates() : cell.gates;
+    for (long j = j0; j < j0 + rows; j++)
+      for (long at = u; at < u + panel<T>; at += 64 / long(sizeof(T))) {
+        for (long q = first; q < last; q++)
+          __builtin_prefetch(my.at[j] + (cell.input_plane + q) * size.plane + at, 0, 2);
+        for (int k = 1; k < cell.states; k++) __builtin_prefetch(my.old[k][j] + at, 0, 2);
+      }
   }
 
   // Final states, and zeros where a sequence has ended.
