@@ -101,7 +101,7 @@ struct Sizes {
   }
   // A thread's blocks: balanced in vectors, not in blocks.
   void share(const Team& team, long& from, long& to) const {
-    auto edge = [&](int rank) { return rank == team.size ? blocks : vectors * rank / team.size / 2; };
+    auto edge = [&](int rank) { return rank == team.size ? blocks : (vectors * rank / team.size + 1) / 2; };
     from = edge(team.rank), to = edge(team.rank + 1);
   }
 };
@@ -162,11 +162,13 @@ int threads_for(const Layer<T>& layer, int gates) {
   return work < double(1 << 16) ? 1 : layer.threads;
 }
 
-// Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step).
+// Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step). Each thread
+// then reads all of U in every step, from the second-level cache, or for so many rows that the third level keeps up.
 template <class T>
 bool split_rows(const Layer<T>& layer, int gates, int threads) {
   const long weights = gates * layer.hidden * layer.projected * long(sizeof(T));
-  return threads > 1 && layer.batch >= 4 * threads && weights <= (700L << 10);
+  return threads > 1 && ((layer.batch >= 4 * threads && weights <= (700L << 10)) ||
+                         (layer.batch >= 24 * threads && weights <= (2L << 20)));
 }
 
 // Whether two directions run side by side, one to a team of threads.
