@@ -154,12 +154,12 @@ class Schedule {
   List<long> order;
 };
 
-// Threads worth starting: that costs as much as some ten thousand multiplications.
+// Threads worth starting: to start and join them takes some microseconds, in which one thread multiplies so much.
 template <class T>
 int threads_for(const Layer<T>& layer, int gates) {
   const double rows = double(layer.steps) * layer.batch * layer.directions;
   const double work = rows * gates * layer.hidden * (layer.input + layer.projected);
-  return work < double(1 << 16) ? 1 : layer.threads;
+  return work < double(vector_bytes << 14) ? 1 : layer.threads;
 }
 
 // Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step). Each thread
