@@ -23,6 +23,7 @@ from carousel.tasks.lm.data import LanguageAssets
 from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.runs import load_run
 from carousel.training import Run, trainer
+from carousel.training.checkpoint_callback import CheckpointCallback
 from carousel.training.checkpoints import Checkpoints
 from carousel.training.csv_logger import CSVLogger
 from carousel.training.manifest import weights_digest
@@ -311,8 +312,9 @@ def test_a_run_that_was_killed_while_it_was_set_up(finished, tmp_path, monkeypat
     load_run(run.folder)
 
 
-def test_killed_between_the_first_weights_and_the_first_checkpoint(tmp_path):
-    settings = language(tmp_path)
+@pytest.mark.parametrize("given", [{}, {"dev": None}], ids=["dev", "no dev"])
+def test_killed_between_the_first_weights_and_the_first_checkpoint(tmp_path, given):
+    settings = language(tmp_path, **given)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Checkpoints, "save_checkpoint", lambda *_, **__: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
@@ -359,6 +361,24 @@ def test_a_run_without_its_checkpoints_is_not_started_over(tmp_path):
     before = contents(run.folder)
     with pytest.raises(RunError, match="no checkpoints to resume from; copy them from an intact copy of the run"):
         fit(language(tmp_path, epochs=5), run.folder, resume=True)
+    assert contents(run.folder) == before
+
+
+@pytest.mark.parametrize("damage", [None, "model.safetensors", "metrics.csv"])
+def test_nor_if_its_first_epoch_was_the_best(tmp_path, damage):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CheckpointCallback, "_is_better", lambda self, *_: self.best is None)
+        kill_at(patch, "batch", 2)
+        with pytest.raises(Killed):
+            fit(language(tmp_path), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    assert run.weights_info()["epoch"] == 1 and run.result is None
+    shutil.rmtree(run.checkpoints)
+    if damage is not None:
+        (run.folder / damage).write_bytes(b"\0" * 9)
+    before = contents(run.folder)
+    with pytest.raises(RunError, match="no checkpoints to resume from"):
+        fit(language(tmp_path), run.folder, resume=True)
     assert contents(run.folder) == before
 
 

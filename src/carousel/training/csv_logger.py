@@ -49,7 +49,7 @@ class CSVLogger(Logger):
 
     def finalize(self, status: str) -> None:
         """The end of a run: what was appended reaches the disk."""
-        with open(self.path, "rb") as file:
+        with open(self.path, "r+b") as file:  # Windows syncs only what is open for writing
             os.fsync(file.fileno())
 
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:

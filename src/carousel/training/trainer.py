@@ -27,7 +27,7 @@ from . import distributed
 from .baselines import Baseline, Baselines, fit_baselines, suggestions
 from .checkpoint_callback import CheckpointCallback
 from .checkpoints import Checkpoints, step_of
-from .csv_logger import CSVLogger
+from .csv_logger import CSVLogger, read_metrics
 from .data import Data
 from .isolation import own_random_numbers
 from .manifest import check_manifest, write_manifest
@@ -148,7 +148,7 @@ def run_settings(
 def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
-    if not checkpoints.paths() and _has_more_than_an_epoch(run):
+    if not checkpoints.paths() and _is_past_first_epoch(run):
         remedy = "copy them from an intact copy of the run, or start over with --force"
         raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
@@ -162,9 +162,16 @@ def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
     return start
 
 
-def _has_more_than_an_epoch(run: Run) -> bool:
-    """Whether starting over would lose work; the weights of the first epoch are written before its checkpoint."""
-    return run.weights.exists() and (run.result_file.exists() or run.weights_info().get("epoch", 0) > 1)
+def _is_past_first_epoch(run: Run) -> bool:
+    """Whether starting over would lose work: the weights of the first epoch are written before its checkpoint, and may
+    remain the best. A log that does not show it is taken for damaged."""
+    if not run.weights.exists() or run.result_file.exists():
+        return run.weights.exists()
+    try:
+        epochs = [row.get("epoch", 0) for row in read_metrics(run.metrics)]
+    except (OSError, RunError):
+        return True
+    return max(epochs, default=2) > 1
 
 
 def set_up(
