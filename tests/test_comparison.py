@@ -1,6 +1,7 @@
 """Runs side by side: what differs, groups of seeds, mean and standard deviation."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,16 @@ def test_the_page_is_legible(tmp_path):
     drawn = figures(page)[0]
     assert [trace["name"] for trace in drawn["data"]] == ["lr 0.0003299", "lr 0.003"]
     assert drawn["layout"]["xaxis"]["dtick"] == 1  # there is no epoch 1.2
+
+
+def test_names_are_shown_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["1 *bold* `code`", "2 \\(x^\\)"]  # the second is no formula
+    runs = [make_run(Path(name), 7.0, columns=f"{k} *a*") for k, name in enumerate(names)]
+    carousel.compare(runs).write_page(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    for text in (*names, "0 *a*", "1 *a*"):
+        assert f">{text}</t" in page
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Read from the files of the runs alone (config.yaml, result.json, metrics.csv), s
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import statistics
 from collections.abc import Sequence
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ArgumentError, RunError, shorten
-from .report import Page, figure, is_number, verbatim
+from .report import Page, figure, verbatim
 from .training.csv_logger import read_metrics
 from .training.run import Run
 from .training.settings import shown
 from .wording import label_of, minutes, text_table
 
 NOT_SETTINGS = ("threads", "checkpoint_minutes", "log_steps", "baseline")  # keys that do not change what is learned
+_NUMBER = re.compile(r"[\d.,e+ ±-]*")  # a cell in which nothing is markup
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Comparison:
         )
         how = "Settings that are the same in all runs are left out. Runs that differ by their seed only are one row: "
         page.heading("Runs").text(how + "mean ± standard deviation over seeds, mean minutes.")
-        page.table(columns, [[cell if is_number(cell) else verbatim(cell) for cell in row] for row in rows])
+        page.table(columns, [[cell if _NUMBER.fullmatch(cell) else verbatim(cell) for cell in row] for row in rows])
         if any(run.curve for run in runs):
             page.figure(self._curves(), f"Dev {label_of(self.metric)}", "After each epoch; one colour for each row.")
         page.footer(command=shlex.join(["carousel", "compare", *(str(run.folder) for run in runs), "--out", str(path)]))

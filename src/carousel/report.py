@@ -425,11 +425,11 @@ def _column_kind(entries: Sequence[Any], first: bool) -> str:
     """The class of a table's column, as an attribute: numbers (perhaps with "never" among them), long text, neither."""
     if any(len(str(entry)) > 24 for entry in entries):
         return ' class="text"'
-    numbers = sum(is_number(str(entry)) for entry in entries if not isinstance(entry, Html))
+    numbers = sum(_is_number(str(entry)) for entry in entries if not isinstance(entry, Html))
     return ' class="number"' if not first and 2 * numbers >= max(1, len(entries)) else ""
 
 
-def is_number(entry: str) -> bool:
+def _is_number(entry: str) -> bool:
     """Whether an entry of a table is a number, perhaps with a unit or a spread, or nothing."""
     return re.match(r"[<>≈*`]*[-−+±]?(\d|\.\d|nan|inf)|[-–—]?$", entry) is not None
 
