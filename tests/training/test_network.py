@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from carousel.training.network import Loss, Metric, Network
+from carousel.metrics import Confusion
+from carousel.training.network import Loss, Metric, Network, SummedMetric
 
 
 class Mean(Metric):
@@ -33,6 +34,32 @@ class Line(Network):
 
     def metric(self):
         return Mean()
+
+
+class Sums(SummedMetric):
+    """Parts of every kind."""
+
+    sums = ("count", "values", "tensor", "confusion")
+
+    def __init__(self, *labels):
+        self.count, self.values, self.tensor = len(labels), list(labels), torch.tensor([float(sum(labels))])
+        self.confusion = Confusion(["a", "b"])
+        self.confusion.add(torch.tensor(labels), torch.zeros(len(labels), dtype=torch.long))
+        self.other = labels
+
+    def add(self, batch):
+        raise NotImplementedError
+
+    def result(self):
+        return {"accuracy": self.confusion.accuracy}
+
+
+def test_the_parts_of_a_summed_metric_are_added():
+    one, other = Sums(0, 1), Sums(1, 1, 0)
+    one.merge(other)
+    assert (one.count, one.values, one.tensor.item(), one.result()) == (5, [0, 1, 1, 1, 0], 3.0, {"accuracy": 2 / 5})
+    assert one.other == (0, 1)
+    assert (other.count, other.values, other.tensor.item(), other.result()["accuracy"]) == (3, [1, 1, 0], 2.0, 1 / 3)
 
 
 def test_its_size_is_the_number_of_parameters():

@@ -1,13 +1,17 @@
-"""Going on in the middle of an epoch gives exactly the batches that would have come."""
+"""Resuming in the middle of an epoch gives exactly the batches that would have come; batches on another device."""
 
 import json
+from dataclasses import dataclass
 
 import pytest
+import torch
 from helpers.stores import store_of
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from carousel.data import LineBatches, StreamBatches
+from carousel.data.batches.base import TensorBatch
 
 STORE = store_of([[3 + i] * (1 + i % 7) for i in range(60)])
 MAKE = {
@@ -86,3 +90,21 @@ def test_other_data_or_settings_are_refused():
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_repr_says_what_it_is(make):
     assert repr(make()).startswith(type(make()).__name__ + "(TokenStore('rows.txt', 60 lines, ")
+
+
+@dataclass(frozen=True)
+class Outer(TensorBatch):
+    inner: object
+    rows: Tensor
+    labels: Tensor | None = None
+    names: tuple[str, ...] = ("a",)
+
+
+def test_all_tensors_of_a_batch_are_moved_and_nothing_else():
+    (inner,) = LineBatches(store_of([[3, 4], [5]]), tokens=40)
+    batch = Outer(inner, torch.arange(2))
+    moved = batch.to("meta", non_blocking=True)
+    tensors = (moved.rows, moved.inner.inputs, moved.inner.targets, moved.inner.lengths, moved.inner.rows)
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert moved.labels is None and moved.names is batch.names and moved.inner.reset is inner.reset
+    assert batch.rows.device.type == inner.inputs.device.type == "cpu"
