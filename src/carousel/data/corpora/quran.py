@@ -11,7 +11,7 @@ LANGUAGES = ("ar", "bn", "en", "es", "fr", "id", "ru", "sv", "tr", "ur", "zh")
 
 
 def convert(package: Package, source: str, target: str) -> Conversion:
-    """Two files a part, line by line translations of each other.
+    """Two files for each part, line by line translations of each other.
 
     Some translators took several verses together, and their text is then repeated under each of them (in Turkish, 843
     times). A verse that repeats the one before in either language is therefore joined to it, and what is said twice is
@@ -74,7 +74,7 @@ QURAN = Corpus(
         "ask them before commercial use",
     ),
     unit="pairs",
-    done="One verse a line, the same line in both files; not tokenised, single spaces. Of ten pairs, eight are in "
+    done="One verse per line, the same line in both files; not tokenised, single spaces. Of ten pairs, eight are in "
     "train, one in dev, one in test, by a hash of the first language's text.",
     command="carousel train translate {out}/train.{source} {out}/train.{target} "
     "--dev {out}/dev.{source} {out}/dev.{target} --out run",

@@ -1,4 +1,4 @@
-"""Time series in the public domain, as CSV: the time, then one column a variable."""
+"""Time series in the public domain, as CSV: the time, then one column per variable."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ SERIES = Corpus(
         licence="public domain, as the package states for each of them; the package itself is BSD 3-Clause",
     ),
     unit="rows",
-    done="CSV with a header: the time (1958-03-29, 1749-01, 1959Q1 or 1700), then one column a variable. Each series "
+    done="CSV with a header: the time (1958-03-29, 1749-01, 1959Q1 or 1700), then one column per variable. Each series "
     "is there whole, and divided in time: the first eight tenths in train/, the rest in dev/.",
     command="carousel train forecast {out}/train/sunspots-monthly.csv --dev {out}/dev/sunspots-monthly.csv --out run",
     convert=convert,

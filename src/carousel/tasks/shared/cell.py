@@ -78,7 +78,8 @@ class CellSettings(Settings):
     layers: int = key(1, "recurrent layers", "model", ge=1, le=MOST_LAYERS)
 
     def recurrent(self, input_size: int, hidden_size: int | None = None, **options: Any) -> Recurrent:
-        """Layers of these settings' cell, by default with `hidden` units; `options` are the layers' own."""
+        """Layers of these settings' cell, by default with `hidden` units: (T, B, input_size) → (T, B, units of both
+        directions). `options` are the layers' own."""
         from ...networks.encoder import encoder
 
         return encoder(self.cell, input_size, hidden_size or self.hidden, nonlinearity=self.nonlinearity, **options)

@@ -108,7 +108,7 @@ class FilesCheck(DataCheck, Generic[F]):
 
     train: F
     dev: F | None
-    shared: int | None  # examples of dev that are trained on too; None without dev
+    shared: int | None  # examples of dev that are trained on too; None without dev or for running text
     reading: str
 
     @property

@@ -13,8 +13,8 @@ from ...data.text.usual import FILE, Tally
 from ...training.run import read_json
 
 
-class Reading(TypedDict):
-    """The form of a run's texts, and what is usual in them."""
+class TextProperties(TypedDict):
+    """The form of a run's texts, and what is usual in them, as `TextAssets` takes them."""
 
     form: TextForm | None
     usual: Tally
@@ -28,13 +28,14 @@ class TextAssets:
     usual: Tally = field(default_factory=Tally)  # what validation text is like
 
     def save(self, folder: Path) -> None:
-        """Write what `load_reading` reads."""
+        """Write the files; `load_reading` reads those of this class, subclasses write their own beside them."""
         self.usual.save(folder)
         if self.form is not None:
             self.form.save(folder)
 
 
-def load_reading(folder: Path) -> Reading:
+def load_reading(folder: Path) -> TextProperties:
+    """Read what `TextAssets.save` wrote."""
     return {"form": TextForm.load(folder), "usual": load_usual(folder)}
 
 

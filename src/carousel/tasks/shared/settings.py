@@ -180,7 +180,7 @@ class LayerSettings(CellSettings, VectorSettings):
         return ExampleBatches(store, tokens=16_384, sequences=256, shuffle=False)
 
     def recurrent(self, input_size: int, hidden_size: int | None = None, **options: Any) -> Recurrent:
-        """Layers of these settings' cell, units and noise; `options` are the layers' own."""
+        """As in `CellSettings`, with the dropout of these settings inside the layers."""
         noise = {"recurrent_dropout": self.recurrent_dropout, "weight_drop": self.weight_drop, "zoneout": self.zoneout}
         return super().recurrent(input_size, hidden_size, forget_bias=self.forget_bias, **noise, **options)
 
