@@ -33,7 +33,8 @@ DATA = {
         "translate", ("translate/train.en", "translate/train.de"), ("translate/dev.en", "translate/dev.de"),
         {"bleu_tokenize": "none"}, False,
     ),
-    "poems": ("lm", "poems/train.txt", "poems/dev.txt", {}, False),
+    # the vocabulary of the figures that it is compared with
+    "poems": ("lm", "poems/train.txt", "poems/dev.txt", {"min_frequency": 10}, False),
     "ptb": ("lm", "ptb/train.txt", "ptb/dev.txt", {"layout": "sentences", "tokens": "word"}, False),
 }  # fmt: skip
 
