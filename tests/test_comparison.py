@@ -76,6 +76,14 @@ def test_a_damaged_log_is_one_line(tmp_path, damage):
         carousel.compare([run])
 
 
+def test_damaged_weights_of_an_unfinished_run_are_one_line(tmp_path):
+    run = make_run(tmp_path / "run", 7.0)
+    (run / "result.json").unlink()
+    (run / "model.safetensors").write_bytes(b"\0" * 9)
+    with pytest.raises(RunError, match=r"model\.safetensors: damaged \(.*; copy it again"):
+        carousel.compare([run])
+
+
 def test_what_cannot_be_compared(tmp_path):
     one, other = make_run(tmp_path / "one", 7.0), make_run(tmp_path / "other", 0.9, task="tag", metric="f1")
     with pytest.raises(ArgumentError, match=r"one is of lm, .*other of tag; compare runs of one task"):

@@ -253,8 +253,9 @@ class Run:
             raise RunError(f"{self.weights}: damaged, or not of this config.yaml ({problem})") from error
 
     def weights_info(self) -> dict[str, float]:
-        """What the weights' file says of itself: the epoch and its dev metric."""
-        return {name: value for name, value in self._metadata().items() if isinstance(value, int | float)}
+        """The metadata of the weights' file: the epoch and its dev metric."""
+        with self._reading_weights():
+            return {name: value for name, value in self._metadata().items() if isinstance(value, int | float)}
 
     def _metadata(self) -> dict[str, str | float]:
         """A ValueError if it is not as it was written."""
