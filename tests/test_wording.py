@@ -2,7 +2,7 @@
 
 import pytest
 
-from carousel.wording import an, counted, label_of, minutes, text_table
+from carousel.wording import an, capitalized, counted, label_of, minutes, text_table
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,10 @@ def test_what_is_counted(number, words, expected):
 )
 def test_articles_follow_the_sound(phrase):
     assert an(phrase.split()[1]) == phrase
+
+
+def test_the_first_letter_alone_becomes_a_capital():
+    assert [capitalized(text) for text in ("", "tagger of DNA", "élan", "GRU")] == ["", "Tagger of DNA", "Élan", "GRU"]
 
 
 def test_minutes_are_never_nought():

@@ -32,6 +32,15 @@ def an(word: str) -> str:
     return f"{'an' if small[:1] in ('aefhilmnorsx' if spelt else 'aeiou') else 'a'} {word}"
 
 
+def capitalized(text: str) -> str:
+    """Text that begins with a capital; other capitals stay.
+
+    >>> capitalized("tagger"), capitalized("tagger with an LSTM")
+    ('Tagger', 'Tagger with an LSTM')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def minutes(value: float) -> str:
     """Minutes in few digits, but never nought.
 

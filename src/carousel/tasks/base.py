@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from ..errors import ArgumentError
 from ..training.settings import Settings, group_of
-from ..wording import an, counted
+from ..wording import an, capitalized, counted
 from .registry import find, register
 
 if TYPE_CHECKING:  # help does not wait for torch
@@ -383,7 +383,7 @@ class Model(ABC, Generic[N, A]):
         ]
         rows = {"from": self.origin, "settings": ", ".join(keys), **self.info}
         members = f", ensemble of {len(self.members)}" if self.members else ""
-        lines = [f"{self.kind.capitalize()}{members}, {self.size:,} parameters"]
+        lines = [f"{capitalized(self.kind)}{members}, {self.size:,} parameters"]
         for name, value in rows.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             if shown:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..report import Page, duration, emphasis, figure, verbatim
-from ..wording import counted
+from ..wording import capitalized, counted
 from .baselines import Baselines
 from .csv_logger import read_metrics
 from .network import Trainable
@@ -28,7 +28,7 @@ def write_report(
     dev_value = result[f"dev_{metric}"]
     time = duration(result["minutes"])
     ensemble = "members" in result
-    kind = f"Ensemble of {result['seeds']}: {model.kind}" if ensemble else model.kind.capitalize()
+    kind = f"Ensemble of {result['seeds']}: {model.kind}" if ensemble else capitalized(model.kind)
     lead = f"{kind} with {model.size:,} parameters, {counted(result['epochs'], 'epoch')} in {time}."
     if dev_value is not None:
         reached = f"ev {name}: *{dev_value:.4g}*"
