@@ -359,6 +359,7 @@ Vec<T> dots(const T* W, long ld, int count, const T* v, long K) {
 // out[n] (=, +=) Σ_k c[k] M[k][n] for from ≤ n < to: a vector times a matrix (K, ld) as it is.
 template <class T>
 void combine(long K, const T* c, const T* M, long ld, long from, long to, T* out, Into into) {
+  if (from >= to) return;  // a thread without columns may begin past the last one
   constexpr int n = lanes<T>, together = 4;
   if (into == Into::store) std::fill(out + from, out + to, T(0));
   for (long k = 0; k < K; k += together) {

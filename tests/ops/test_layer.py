@@ -42,7 +42,7 @@ def test_any_call(case: Case, threads: int) -> None:
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize(
-    "shape", [(3, 20, 7, 200), (9, 1, 5, 130), (40, 16, 3, 24), (4, 9, 3, 450), (1, 1, 33, 130), (2, 2, 21, 48)]
+    "shape", [(3, 20, 7, 200), (9, 1, 5, 130), (40, 16, 3, 24), (4, 9, 3, 450), (1, 1, 1001, 130), (2, 2, 701, 48)]
 )
 def test_larger_shapes(name: str, shape: tuple[int, int, int, int]) -> None:
     """Enough rows for several tiles, chunks and blocks; weights on either side of the choice how threads share."""
@@ -53,3 +53,18 @@ def test_larger_shapes(name: str, shape: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("name", ["lstm", "layernorm"])
 def test_projection_shared_by_threads(name: str) -> None:
     compare(Case(CELLS[name], T=3, B=10, I=5, H=400, P=70), 1e-12)
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("shape", [(3, 7, 1001, 37), (2, 2, 1001, 70)])
+def test_units_shared_by_threads(name: str, threads: int, shape: tuple[int, int, int, int]) -> None:
+    """The large input makes a call of few rows work enough for several threads."""
+    torch.set_num_threads(threads)
+    compare(Case(CELLS[name], *shape), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize("H", [3, 6, 12])  # two vectors of 128, 256 and 512 bits, the second not full
+def test_few_rows_and_a_thread_without_units(name: str, H: int) -> None:
+    compare(Case(CELLS[name], T=2, B=2, I=8001, H=H), 1e-12)
