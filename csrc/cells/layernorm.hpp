@@ -45,29 +45,21 @@ struct LayerNorm : LSTMKind<T> {
     if (u < hidden) f(u, int(hidden - u), std::true_type());
   }
 
-  template <bool tail>
-  static CAROUSEL_INLINE V first(V v, int n) {  // the first n lanes, the others zero
-    if constexpr (!tail) return v;
-    T lane[lanes<T>];
-    store<T>(lane, v);
-    return load_some<T>(lane, n);
-  }
-
   // v ← (v − mean v) / √(var v + ε) over `blocks` planes of `hidden` units; returns the scale.
   static T normalise(const T* v, T* to, int blocks, long hidden, long plane) {
     V sum{}, square{};
     for (int q = 0; q < blocks; q++)
-      each(hidden, [&](long u, int n, auto tail) { sum += first<tail>(load<T>(v + q * plane + u), n); });
+      each(hidden, [&](long u, int n, auto tail) { sum += only<tail, T>(load<T>(v + q * plane + u), n); });
     const T mean = total<T>(sum) / T(blocks * hidden);
     for (int q = 0; q < blocks; q++)
       each(hidden, [&](long u, int n, auto tail) {
-        const V centred = first<tail>(load<T>(v + q * plane + u) - mean, n);
+        const V centred = only<tail, T>(load<T>(v + q * plane + u) - mean, n);
         square += centred * centred;
       });
     const T scale = 1 / std::sqrt(total<T>(square) / T(blocks * hidden) + epsilon);
     for (int q = 0; q < blocks; q++)
       each(hidden, [&](long u, int n, auto tail) {
-        store<T>(to + q * plane + u, first<tail>((load<T>(v + q * plane + u) - mean) * scale, n));
+        store<T>(to + q * plane + u, only<tail, T>((load<T>(v + q * plane + u) - mean) * scale, n));
       });
     return scale;
   }
@@ -122,7 +114,7 @@ struct LayerNorm : LSTMKind<T> {
     each(hidden, [&](long k, int n, auto tail) {
       const V nc = load<T>(spare + k), gain = load_n<tail>(w[NORM_C_WEIGHT] + k, n);
       const V s = tanh<T>(nc * gain + load_n<tail>(w[NORM_C_BIAS] + k, n));
-      const V dy = first<tail>(load<T>(dm + k) * load<T>(at + O * plane + k) * d_tanh(s), n);
+      const V dy = only<tail, T>(load<T>(dm + k) * load<T>(at + O * plane + k) * d_tanh(s), n);
       const V dn = dy * gain;
       add(GAIN_C, k, dy * nc), add(BIAS_C, k, dy);
       sum += dn, sum_n += dn * nc;
@@ -142,7 +134,7 @@ struct LayerNorm : LSTMKind<T> {
       const V δ[gates] = {di * d_sigmoid(i), df * d_sigmoid(f), dg * d_tanh(g), d_o * d_sigmoid(o)};
       store<T>(dc + k, dc_k * f);
       for (int q = 0; q < gates; q++) {
-        const V δ_q = first<tail>(δ[q], n), nx = load<T>(x_hat + q * plane + k), nu = load<T>(u_hat + q * plane + k);
+        const V δ_q = only<tail, T>(δ[q], n), nx = load<T>(x_hat + q * plane + k), nu = load<T>(u_hat + q * plane + k);
         const V dx = δ_q * load_n<tail>(w[NORM_IH_WEIGHT] + q * hidden + k, n);
         const V du = δ_q * load_n<tail>(w[NORM_HH_WEIGHT] + q * hidden + k, n);
         add(D + q, k, δ_q), add(D_X + q, k, δ_q * nx), add(D_U + q, k, δ_q * nu);
@@ -156,8 +148,8 @@ struct LayerNorm : LSTMKind<T> {
       each(hidden, [&](long k, int n, auto tail) {
         T *dx = delta + q * plane + k, *du = delta + (gates + q) * plane + k;
         const V nx = load<T>(x_hat + q * plane + k), nu = load<T>(u_hat + q * plane + k);
-        store<T>(dx, first<tail>(norm_backward(load<T>(dx), nx, x_mean, x_mean_n, scales[0]), n));
-        store<T>(du, first<tail>(norm_backward(load<T>(du), nu, u_mean, u_mean_n, scales[1]), n));
+        store<T>(dx, only<tail, T>(norm_backward(load<T>(dx), nx, x_mean, x_mean_n, scales[0]), n));
+        store<T>(du, only<tail, T>(norm_backward(load<T>(du), nu, u_mean, u_mean_n, scales[1]), n));
       });
   }
 };
