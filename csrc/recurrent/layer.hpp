@@ -162,8 +162,8 @@ int threads_for(const Layer<T>& layer, int gates) {
   return work < double(vector_bytes << 14) ? 1 : layer.threads;
 }
 
-// Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step). Each thread
-// then reads all of U in every step, from the second-level cache, or for so many rows that the third level keeps up.
+// Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step). A thread with
+// rows of its own reads all of U in every step: from the second-level cache, or for so many rows that the third keeps up.
 template <class T>
 bool split_rows(const Layer<T>& layer, int gates, int threads) {
   const long weights = gates * layer.hidden * layer.projected * long(sizeof(T));
