@@ -250,7 +250,7 @@ class Comparison(Finding):
         Claim(
             "example",
             "Greedy Decoding chooses … with score of -3.9. But it is not the most probable sentence. With Beam Search, "
-            "with beam size = 2, we can select the most probable sentence",
+            "with beam size = 2, we can select the most probable sentence (in the space of beam size = 2)",
             "003 §15.1.3, figure 26",
             "it cannot be: the probabilities are not printed. An example of this package's shows that it can be so.",
             _example,

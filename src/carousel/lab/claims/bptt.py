@@ -138,9 +138,13 @@ class Bptt(Finding):
                 r"\right)^2 \right) \nabla_{\mathbf{h}^{(t)}} L",
                 r"\nabla_{\mathbf{V}} L = \sum_t \sum_i \left( \frac{\partial L}{\partial o_i^{(t)}} \right) "
                 r"\nabla_{\mathbf{V}^{(t)}} o_i^{(t)} = \sum_t (\nabla_{\mathbf{o}^{(t)}} L) \mathbf{h}^{(t)\top}",
-                r"\nabla_{\mathbf{W}} L = \sum_t \text{diag} \left( 1 - \left( \mathbf{h}^{(t)} \right)^2 \right) "
+                r"\nabla_{\mathbf{W}} L = \sum_t \sum_i \left( \frac{\partial L}{\partial h_i^{(t)}} \right) "
+                r"\nabla_{\mathbf{W}^{(t)}} h_i^{(t)} "
+                r"= \sum_t \text{diag} \left( 1 - \left( \mathbf{h}^{(t)} \right)^2 \right) "
                 r"(\nabla_{\mathbf{h}^{(t)}} L) \mathbf{h}^{(t-1)\top}",
-                r"\nabla_{\mathbf{U}} L = \sum_t \text{diag} \left( 1 - \left( \mathbf{h}^{(t)} \right)^2 \right) "
+                r"\nabla_{\mathbf{U}} L = \sum_t \sum_i \left( \frac{\partial L}{\partial h_i^{(t)}} \right) "
+                r"\nabla_{\mathbf{U}^{(t)}} h_i^{(t)} "
+                r"= \sum_t \text{diag} \left( 1 - \left( \mathbf{h}^{(t)} \right)^2 \right) "
                 r"(\nabla_{\mathbf{h}^{(t)}} L) \mathbf{x}^{(t)\top}",
             ),
         ),

@@ -150,7 +150,7 @@ class Latch(Finding):
     exercises = (
         Exercise(
             "For which w has \\(h = \\tanh(w h)\\) more than one solution?",
-            "For \\(w > 1\\): the curve leaves 0 with the slope w and must meet the line h = h again before 1.",
+            "For \\(w > 1\\): the curve leaves 0 with the slope w and must meet the diagonal again before 1.",
         ),
         Exercise(
             "How much does a forget gate of \\(\\sigma(1) = 0.73\\), the default, keep after 100 steps? Which bias "
