@@ -64,6 +64,16 @@ def percent_and_spread(shares: Sequence[float], digits: int = 0) -> str:
     return _spread([100 * share for share in shares], digits, " %")
 
 
+def power_and_spread(values: Sequence[float]) -> str:
+    """For values of very different sizes.
+
+    >>> power_and_spread([0.04, 28284.0]), power_and_spread([2.0, 2.0])
+    ('14,142 (0.04 to 28,284)', '2')
+    """
+    mean, low, high = map(power, (sum(values) / len(values), min(values), max(values)))
+    return mean if low == high else f"{mean} ({low} to {high})"
+
+
 def _spread(values: Sequence[float], digits: int, unit: str) -> str:
     three = (sum(values) / len(values), min(values), max(values))
     mean, low, high = (minus(f"{value:,.{digits}f}") for value in three)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.lab import check_verdict, same
+from helpers.lab import SEEDS, check_verdict, same
 
 from carousel import lab
 from carousel.lab.claim import Outcome
@@ -30,6 +30,18 @@ def test_decay_is_exact():
 
 def stored(before, after):
     return {"binary": {"before": same(before), "after": same(after)}}
+
+
+def test_largest_activations_are_means_with_their_range():
+    """The seeds by hand: one of two stays small with ReLU, and the mean alone would hide it."""
+    largest = {"tanh": [0.96, 0.98], "relu": [0.04, 28284.0], "none": [34484.0, 608442.0]}
+    claim = next(claim for claim in lab.finding_class("coupled").claims if claim.key == "exploding")
+    verdict = claim.verdict({"largest": largest, "radius": 1.5, "steps": 30, "seeds": SEEDS})
+    assert verdict.outcome is Outcome.HOLDS
+    assert "is 0.97 (0.96 to 0.98) with tanh, 14,142 (0.04 to 28,284) with ReLU" in verdict.reason
+    assert verdict.reason.endswith(
+        "321,463 (34,484 to 608,442) with no activation. With ReLU it exceeds 100 with 1 of 2 seeds."
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from ...errors import check_counts
 from ...layers import LSTM, RNN, CoupledLSTM, Recurrent
+from ...wording import counted
 from ..claim import Claim, Numbers, Verdict, by_seed, fails, holds, holds_for, undecided
 from ..drawing import POWERS, Line, line_figure
 from ..finding import Exercise, Step, Table
 from ..fitting import Reader, fit, mean_path, seeded
 from ..measured import Clock, Measured
 from ..options import Option, Seed, Seeds, help_text, seed_numbers
-from ..words import listing, mean_and_spread, percent_and_spread, power
+from ..words import listing, mean_and_spread, percent_and_spread, power, power_and_spread
 
 STORED = 0.9  # a candidate counts as binary where |g| exceeds it
 SHUT = 40.0  # a bias that opens or shuts a gate altogether, in double precision
@@ -58,10 +59,12 @@ def _resilient(numbers: Numbers, tolerance: float) -> Verdict:
 
 def _exploding(numbers: Numbers, tolerance: float) -> Verdict:
     largest = numbers["largest"]
+    tanh, relu, none = (power_and_spread(largest[name]) for name in ("tanh", "relu", "none"))
+    above = sum(size > tolerance for size in largest["relu"])
     text = (
         f"With recurrent weights of spectral radius {numbers['radius']:g}, the largest activation after "
-        f"{numbers['steps']} steps is {max(largest['tanh']):.2g} with tanh, {max(largest['relu']):,.0f} with ReLU and "
-        f"{max(largest['none']):,.0f} with no activation."
+        f"{numbers['steps']} steps is {tanh} with tanh, {relu} with ReLU and {none} with no activation. With ReLU it "
+        f"exceeds {tolerance:g} with {above} of {counted(len(largest['relu']), 'seed')}."
     )
     grown = min(largest["none"]) > tolerance
     return holds(text) if max(largest["tanh"]) <= 1 and grown else fails(text)
@@ -106,7 +109,7 @@ class Coupled(Measured):
             "exploding",
             "Usually tanh … Want to keep activations from exploding",
             "004 Activation functions",
-            "activations stay within 1 with tanh, and exceed {tolerance} without any activation.",
+            "with every seed, activations stay within 1 with tanh, and exceed {tolerance} without any activation.",
             _exploding,
             tolerance=100.0,
             seeds=5,
@@ -150,7 +153,7 @@ print(layer.trace(torch.zeros(8, 1, 1).double(), start).states["c"].flatten())
 """
     captions = {
         "decay": ("The cell, step by step", "Gates are held by the biases. On a logarithmic scale decay is a line."),
-        "exploding": ("The largest activation", "Mean over the seeds, logarithmic."),
+        "exploding": ("The largest activation", "Mean over the seeds, logarithmic; the table has the range."),
     }
 
     @staticmethod
@@ -178,7 +181,7 @@ print(layer.trace(torch.zeros(8, 1, 1).double(), start).states["c"].flatten())
                 percent_and_spread(shares["after"]),
             ],
             ["accuracy of the bit after training", percent_and_spread(numbers["accuracy"], 1)],
-            *([f"largest activation, {name}", f"{max(values):,.2f}"] for name, values in numbers["largest"].items()),
+            *([f"largest activation, {name}", power_and_spread(values)] for name, values in numbers["largest"].items()),
         ]
         return ["measured", "value"], rows
 
