@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -128,7 +129,62 @@ def test_the_errata_are_told_from_what_is_right():
     assert "49" not in symbols and "57" not in symbols
 
 
-# ---------------------------------------------------------------- errata of source 002 that no lab shows
+# ---------------------------------------------------------------- errata of sources 000 and 001 that no lab shows
+
+
+def two_units():
+    """Sentiment with two units, by hand. c is far above 0, so that tanh c is 1 and h is o, which is 1 after not alone;
+    the first unit adds good − bad to c where h was 0, the second bad − good where it was 1."""
+    layer = torch.nn.LSTM(4, 2, dtype=torch.float64)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        i, f, g, o = (slice(2 * k, 2 * k + 2) for k in range(4))
+        layer.weight_hh_l0[i, 0] = torch.tensor([-200.0, 200.0])
+        layer.bias_ih_l0[i] = torch.tensor([100.0, -100.0])
+        layer.bias_ih_l0[f] = 100
+        layer.weight_ih_l0[g, :2] = torch.tensor([[-100.0, 100.0], [100.0, -100.0]])  # bad, good
+        layer.weight_ih_l0[o, 2] = 200  # not
+        layer.bias_ih_l0[o] = -100
+    return layer
+
+
+def sentiment(words):
+    """The score of a sentence: good +1, bad −1, and −2 times that after not."""
+    value = {"good": 1, "bad": -1}
+    pairs = zip(("", *words), words, strict=False)
+    return sum(value.get(word, 0) * (-2 if before == "not" else 1) for before, word in pairs)
+
+
+@pytest.mark.parametrize("length", range(1, 6))
+def test_two_units_are_enough_for_sentiment(length):
+    names = ("bad", "good", "not", "uh")
+    every = list(itertools.product(range(4), repeat=length))
+    x = torch.nn.functional.one_hot(torch.tensor(every).T, 4).double()
+    state = (torch.zeros(1, len(every), 2).double(), torch.full((1, len(every), 2), 1000.0).double())
+    c = two_units()(x, state)[1][1][0] - 1000
+    right = [float(sentiment([names[k] for k in one])) for one in every]
+    torch.testing.assert_close(c[:, 0] + 2 * c[:, 1], torch.tensor(right).double())
+
+
+def test_the_flag_must_be_above_a_half():
+    """g for good, with W_ig = 100 and W_hg = −200 as printed, by what h[1] is."""
+    g = torch.tanh(100 - 200 * torch.tensor([0.0, 0.1, 0.45, 0.55, math.tanh(1)]))
+    assert g.sign().tolist() == [1, 1, 1, -1, -1]
+
+
+def test_a_vector_before_a_jacobian_is_a_diagonal_matrix():
+    """The derivative of h = o(h₋) ∘ v; the product by broadcasting takes columns for rows."""
+    torch.manual_seed(0)
+    v, weight, h = torch.randn(3).double(), torch.randn(3, 3).double(), torch.randn(3).double()
+    jacobian = torch.autograd.functional.jacobian
+    inner = jacobian(lambda h: torch.sigmoid(weight @ h), h)
+    outer = jacobian(lambda h: torch.sigmoid(weight @ h) * v, h)
+    torch.testing.assert_close(outer, torch.diag(v) @ inner)
+    assert not torch.allclose(outer, v * inner)
+
+
+# ---------------------------------------------------------------- of source 002
 
 
 def test_a_hadamard_product_is_no_product_of_matrices():
@@ -138,18 +194,20 @@ def test_a_hadamard_product_is_no_product_of_matrices():
 
 
 def test_a_bias_acts_through_its_own_gate():
-    """The chain rule for b_i and b_g, for one unit: through i and through g, not through f."""
+    """The chain rule for b_i, b_f and b_g, for one unit: each through its own gate; the row of W_i has z besides."""
     c_before = 0.7
 
-    def forward(b_i, b_f, b_g):
-        c = torch.sigmoid(0.2 + b_f) * c_before + torch.sigmoid(0.3 + b_i) * torch.tanh(0.4 + b_g)
+    def forward(b_i, b_f, b_g, w_i):
+        c = torch.sigmoid(0.2 + b_f) * c_before + torch.sigmoid(w_i * z + b_i) * torch.tanh(0.4 + b_g)
         return 0.6 * torch.tanh(c)
 
-    biases = torch.tensor([0.1, -0.5, 0.9], dtype=torch.float64).unbind()
-    by_i, _, by_g = torch.autograd.functional.jacobian(forward, biases)
-    i, f, g = torch.sigmoid(0.3 + biases[0]), torch.sigmoid(0.2 + biases[1]), torch.tanh(0.4 + biases[2])
+    z = 1.5
+    given = torch.tensor([0.1, -0.5, 0.9, 0.2], dtype=torch.float64).unbind()
+    by_i, by_f, by_g, by_w = torch.autograd.functional.jacobian(forward, given)
+    i, f, g = torch.sigmoid(0.2 * z + given[0]), torch.sigmoid(0.2 + given[1]), torch.tanh(0.4 + given[2])
     slope = 0.6 * (1 - torch.tanh(f * c_before + i * g) ** 2)
-    assert torch.isclose(by_i, slope * g * i * (1 - i))
+    assert torch.isclose(by_i, slope * g * i * (1 - i)) and torch.isclose(by_w, by_i * z)
+    assert torch.isclose(by_f, slope * c_before * f * (1 - f))
     assert torch.isclose(by_g, slope * i * (1 - g * g))
     assert not torch.isclose(by_g, slope * c_before * f * (1 - f))  # ∂c/∂f · ∂f/∂v_f, as printed
 
@@ -179,6 +237,34 @@ def test_the_terms_of_requirement_2_are_counted_twice():
     assert torch.isclose(slope * d_c, by_gates)  # which is what the terms for i, f and g give
     assert not torch.isclose(d_h, by_gates + torch.tanh(c) * d_o + slope * d_c)  # as printed
     assert f > 0
+
+
+def test_the_gates_lead_back_in_time_too():
+    """∇c after two steps, for a change of the weight w of one unit: each gate has a term for h₋ and one for w."""
+    scales = torch.tensor([1.0, 2.0, 3.0, 0.5], dtype=torch.float64)
+
+    def gates(w, h):
+        sums = scales * (w * 0.8 + 1.5 * h)
+        return torch.cat([torch.sigmoid(sums[:3]), torch.tanh(sums[3:])])
+
+    def run(w):
+        h = c = torch.zeros((), dtype=torch.float64)
+        for _ in range(2):
+            i, f, o, g = gates(w, h)
+            before, (c, h) = (c, h), (f * c + i * g, o * torch.tanh(f * c + i * g))
+        return torch.stack([c, *before])
+
+    w = torch.tensor(0.3, dtype=torch.float64)
+    _, c_, h_ = run(w)
+    d_c, d_c_, d_h_ = torch.autograd.functional.jacobian(run, w)
+    by_w, by_h = torch.autograd.functional.jacobian(gates, (w, h_))
+    i, f, _, g = gates(w, h_)
+
+    def change(d_gates):
+        return g * d_gates[0] + c_ * d_gates[1] + i * d_gates[3] + f * d_c_
+
+    assert torch.isclose(d_c, change(by_w + by_h * d_h_))
+    assert not torch.isclose(d_c, change(by_w), rtol=0.01)
 
 
 # ---------------------------------------------------------------- of source 003
@@ -261,3 +347,33 @@ def test_layers_are_networks_one_after_the_other():
         )
         output = single(output)[0]
     torch.testing.assert_close(deep(x)[0], output)
+
+
+def test_equation_48_goes_down_to_the_first_state():
+    """dh⁽⁵⁾/dw of h = tanh(w h₋ + x), by all terms with an immediate derivative; three are too few, unless the third
+    has the total one."""
+    x = torch.tensor([0.5, -0.3, 0.8, 0.2, 0.1], dtype=torch.float64)
+
+    def states(w):
+        h = [torch.zeros((), dtype=torch.float64)]
+        for step in x:
+            h.append(torch.tanh(w * h[-1] + step))
+        return torch.stack(h)
+
+    w = torch.tensor(0.9, dtype=torch.float64)
+    h, total = states(w), torch.autograd.functional.jacobian(states, w)
+    slope = 1 - h**2
+    back = [(w * slope[p + 1 :]).prod() for p in range(6)]  # ∂h⁽⁵⁾/∂h⁽ᵖ⁾
+    terms = [back[p] * slope[p] * h[p - 1] for p in range(1, 6)]
+    assert torch.isclose(total[5], sum(terms))
+    assert not torch.isclose(total[5], sum(terms[-3:]), rtol=0.01)
+    assert torch.isclose(total[5], terms[-1] + terms[-2] + back[3] * total[3])
+
+
+def test_the_brevity_penalty_takes_the_sum_of_the_lengths():
+    """Two candidates of 5 and 4 words; the references that are closest in length have 6 and 5."""
+    candidates = ["a b c d e", "f g h i"]
+    references = [["a b c d e f", "a b"], ["f g h i j", "f g h i j k l"]]
+    found = carousel.metrics.bleu(candidates, references, tokenize="none")
+    assert found.length == 5 + 4 and found.reference_length == 6 + 5
+    assert math.isclose(found.brevity_penalty, math.exp(1 - 11 / 9))
