@@ -79,8 +79,8 @@ def test_a_network_learns_and_the_same_seed_gives_the_same_numbers(reached):
     assert both[0].loss == fresh.loss != both[1].loss
 
 
-def outcome(language, cell, right):
-    return Outcome(language, cell, 0, 0.05, 0.1, tuple(right), Unit("h", 0, 0.5, [0.0, 1.0], [0, 1]), 0.0)
+def outcome(language, cell, right, correlation=0.5):
+    return Outcome(language, cell, 0, 0.05, 0.1, tuple(right), Unit("h", 0, correlation, [0.0, 1.0], [0, 1]), 0.0)
 
 
 def test_reach_and_verdict_by_hand():
@@ -91,12 +91,15 @@ def test_reach_and_verdict_by_hand():
     assert outcome("anbn", "lstm", [0] + [1] * 18).reach == 0
     s = Setting(trained=2, tested=4)
     counts, fails = [1, 1, 1, 1], [1, 1, 0, 0]
-    found = languages.Languages((outcome("anbn", "lstm", counts), outcome("anbn", "gru", fails)), s, 0.0)
+    found = languages.Languages((outcome("anbn", "lstm", counts, -0.999), outcome("anbn", "gru", fails)), s, 0.0)
     assert found.beyond(found.of("anbn", "gru")[0]) == 0
     verdicts = found.verdicts()
     assert verdicts["count"].short == "holds for LSTM"
     assert "LSTM 100.0 % and GRU 0.0 %" in verdicts["count"].reason
-    assert verdicts["finite"].short == "holds for the networks of this run"
+    assert "an |r| of 1.00 with LSTM. In the cells of which no network reads on, it is 0.50 with GRU." in (
+        verdicts["count"].reason
+    )
+    assert verdicts["finite"].short == "holds for aⁿbⁿ, in the networks of this run"
     assert "Bounded is not finite" in verdicts["finite"].reason  # what is bounded can hold a stack of any depth
     alone = languages.Languages((outcome("anbn", "lstm", counts),), Setting(trained=2, tested=4, networks=1), 0.0)
     assert "the best of 1 network is right" in alone.lead(alone.measured)
@@ -105,6 +108,33 @@ def test_reach_and_verdict_by_hand():
     assert languages.Languages((outcome("parity", "lstm", fails),), s, 0.0).verdicts()["count"].short == (
         "not decided by this run"
     )
+
+
+def test_who_reads_on_must_have_a_unit_that_follows_the_count():
+    s, far, near = Setting(trained=2, tested=4), [1, 1, 1, 1], [1, 1, 0, 0]
+
+    def count(*outcomes):
+        return languages.Languages(outcomes, s, 0.0).verdicts()["count"]
+
+    counting, idle = outcome("anbn", "lstm", far, 1.0), outcome("anbn", "lstm", near, -1.0)
+    assert count(counting).short == "holds"
+    assert count(outcome("anbn", "lstm", far, 0.9)).short == "does not hold as printed"
+    assert count(counting, outcome("anbn", "lstm", far, 0.9)).short == "does not hold as printed"
+    assert count(counting, outcome("anbn", "gru", far, 0.9)).short == "holds for LSTM"
+    assert "1 network has one without reading on" in count(counting, idle).reason
+    assert "without reading on" not in count(counting).reason
+    assert count(idle).short == "not decided by this run"  # no network reads on
+
+
+def test_bounded_cells_are_judged_by_language():
+    """Every language that takes counting is judged, and one that is read is not among those it holds for."""
+    s, far, near = Setting(trained=2, tested=4), [1, 1, 1, 1], [1, 1, 0, 0]
+    both = (outcome("anbn", "gru", near), outcome("dyck-1", "gru", far), outcome("parity", "gru", far))
+    verdict = languages.Languages(both, s, 0.0).verdicts()["finite"]
+    assert verdict.short == "holds for aⁿbⁿ, in the networks of this run"
+    assert "aⁿbⁿ 0.0 % and Dyck-1 100.0 % (GRU). A string of Dyck-1 can be long and shallow" in verdict.reason
+    shallow = languages.Languages(both[1:], s, 0.0).verdicts()["finite"]
+    assert shallow.short == "not decided by this run"
 
 
 def test_page_and_numbers(tmp_path):
