@@ -1,4 +1,8 @@
-"""The figures of docs/lab.md: every mean with its range stands in what the lab prints."""
+"""The figures of docs/lab.md: every mean with its range stands in what the lab prints.
+
+Labs that train are left out: the last bits of the arithmetic, which differ between instruction sets, numbers of threads
+and versions of the kernels, move their figures.
+"""
 
 import re
 from pathlib import Path
@@ -7,7 +11,6 @@ import pytest
 
 from carousel import lab
 from carousel.lab import LABS
-from carousel.ops.backend import isa
 
 TEXT = (Path(__file__).parent.parent / "docs" / "lab.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))
@@ -48,11 +51,4 @@ def test_figures_without_training():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in WITH_FIGURES if name not in {*TRAINS, "saddle"}])
 def test_figures_that_take_longer(name):
-    check(name)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(isa() != "avx512", reason="the documented figures are of avx512")
-@pytest.mark.parametrize("name", TRAINS)
-def test_figures_of_trainings(name):
     check(name)
