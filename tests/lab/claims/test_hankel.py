@@ -26,5 +26,20 @@ def test_the_stars_of_a_pattern_are_no_emphasis():
     claim = next(claim for claim in lab.finding_class("hankel").claims if claim.key == "approximate")
     verdict = claim.verdict({"languages": rows, "seeds": [0, 1, 2, 3, 4]})
     assert prose(_emphasised(verdict)).startswith(
-        "<em>Holds for <code>b*(ab*ab*)*</code> and <code>(a|b)*ab</code>.</em> <code>b*(ab*ab*)*</code>: the rank"
+        "<em>Holds for the languages <code>b*(ab*ab*)*</code> and <code>(a|b)*ab</code>.</em> "
+        "<code>b*(ab*ab*)*</code>: the rank"
     )
+
+
+def test_the_verdict_says_what_the_run_does_not_show():
+    found, missed = {"rank": 2, "known": 2, "agreement": 1.0}, {"rank": 3, "known": 2, "agreement": 1.0}
+    claim = next(claim for claim in lab.finding_class("hankel").claims if claim.key == "approximate")
+    assert claim.corrected == (r"\text{approximate a function from strings to numbers}",)  # as the errata have it
+
+    def verdict(second):
+        rows = [{"pattern": "a*", **found}, {"pattern": "b*", **second}] * 5
+        return claim.verdict({"languages": rows, "seeds": [0, 1, 2, 3, 4]})
+
+    assert verdict(found).short == "holds for the languages `a*` and `b*`"
+    assert verdict(missed).short == "holds for the language `a*`"
+    assert "nothing of functions with other values" in verdict(found).reason
