@@ -95,7 +95,7 @@ def small_model(vocabulary: int, units: int = 8, sharpness: float = 2.0) -> Recu
 class Counting:
     """A stepper that counts the rows it is asked about: what a search costs.
 
-    `unused` are those of them whose sequence has ended, or goes on from one that has: `Beam` asks about as many rows as
+    `unused` are those of them whose sequence has ended, or extends one that has: `Beam` asks about as many rows as
     it is wide, or as there are continuations, if fewer go on too; it gives such a row no probability.
     """
 
@@ -376,7 +376,7 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
             "A step of the model is one row of a batch that it is asked about. A beam asks about as many rows as it is "
             "wide, or as there are continuations if these are fewer. Where not so many go on, some of the rows are of "
             "sequences that have ended; what the model says of them is not used (the last column). Exhaustive search "
-            f"asks only about sequences that go on. So the widest beam takes {widest['steps']:,.0f} steps, "
+            f"extends unfinished sequences only. So the widest beam takes {widest['steps']:,.0f} steps, "
             f"{widest['steps_unused']:,.0f} of them after an end, where exhaustive search takes "
             f"{exhaustive['steps']:,.0f}.",
             "The sentence of the notes was searched too, in a model where the next word depends on the last one. Its "

@@ -80,7 +80,7 @@ class Sentiment(Finding):
             "index",
             "When the second element of h_t is set to greater than zero, then the value of i_t[1] = 1.",
             "000 question 2",
-            "i_t[1] is 1 for good after not, to {tolerance}; whether it is so without not is said too.",
+            "i_t[1] is 1 for good after not, to {tolerance}; the verdict also gives its value without not.",
             _index,
             tolerance=0.01,
         ),
