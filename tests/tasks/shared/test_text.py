@@ -30,6 +30,21 @@ def test_the_layout_of_a_file(settings, layout, kind):
     assert own.reading_batches(store).tokens >= len("abba") + len("a cab")
 
 
+@pytest.mark.parametrize(
+    ("text", "given", "known"),
+    [
+        ("a b a\nb c\n", {"tokens": "word"}, ["a", "b"]),  # c occurs once, like a word of other text that is not here
+        ("a b a\nb c\n", {"tokens": "word", "min_frequency": 1}, ["a", "b", "c"]),
+        ("a b\nc\n", {"tokens": "word"}, ["a", "b", "c"]),  # none occurs twice
+        ("aab\n", {"tokens": "character"}, ["a", "b"]),
+        ("aab\n", {"tokens": "character", "min_frequency": 2}, ["a"]),
+    ],
+)
+def test_the_frequency_that_a_token_must_have(settings, text_file, text, given, known):
+    own = settings(train=text_file(text, "few.txt"), **given)
+    assert own.make_vocabulary(own.source(own.train)).tokens[4:] == known
+
+
 def test_a_vocabulary_is_learned_or_given(settings, tmp_path):
     own = settings()
     assert set(own.make_vocabulary(own.source(own.train)).tokens[4:]) == set("abc ")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ...errors import DataError
 from ...progress import stage
 from ...training.settings import MOST_TOKENS, key
 from .held_out import HeldOutSettings, Sources, open_sources
@@ -33,7 +34,10 @@ class TextSettings(HeldOutSettings):
     )
     tokens: Literal["character", "word", "bpe"] = key("character", "tokenization", "data")
     tokenize: Tokenize = key("auto", TOKENIZE, "data")
-    min_frequency: int = key(1, "minimum frequency of a token in the vocabulary", "data", ge=1)
+    min_frequency: int | None = key(
+        None, "minimum frequency of a token in the vocabulary; null: 2 for words, so that [UNK] is learned, else 1",
+        "data", ge=1,
+    )  # fmt: skip
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     vocabulary_sample: int | None = key(
@@ -79,11 +83,24 @@ class TextSettings(HeldOutSettings):
 
         if self.vocabulary is None:
             with stage("learning the vocabulary"):
-                texts, size, least = self.sample(source), self.vocabulary_size, self.min_frequency
-                return Vocabulary.train(texts, self.tokens, size=size, min_frequency=least)
+                return self._learn_vocabulary(self.sample(source))
         if self.vocabulary.suffix == ".json":
             return Vocabulary.load(self.vocabulary)
         return Vocabulary.from_file(self.vocabulary, self.tokens)
+
+    def _learn_vocabulary(self, texts: Sample) -> Vocabulary:
+        """By default a word must occur twice: what occurs once is about as frequent as what is new in other text.
+
+        If no word occurs twice, all are kept.
+        """
+        from ...data import Vocabulary
+
+        if self.min_frequency is None and self.tokens == "word":
+            try:
+                return Vocabulary.train(texts, "word", size=self.vocabulary_size, min_frequency=2)
+            except DataError:  # no word does; what else can be wrong is found again below
+                pass
+        return Vocabulary.train(texts, self.tokens, size=self.vocabulary_size, min_frequency=self.min_frequency or 1)
 
     def sample(self, source: Source) -> Sample:
         """The text that a vocabulary is learned from."""
