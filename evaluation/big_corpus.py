@@ -182,7 +182,7 @@ def hugging_face(folder, text, tokens):
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         trainer = trainers.BpeTrainer(vocab_size=8000, special_tokens=special, show_progress=False,
                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet())  # fmt: skip
-        sample = data.shard(max(1, text.stat().st_size // 32_000_000), 0, contiguous=False)
+        sample = data.shard(max(1, text.stat().st_size // 16_000_000), 0, contiguous=False)
     tokenizer.train_from_iterator((batch["text"] for batch in sample.iter(1000)), trainer)
 
     def encode(batch):

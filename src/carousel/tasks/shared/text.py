@@ -41,7 +41,7 @@ class TextSettings(HeldOutSettings):
     vocabulary_size: int | None = key(None, "maximum vocabulary size", "data", ge=5, le=MOST_TOKENS)
     vocabulary: Path | None = key(None, "vocabulary file: one token per line, or tokenizer.json", "data")
     vocabulary_sample: int | None = key(
-        None, "megabytes of text, evenly spaced, that the vocabulary is learned from; null: 32 for bpe, 512 for others",
+        None, "megabytes of text, evenly spaced, that the vocabulary is learned from; null: 16 for bpe, 512 for others",
         "data", ge=1,
     )  # fmt: skip
     batch_size: int = key(64, "lines, or parallel streams, in a batch", "data", ge=1)
@@ -106,7 +106,7 @@ class TextSettings(HeldOutSettings):
         """The text that a vocabulary is learned from."""
         from ...data.text.sample import Sample
 
-        return Sample(source, self.vocabulary_sample or (32 if self.tokens == "bpe" else 512))
+        return Sample(source, self.vocabulary_sample or (16 if self.tokens == "bpe" else 512))
 
     def store(self, source: Source | Path, vocabulary: Vocabulary) -> TokenStore:
         from ...data import tokenize
