@@ -1,5 +1,7 @@
 """`python -m carousel …`, and the command `carousel`."""
 
+import atexit
+import gc
 import sys
 
 
@@ -10,6 +12,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         sys.exit(130)
+    atexit.register(gc.freeze)  # the process ends: no search for cyclic garbage among all that torch has imported
     run()
 
 

@@ -1,12 +1,14 @@
-"""The lines that a command on a run reads."""
+"""Loading a run, and the lines that a command on a run reads."""
 
+import gc
 import io
 import sys
 
 import pytest
 
-from carousel.cli.runs import lines_of
-from carousel.errors import DataError
+from carousel.cli.runs import lines_of, load
+from carousel.errors import DataError, RunError
+from carousel.tasks import runs
 
 
 @pytest.fixture
@@ -17,6 +19,16 @@ def given(monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
     return give
+
+
+def test_garbage_is_not_collected_while_a_run_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "load_run", lambda folder: gc.isenabled())
+    assert load(tmp_path) is False
+    assert gc.isenabled()
+    monkeypatch.undo()
+    with pytest.raises(RunError):
+        load(tmp_path / "none")
+    assert gc.isenabled()
 
 
 def test_lines_of_a_file_with_blank_ones_or_without(text_file):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +33,20 @@ def load(folder: Path, command: str | None = None, task: str | None = None, cell
         find_cell(cell)
     if command is not None:
         refuse_command(folder, command, task_of(Run(folder)))
-    return load_run(folder)
+    with collection_paused():
+        return load_run(folder)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No search for cyclic garbage: importing torch and reading a model leave none, but a million objects to search."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
