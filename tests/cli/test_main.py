@@ -52,26 +52,6 @@ def test_help_of_train():
     }
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A trained classifier."""
-    folder = tmp_path_factory.mktemp("start-up")
-    (folder / "data.tsv").write_text("a fine film\tgood\na dull film\tbad\n" * 4)
-    small = ["--hidden", 4, "--embedding", 4, "--epochs", 1, "--threads", 1, "--quiet", "--no-baseline"]
-    with pytest.raises(SystemExit) as end:
-        main(list(map(str, ["train", "classify", folder / "data.tsv", "--out", folder / "run", *small])))
-    assert end.value.code == 0
-    (folder / "text.txt").write_text("a film\n")
-    return folder
-
-
-@pytest.mark.slow
-def test_predict(run):
-    modules = imported("predict", "run", "text.txt", at=run)
-    assert not modules & {*TABLES, *NEVER}
-    assert not any(name.endswith((".report", ".baseline")) for name in modules if name.startswith("carousel.tasks."))
-
-
 DATA = {
     "lm": "to be\n" * 8,
     "bilm": "to be or not\n" * 8,
@@ -82,6 +62,22 @@ DATA = {
     "forecast": "Month,Passengers\n" + "".join(f"{1949 + k // 12}-{k % 12 + 1:02d},{k % 12}\n" for k in range(60)),
     "translate": "a film\tein Film\na day\tein Tag\n" * 4,
 }  # fmt: skip
+
+USES = {"lm": "score", "classify": "predict", "tag": "predict", "forecast": "predict", "translate": "translate"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "command"), USES.items(), ids=USES)
+def test_use_of_a_run(tmp_path, task, command):
+    (tmp_path / "data.tsv").write_text(DATA[task])
+    small = ["--hidden", 4, "--epochs", 1, "--threads", 1, "--quiet", "--no-baseline"]
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, ["train", task, tmp_path / "data.tsv", "--out", tmp_path / "run", *small])))
+    assert end.value.code == 0
+    (tmp_path / "new.txt").write_text(DATA[task] if task == "forecast" else "a film\n")
+    modules = imported(command, "run", "new.txt", at=tmp_path)
+    assert not modules & {"torch.onnx", *TABLES, *NEVER}
+    assert not any(name.endswith((".report", ".baseline")) for name in modules if name.startswith("carousel.tasks."))
 
 
 def test_check(tmp_path):

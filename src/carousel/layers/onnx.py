@@ -5,6 +5,7 @@ The dynamo exporter (`dynamo=True`) is meant here; the one on TorchScript traces
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +42,8 @@ OPERATORS = {
 
 def is_exporting() -> bool:
     """Whether the dynamo exporter is recording this call."""
+    if "torch.onnx" not in sys.modules:  # which torch imports when it is asked for
+        return False
     return torch.onnx.is_in_onnx_export() and torch._C._get_tracing_state() is None
 
 

@@ -300,7 +300,9 @@ class Additive(Attention):
         self.size = query_size if size is None else size
         self.query = nn.Linear(query_size, self.size, bias=False)
         self.key = nn.Linear(memory_size, self.size, bias=bias)
-        self.v = nn.Parameter(torch.empty(self.size).uniform_(-1, 1) / math.sqrt(self.size))
+        v = torch.empty(self.size).uniform_(-1, 1)
+        # where there are no values, torch would import its compiler to divide them
+        self.v = nn.Parameter(v if v.is_meta else v / math.sqrt(self.size))
 
     def make_keys(self, values: Tensor) -> Tensor:
         return self.key(values)

@@ -65,7 +65,7 @@ class ForecasterNetwork(Network):
         self.fitted: Tensor | None
         self.shares: Tensor | None
         self.stretch: Tensor
-        self.register_buffer("fitted", torch.zeros_like(linear) if linear is not None else None)
+        self.register_buffer("fitted", torch.zeros(linear.shape) if linear is not None else None)
         self.register_buffer("shares", torch.ones(2, V) if linear is not None else None)
         self.register_buffer("stretch", torch.ones(h, V, Q // 2))
         if self.linear is not None and self.fitted is not None and assets.linear is not None:
