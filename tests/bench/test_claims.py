@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from carousel.bench.claims import measured, print_claims
+from carousel.bench.claims import measured, print_claims, print_tables
 
 
 def test_the_file_has_what_was_measured_and_its_claims(tmp_path):
@@ -38,3 +38,14 @@ def test_what_is_missed_is_marked():
     ]
     print_claims(Console(file=out), claims)
     assert out.getvalue() == "faster: 1.23 (> 1)\nsmaller: 2 (< 1)  missed\n"
+
+
+def test_a_row_that_is_missed_is_red():
+    console = Console(file=io.StringIO(), width=40, force_terminal=True, color_system="standard")
+    print_tables(console, (["claim", "verdict"], [["faster", "holds"], ["smaller", "missed"]]), (["size"], [["3"]]))
+    faster, smaller, size = (
+        next(line for line in console.file.getvalue().splitlines() if word in line)
+        for word in ("faster", "missed", "3 ")
+    )
+    assert "\x1b[31m" in smaller
+    assert "\x1b[31m" not in faster + size

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from ..files import replace_text_file
 from ..threads import threads
@@ -29,3 +30,12 @@ def print_claims(console: Console, claims: list[dict[str, Any]]) -> None:
     for claim in claims:
         mark, style = ("", None) if claim["holds"] else ("  missed", "red")
         console.print(f"{claim['what']}: {claim['found']:.3g} ({claim['must']}){mark}", style=style)
+
+
+def print_tables(console: Console, *tables: tuple[list[str], list[list[str]]]) -> None:
+    """Tables given as columns and rows; a row whose last entry is "missed" is red."""
+    for columns, rows in tables:
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*row, style="red" if row[-1] == "missed" else "")
+        console.print(table)

@@ -26,6 +26,7 @@ from ..layers import Recurrent
 from ..ops import backend
 from ..report import Page, figure
 from ..threads import threads
+from .claims import print_tables
 
 Shape = tuple[int, int, int, int]
 SHAPES: list[Shape] = [  # T, B, I, H
@@ -444,7 +445,6 @@ def claims(r: dict[str, Any]) -> list[dict[str, Any]]:
 def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
     """Measure, print the tables, and write `layers.json` and `layers.html` into `out`."""
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
@@ -453,11 +453,7 @@ def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[s
         result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
         json.dump(result, numbers, indent=1)
         picture.write(page(result, (time.perf_counter() - start) / 60).html())
-    for columns, rows in (ratios(result), onnx_times(result), verdicts(result)):
-        table = Table(*columns)
-        for row in rows:
-            table.add_row(*row, style="red" if row[-1] == "missed" else "")
-        console.print(table)
+    print_tables(console, ratios(result), onnx_times(result), verdicts(result))
     console.print(f"wrote {out / 'layers.json'} and {out / 'layers.html'}")
     return result
 

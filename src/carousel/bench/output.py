@@ -22,6 +22,7 @@ from ..networks.adaptive import AdaptiveSoftmax, default_cutoffs
 from ..ops import backend
 from ..ops.cross_entropy import linear_cross_entropy
 from ..threads import threads
+from .claims import print_tables
 from .layers import race, verdicts
 
 Shape = tuple[int, int, int]
@@ -167,18 +168,13 @@ def adaptive_rates(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 def main(out: Path, quick: bool = False, seconds: float | None = None) -> dict[str, Any]:
     """Measure, print the tables, and write `output.json` into `out`."""
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
     with replace_text_file(out / "output.json") as numbers:
         result = measure(quick, seconds, say=lambda line: console.print(f"[dim]{line}[/dim]"))
         json.dump(result, numbers, indent=1)
-    for columns, rows in (times(result), adaptive_rates(result), verdicts(result)):
-        table = Table(*columns)
-        for row in rows:
-            table.add_row(*row, style="red" if row[-1] == "missed" else "")
-        console.print(table)
+    print_tables(console, times(result), adaptive_rates(result), verdicts(result))
     console.print(f"multiply-add peak {result['peak gflops']:.0f} GF/s; wrote {out / 'output.json'}")
     return result
 
