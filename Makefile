@@ -118,4 +118,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "==> installing Carousel and its tested dependencies$(if $(remake), (some minutes: torch is large))"
 	@CXX="$(cxx)" CMAKE_ARGS="$(CMAKE_ARGS)$(if $(built), -DCAROUSEL_SETS='$(built)')" \
 	  $(BIN)/python -m pip -qq install -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -q src  # pip does that for all but editable installs
 	@echo "$(CURDIR)" > $@
