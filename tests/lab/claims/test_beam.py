@@ -75,8 +75,34 @@ def test_the_verdicts_follow_from_the_numbers(found):
     assert verdicts["greedy"] == holds(f"Greedy search misses the best sequence in {missed} of 24 models.")
     assert [verdicts[key].outcome for key in ("exhaustive", "guarantee", "length")] == [Outcome.HOLDS] * 3
     assert verdicts["example"].outcome is Outcome.UNDECIDED  # the notes do not print its probabilities
-    lucky = replace(found, greedy=replace(found.exhaustive, label="greedy"))
-    assert lucky.verdicts()["greedy"].outcome is Outcome.FAILS
+    ended = sum(score > -math.inf for score in found.greedy.scores)
+    worse = missed - 24 + ended
+    assert verdicts["ended"] == holds(
+        f"Greedy search finds an end in {ended} of 24 models, and in {worse} of them not the best sequence."
+    )
+    lucky = replace(found, greedy=replace(found.exhaustive, label="greedy"))  # models that show nothing refute nothing
+    assert [lucky.verdicts()[key].outcome for key in ("greedy", "ended")] == [Outcome.UNDECIDED] * 2
+
+
+def test_greedy_search_is_endless_where_a_state_comes_back(found):
+    assert found.verdicts()["endless"].outcome is Outcome.HOLDS
+    unknown = replace(found, continuations=["ended"] * 20 + ["open"] * 4)
+    assert unknown.verdicts()["endless"].outcome is Outcome.UNDECIDED
+    assert "it ends in 20; in 0 a token" in unknown.verdicts()["endless"].reason
+
+
+def test_what_greedy_search_comes_to(found):
+    """Against the search itself, which compares no states."""
+    torch.manual_seed(3)
+    models = [beam.small_model(4) for _ in found.continuations]
+    for model, come_to in zip(models, found.continuations, strict=True):
+        [[best]] = beam.search(model, 1, beam.Greedy(), start=beam.END, end=beam.END, max_length=beam.FURTHER)
+        assert best.finished is (come_to == "ended")
+        if come_to == "repeated":  # the last tokens are periodic
+            last = best.tokens[-400:]
+            assert any(last[period:] == last[:-period] for period in range(1, 200))
+    assert "repeated" in found.continuations and "ended" in found.continuations
+    assert beam.continued(beam.small_model(4), 0) == "open"
 
 
 def test_the_page_says_how_often_a_wider_beam_found_less(found):

@@ -27,9 +27,10 @@ from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
 from ..finding import Exercise, Finding, Table
 from ..measured import Clock
 from ..options import Option, Seed
-from ..words import listing
+from ..words import listing, minus
 
 END = 0  # also what a sequence starts from
+FURTHER = 1000  # tokens to which greedy search is continued where it finds no end
 
 # ---- the notes' example: their sentence, with probabilities of ours, chosen so that greedy's is their −3.9 ----
 
@@ -92,11 +93,30 @@ def small_model(vocabulary: int, units: int = 8, sharpness: float = 2.0) -> Recu
     return RecurrentStepper(embedding, layer, sharpness * out)
 
 
+@torch.no_grad()
+def continued(model: RecurrentStepper, longest: int) -> str:
+    """What greedy search comes to if nothing stops it.
+
+    It "ended"; it "repeated" a token and a state exactly, so that it never ends; or it is "open" after `longest`.
+    """
+    token, state, seen = END, None, set()
+    for _ in range(longest):
+        output, state = model.layer(model.embedding[token].view(1, 1, -1), state)
+        token = int((model.weight @ output[0, 0]).argmax())
+        if token == END:
+            return "ended"
+        place = (token, *(part.numpy().tobytes() for part in state))
+        if place in seen:
+            return "repeated"
+        seen.add(place)
+    return "open"
+
+
 class Counting:
     """A stepper that counts the rows it is asked about: what a search costs.
 
     `unused` are those of them whose sequence has ended, or extends one that has: `Beam` asks about as many rows as
-    it is wide, or as there are continuations, if fewer go on too; it gives such a row no probability.
+    it is wide, or as there are continuations, if fewer are unfinished too; it gives such a row no probability.
     """
 
     def __init__(self, stepper: Any) -> None:
@@ -150,11 +170,36 @@ def _models(numbers: Numbers) -> str:
     return counted(numbers["models"], "model")
 
 
+def _log(value: float, digits: int = 2) -> str:
+    return minus(f"{value:.{digits}f}")
+
+
 def _greedy(numbers: Numbers, tolerance: float) -> Verdict:
     [greedy] = _by_kind(numbers, "greedy")
     missed = numbers["models"] - greedy["found"]
     text = f"Greedy search misses the best sequence in {missed} of {_models(numbers)}."
-    return holds(text) if missed else fails(text)
+    return holds(text) if missed else undecided(text)
+
+
+def _endless(numbers: Numbers, tolerance: float) -> Verdict:
+    run, [greedy] = numbers["continued"], _by_kind(numbers, "greedy")
+    text = (
+        f"After {counted(numbers['longest'], 'token')} greedy search has found no end in {greedy['without_end']} of "
+        f"{_models(numbers)}. Continued to at most {counted(run['longest'], 'token')}, it ends in {run['ended']}; in "
+        f"{run['repeated']} a token and a state of the network come back, to the last bit, so that the same tokens "
+        f"follow for ever; {run['open']} are open."
+    )
+    return holds(text) if run["repeated"] else undecided(text)
+
+
+def _ended(numbers: Numbers, tolerance: float) -> Verdict:
+    [greedy] = _by_kind(numbers, "greedy")
+    ended = numbers["models"] - greedy["without_end"]
+    missed = ended - greedy["found"]
+    text = (
+        f"Greedy search finds an end in {ended} of {_models(numbers)}, and in {missed} of them not the best sequence."
+    )
+    return holds(text) if missed else undecided(text)
 
 
 def _exhaustive(numbers: Numbers, tolerance: float) -> Verdict:
@@ -196,14 +241,14 @@ def _example(numbers: Numbers, tolerance: float) -> Verdict:
     greedy, beam = numbers["example"]["greedy"], numbers["example"]["beam of 2"]
     return undecided(
         "The notes do not print the probabilities. With those chosen here, greedy search finds "
-        f"“{greedy['text']}” with {greedy['log_prob']:.1f}, and a beam of 2 “{beam['text']}” with "
-        f"{beam['log_prob']:.1f}."
+        f"“{greedy['text']}” with {_log(greedy['log_prob'], 1)}, and a beam of 2 “{beam['text']}” with "
+        f"{_log(beam['log_prob'], 1)}."
     )
 
 
 def _pushed_out(numbers: Numbers) -> str:
     return listing(
-        f"a beam of {one['width']} finds “{one['text']}” with a mean log-probability of {one['score']:.2f}"
+        f"a beam of {one['width']} finds “{one['text']}” with a mean log-probability of {_log(one['score'])}"
         for one in numbers["pushed_out"]
     )
 
@@ -222,6 +267,20 @@ class Comparison(Finding):
             "003 §15.1.1",
             "greedy search misses the best sequence, which exhaustive search finds, in at least one model.",
             _greedy,
+        ),
+        Claim(
+            "endless",
+            "Also we are not guaranteed that, there will be ⟨END⟩ token at decoding state.",
+            "003 §15.1.1",
+            "in at least one model greedy search comes back, before any end, to a token and a state that it has had.",
+            _endless,
+        ),
+        Claim(
+            "ended",
+            "if we get a ⟨END⟩ token, there is still a possibility that it may not be the most optimal solution.",
+            "003 §15.1.1",
+            "in at least one model greedy search finds an end, and not the best sequence.",
+            _ended,
         ),
         Claim(
             "exhaustive",
@@ -268,7 +327,7 @@ class Comparison(Finding):
         ),
         Exercise(
             "Why can a wider beam find less than a narrower one?",
-            "What the wider one keeps in addition can push out a beginning that the narrower one went on with: at a "
+            "What the wider one keeps in addition can push out a beginning that the narrower one continues: at a "
             "later step the extra beginning may have better continuations for a while, and a worse end.",
         ),
     )
@@ -288,6 +347,7 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
     patient: list[Line]  # the same, to the last step
     exhaustive: Line
     shortest: Line  # exhaustive, without dividing by length
+    continuations: list[str]  # of greedy search, to at most FURTHER tokens: "ended", "repeated" or "open"
     seed: int = 0
     seconds: float = 0.0
 
@@ -374,11 +434,13 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
             "last step. Scores are the mean log-probability of a token; a sequence that has not come to its end does "
             "not count.",
             "A step of the model is one row of a batch that it is asked about. A beam asks about as many rows as it is "
-            "wide, or as there are continuations if these are fewer. Where not so many go on, some of the rows are of "
-            "sequences that have ended; what the model says of them is not used (the last column). Exhaustive search "
-            f"extends unfinished sequences only. So the widest beam takes {widest['steps']:,.0f} steps, "
+            "wide, or as there are continuations if these are fewer. Where fewer are unfinished, some of the rows are "
+            "of sequences that have ended; what the model says of them is not used (the last column). Exhaustive "
+            f"search extends unfinished sequences only. So the widest beam takes {widest['steps']:,.0f} steps, "
             f"{widest['steps_unused']:,.0f} of them after an end, where exhaustive search takes "
             f"{exhaustive['steps']:,.0f}.",
+            f"Greedy search is also continued, to at most {counted(FURTHER, 'token')}, until it ends or comes back to "
+            "a token and a state of the network that it has had: what follows is then what followed before.",
             "The sentence of the notes was searched too, in a model where the next word depends on the last one. Its "
             "probabilities are ours, chosen so that greedy search finds the notes' sentence with the notes' score.",
         )
@@ -450,6 +512,9 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
                 "mean_length": self.mean_length(self.shortest), "shorter": sum(a < b for a, b in lengths),
                 "longer": sum(a > b for a, b in lengths),
             },
+            "continued": {
+                "longest": FURTHER, **{how: self.continuations.count(how) for how in ("ended", "repeated", "open")}
+            },
             "wider_found_less": self.worse(), "pushed_out": pushed_out(),
             "example": {
                 name: {"text": self.spell(best), "log_prob": best.log_prob} for name, (best, _) in self.example.items()
@@ -505,14 +570,15 @@ def run(
         (exhaustive, Exhaustive(length=Mean())),
         (shortest, Exhaustive(length=Unnormalised())),
     ]
-    clock = Clock()
+    clock, continuations = Clock(), []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for _ in range(models):
             model = small_model(vocabulary)
+            continuations.append(continued(model, FURTHER))
             for line, strategy in searches:
                 asked = Counting(model)
                 [[best]] = search(asked, 1, strategy, start=END, end=END, max_length=longest, seed=0)
                 line.add(best, asked)
     seconds = clock.seconds
-    return Comparison(vocabulary, longest, greedy, beams, patient, exhaustive, shortest, seed, seconds)
+    return Comparison(vocabulary, longest, greedy, beams, patient, exhaustive, shortest, continuations, seed, seconds)
