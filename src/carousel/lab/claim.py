@@ -29,7 +29,8 @@ HEADINGS = {
         "Working memory", "Hippocampus", "How does the number of parameters scale?", "What if we use a deep convnet?",
         "We share weights across time", "how many parameters?", "Activation functions", "Teacher forcing",
         "Backpropagation through time (BPTT)", "RNNs are awful at learning long-term patterns", "A hard task for this",
-        "Write new value if makes sense", "Variant: Couple read and write", "BiLSTM performance", "biLSTM",
+        "Write new value if makes sense", "Variant: Couple read and write", "Success stories of LSTMs",
+        "BiLSTM performance", "biLSTM",
     ),
 }  # fmt: skip
 

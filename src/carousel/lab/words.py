@@ -47,6 +47,16 @@ def listing(parts: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def span(values: Sequence[int]) -> str:
+    """From the smallest to the largest, or one number if they are the same.
+
+    >>> span([135, 0, 90]), span([400, 400])
+    ('0 to 135', '400')
+    """
+    low, high = f"{min(values):,}", f"{max(values):,}"
+    return low if low == high else f"{low} to {high}"
+
+
 def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:
     """A mean over seeds, and the smallest and largest value in brackets, unless they are the same as shown.
 

@@ -17,7 +17,8 @@ TINY = Setting(relevant=3, irrelevant=10, longest=20, tests=20, hidden=4, batch=
 
 @pytest.fixture(scope="module")
 def result():
-    compare = [("rnn", replace(TINY, irrelevant=5)), ("lstm", replace(TINY, gates="layer"))]
+    short = replace(TINY, irrelevant=5)
+    compare = [("rnn", short), ("lstm", replace(short, gates="layer")), ("lstm", replace(TINY, gates="layer"))]
     return latch.run(TINY, compare=compare, seeds=1)
 
 
@@ -38,7 +39,11 @@ def test_every_cell_takes_part_with_the_same_setting(result):
         carousel.ResetBeforeGRU,
     }
     labels = [result.label(o) for o in result.others]
-    assert labels == ["RNN (tanh), trained with T = 5", "LSTM, forget bias 1"]
+    assert labels == [
+        "RNN (tanh), trained with T = 5",
+        "LSTM, trained with T = 5, forget bias 1",
+        "LSTM, forget bias 1",
+    ]
     for o in result.outcomes:
         assert len(o.curve) == 2
         assert len(o.accuracy) == 21
@@ -47,7 +52,7 @@ def test_every_cell_takes_part_with_the_same_setting(result):
 
 def test_it_prints_as_a_table(result):
     lines = str(result).splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 11
     assert lines[1].startswith("RNN (tanh)")
 
 
@@ -66,7 +71,7 @@ def test_the_accuracy_figure_has_a_panel_for_each_cell_and_chance_in_each(result
     assert result.plot() == figure
     lines = [trace for trace in figure.data if trace.name]
     assert [line.name for line in lines] == [result.label(o) for o in result.outcomes]
-    assert len({line.xaxis for line in lines}) == 9
+    assert len({line.xaxis for line in lines}) == 10
     assert all(line.y[-1] == o.accuracy[20] for line, o in zip(lines, result.outcomes, strict=True))
     chance = [trace for trace in figure.data if not trace.name]
     assert {line.xaxis for line in chance} == {line.xaxis for line in lines}
@@ -87,7 +92,7 @@ def test_the_gradient_figure_shows_h_and_c_on_a_log_scale(figures):
     assert figure.layout.yaxis.type == figure.layout.yaxis2.type == "log"
     above = [trace.name for trace in figure.data if trace.yaxis == "y"]
     below = [trace.name for trace in figure.data if trace.yaxis == "y2"]
-    assert len(above) == 8  # all but the one whose sequences are shorter
+    assert len(above) == 8  # all but those whose sequences are shorter
     assert below == ["LSTM", "Peephole LSTM", "Coupled LSTM", "Layer-norm LSTM", "LSTM, forget bias 1"]
 
 
@@ -152,6 +157,25 @@ def test_the_default_lstm_decides_about_the_default(result):
     assert shorts == {"forgets": "holds for an LSTM whose biases suit the length", "remembers": "holds"}
     few = with_accuracies(result, learned, seeds=4)
     assert few.verdicts()["default"].short == "not decided by this run"
+
+
+def test_easy_to_train_is_decided_by_the_default_lstm_at_both_lengths(result):
+    short, own = "LSTM, trained with T = 5, forget bias 1", "LSTM, forget bias 1"
+    shorts = {}
+    for accuracies in itertools.product((0.5, 1.0), repeat=2):
+        finding = with_accuracies(result, {"lstm": 1.0, **dict(zip((short, own), accuracies, strict=True))}, seeds=5)
+        shorts[accuracies] = finding.verdicts()["easy"].short
+    assert shorts == {
+        (0.5, 0.5): "does not hold as printed",
+        (0.5, 1.0): "holds for this task with T = 10",
+        (1.0, 0.5): "holds for this task with T = 5",
+        (1.0, 1.0): "holds",
+    }
+    assert (
+        "with T = 5, 100.0 % after 2 updates and T = 10, 100.0 % after 2 updates" in finding.verdicts()["easy"].reason
+    )
+    alone = latch.Latch(result.setting, result.compared, result.unit)
+    assert alone.verdicts()["easy"].short == "not decided by this run"
 
 
 def test_the_page_has_the_figures_the_table_and_the_words(result):

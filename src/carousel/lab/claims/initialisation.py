@@ -26,7 +26,7 @@ from ..finding import Exercise, Finding, Step, Table
 from ..learning import MODEL, Corpus, Curve, corpus
 from ..measured import Clock
 from ..options import Option, Seed, Seeds, help_text, seed_numbers
-from ..words import listing, mean_and_spread, percent
+from ..words import listing, mean_and_spread, percent, span
 
 EQUAL, TINY, HUGE = 0.02, 1e-4, 20.0
 SHUT = 0.05  # a gate is shut below this, and open above 1 − this
@@ -90,11 +90,6 @@ def _perplexity(numbers: Numbers, start: str) -> str:
     return "diverges" if math.inf in values else mean_and_spread(values)
 
 
-def _span(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low}" if low == high else f"{low} to {high}"
-
-
 def _alike(numbers: Numbers, tolerance: float) -> Verdict:
     most = max(max(distinct) for start in ALIKE for distinct in _of(numbers, start, "distinct"))
     by_cell = [(cell["label"], max(cell["most"].values())) for cell in numbers["cells"] if not cell["buffers"]]
@@ -112,7 +107,7 @@ def _alike(numbers: Numbers, tolerance: float) -> Verdict:
     text += f" The weights by which a gate of one unit reads its {counted(numbers['inputs'], 'input')}"
     parts = []
     for start, own in moved.items():
-        after = _span([w[1] for w in _of(numbers, start, "weights")])
+        after = span([w[1] for w in _of(numbers, start, "weights")])
         change = f"have {after} different values after one update" if own else "stay the same too"
         parts.append(f"{change} if they begin as {STARTS[start].label}")
     text += f" {listing(parts)}{': ∂L/∂W_ij = x_i δ_j.' if any(moved.values()) else '.'}"
@@ -284,8 +279,8 @@ print(different_units(network))                   # 1, and so it stays
         rows = []
         for name in dict.fromkeys(one["start"] for one in numbers["starts"]):
             stuck, distinct = _of(numbers, name, "saturated"), _of(numbers, name, "distinct")
-            spans = [_span([d[k] for d in distinct]) for k in (1, -1)]
-            spans.append(_span([w[-1] for w in _of(numbers, name, "weights")]))
+            spans = [span([d[k] for d in distinct]) for k in (1, -1)]
+            spans.append(span([w[-1] for w in _of(numbers, name, "weights")]))
             rows.append([STARTS[name].label, percent(sum(stuck) / len(stuck)), *spans, _perplexity(numbers, name)])
         columns = ["an LSTM begins", "stuck gates", "units after one update", "at the end"]
         return [*columns, "weights of a gate at the end", "dev perplexity"], rows

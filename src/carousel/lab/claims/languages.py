@@ -25,7 +25,7 @@ from ..finding import Exercise, Finding, Table
 from ..grammars import GRAMMARS, Grammar, Strings
 from ..options import Hidden, Option, Seed, help_text
 from ..progress import Bar
-from ..words import listing, mean_and_spread, percent
+from ..words import listing, mean_and_spread, percent, span
 
 SAMPLES = 2  # strings of each size in the test
 SHOWN = ("lstm", "gru", "rnn")  # whose counting units are drawn
@@ -305,9 +305,8 @@ print(machine.accepts(["a" * n + "b" * n for n in (1, 50, 200, 5000)]))
         for cell, label in numbers["labels"].items():
             row = [label]
             for language in _languages(numbers):
-                reaches = sorted(one["reach"] for one in _group(numbers, language, cell))
-                best = _best(numbers, language, cell)
-                row.append(f"{reaches[0]} to {reaches[-1]} ({percent(best)})")
+                reaches = span([one["reach"] for one in _group(numbers, language, cell)])
+                row.append(f"{reaches} ({percent(_best(numbers, language, cell))})")
             rows.append(row)
         return ["cell", *(LABELS[name] for name in _languages(numbers))], rows
 
