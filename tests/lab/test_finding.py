@@ -12,7 +12,7 @@ from carousel import lab
 from carousel.lab import LABS, finding_class, latching
 from carousel.lab.claim import SOURCES
 from carousel.lab.claims import languages
-from carousel.lab.finding import Finding, typeset
+from carousel.lab.finding import Finding, Step, typeset
 from carousel.report import mathml, prose
 
 LANGUAGES = languages.Setting(trained=4, tested=9, hidden=3, pool=10, batch=5, updates=2, networks=1)
@@ -95,6 +95,18 @@ def test_each_step_of_a_derivation_is_checked(written):
     for step in finding.derivation:
         assert numbers["derivation"][step.key] <= step.tolerance
         assert mathml(step.tex, display=True) in page
+        assert prose(step.result(numbers["derivation"][step.key])) in page
+        relations = re.sub(r"_\{[^{}]*\}", "", step.tex)  # without the bounds of sums and products
+        assert step.inequality == bool(re.search(r"\\(le|ge|leq|geq)\b", relations)), step.tex
+
+
+def test_a_step_says_how_far_its_sides_are_apart():
+    equation, bound = Step("", "", "", 1e-9), Step("", "", "", 1e-9, inequality=True)
+    assert equation.result(0.0) == "In this run the two sides agree exactly."
+    assert equation.result(2e-10) == "In this run the two sides agree: at most 2·10⁻¹⁰ apart (tolerance 1·10⁻⁹)."
+    assert equation.result(0.5).startswith("In this run *the two sides do not agree*: at most 0.5 apart")
+    assert bound.result(0.0) == "In this run the inequality holds throughout."
+    assert bound.result(0.5).startswith("In this run *the inequality does not hold*: exceeded by at most 0.5")
 
 
 def test_a_page_teaches(written):

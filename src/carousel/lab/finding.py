@@ -25,12 +25,28 @@ Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # columns and rows
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a derivation, checked by the run: `numbers["derivation"][key]` is how far its two sides are apart."""
+    """One step of a derivation, checked by the run: `numbers["derivation"][key]` is how far its two sides are apart; of
+    an inequality, by how much the smaller side exceeds the larger one, 0 if it never does."""
 
     text: str
     tex: str
     key: str
     tolerance: float
+    inequality: bool = False
+
+    def result(self, apart: float) -> str:
+        """What the run says of the step.
+
+        >>> Step("", "", "", 1e-9, inequality=True).result(0.0)
+        'In this run the inequality holds throughout.'
+        """
+        what, exact = ("the inequality holds", "throughout") if self.inequality else ("the two sides agree", "exactly")
+        if apart == 0:
+            return f"In this run {what} {exact}."
+        if apart > self.tolerance:
+            what = f"*{what.replace('holds', 'does not hold').replace('agree', 'do not agree')}*"
+        size = "exceeded by at most {}" if self.inequality else "at most {} apart"
+        return f"In this run {what}: {size.format(power(apart))} (tolerance {power(self.tolerance)})."
 
 
 @dataclass(frozen=True)
@@ -138,13 +154,7 @@ class Finding(ABC):
         if self.derivation:
             page.heading("The derivation, step by step")
         for step in self.derivation:
-            apart = self.measured["derivation"][step.key]
-            page.text(step.text).equation(step.tex)
-            if apart == 0:
-                page.text("In this run the two sides agree exactly.")
-                continue
-            sides = "the two sides agree" if apart <= step.tolerance else "*the two sides do not agree*"
-            page.text(f"In this run {sides}: at most {power(apart)} apart (tolerance {power(step.tolerance)}).")
+            page.text(step.text).equation(step.tex).text(step.result(self.measured["derivation"][step.key]))
 
     def _facts(self) -> dict[str, str]:
         facts = {}

@@ -17,6 +17,9 @@ def test_the_lab(tmp_path):
     shorts = [verdict.short for verdict in found.verdicts().values()]
     assert shorts == ["holds", "holds", "does not hold as printed"]
     assert found.stack["others"][0] == "abab"
+    catalan = [1, 1, 2, 5, 14, 42, 132]  # strings of n pairs of brackets, from the empty one on
+    assert found.stack["accepted"] == found.stack["balanced"] == found.stack["brackets"] == sum(catalan)
+    assert found.stack["equal"] == len(catalan)  # aⁿbⁿ for n = 0 … 6
     assert [one.units for one in found.languages] == [7, 7]
     page = found.write(tmp_path / "page").read_text("utf-8")
     assert "Automata as weights" in page

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...errors import check_counts
+from ...masks import length_mask
 from ...networks.decoder import DecoderName
 from ...report import figure
 from ..claim import Claim, Numbers, Outcome, Verdict, by_case, exceeds, holds_for
@@ -127,7 +128,7 @@ class AttentionKinds(Measured):
             "Weights of attention are a distribution over the source, whichever the kind. §16.3 calls "
             "\\(\\alpha_{t,i}\\) a score too; it is the weight, a softmax of the scores of equation 87. The run takes "
             "the sum of the weights of every step.",
-            r"\sum_{i=1}^{n} \alpha_{t,i} = 1, \quad \alpha_{t,i} \ge 0",
+            r"\sum_{i=1}^{n} \alpha_{t,i} = 1",
             "sums",
             1e-5,
         ),
@@ -192,10 +193,10 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
             "A language pair that has every kind of alignment: units of one source token and one target token; of two "
             "and one (many-to-one); of one and two (one-to-many, a fertile word); of two and two, crossed "
             "(many-to-many); and source tokens that are not translated (spurious words). Each unit has four variants.",
-            f"A bidirectional LSTM of 16 units reads {UNITS} units and an LSTM of 32 writes their translation, with "
-            f"every kind of attention in Luong's decoder, and additive attention in all three; {n['updates']} updates "
-            f"of 32 sentences, {len(n['seeds'])} seeds. A sentence is right if all of its tokens are, to its end; "
-            "steps read the model's own tokens.",
+            f"Sentences have {UNITS} such units. A bidirectional LSTM, 16 numbers for each direction, reads them, and "
+            "an LSTM of 32 writes their translation: every kind of attention in Luong's decoder, additive attention in "
+            f"all three; {n['updates']} updates of 32 sentences, {len(n['seeds'])} seeds. A sentence is right if "
+            "all of its tokens are, to its end; steps read the model's own tokens.",
         )
 
     def figures(self) -> dict[str, Any]:
@@ -253,7 +254,8 @@ def run(
                 with torch.no_grad():
                     weights = network(near)[1]
                 if weights is not None:
-                    sums = max(sums, float((weights[0].sum(1) - 1).abs().max()))
+                    steps = length_mask(near.lengths, len(weights))
+                    sums = max(sums, float((weights.sum(2)[steps] - 1).abs().max()))
                     if kind == "bahdanau" and not example:
                         n, m = near.lengths[0], near.source_lengths[0]
                         example = {

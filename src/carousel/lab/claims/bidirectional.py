@@ -114,9 +114,9 @@ class Bidirectional(Measured):
     )
     derivation = (
         Step(
-            "The final state of the reverse direction is its output at the first step, not at the last. The run "
-            "compares the two.",
-            r"\overleftarrow{h}_{\text{final}} = \overleftarrow{h}_1 \neq \overleftarrow{h}_T",
+            "The final state of the reverse direction is its output at the first step, where it has read all inputs; "
+            "at the last step it has read one.",
+            r"\overleftarrow{h}_{\text{final}} = \overleftarrow{h}_1",
             "final",
             1e-12,
         ),

@@ -67,9 +67,9 @@ def _counting(numbers: Numbers, tolerance: float) -> Verdict:
 def _stack(numbers: Numbers, tolerance: float) -> Verdict:
     stack = numbers["stack"]
     text = (
-        f"Of the strings up to length {stack['longest']}, the machine as described accepts {stack['accepted']:,}; "
-        f"{stack['equal']} of them are aⁿbⁿ. It accepts {stack['brackets']:,} of the {stack['balanced']:,} strings in "
-        "which every a is a bracket that a later b closes (Dyck-1)"
+        f"Of the strings up to length {stack['longest']}, the empty one among them, the machine as described accepts "
+        f"{stack['accepted']:,}; {stack['equal']} of them are aⁿbⁿ. It accepts {stack['brackets']:,} of the "
+        f"{stack['balanced']:,} strings in which every a is a bracket that a later b closes (Dyck-1)"
     )
     if stack["accepted"] == stack["equal"]:
         return holds(f"{text}.")
@@ -283,7 +283,7 @@ def stops_at(machine: Recognizer) -> int:
 
 def is_anbn(text: str) -> bool:
     n = len(text) // 2
-    return n > 0 and text == "a" * n + "b" * n
+    return text == "a" * n + "b" * n
 
 
 def count_classes(n: int) -> dict[str, int]:
@@ -306,7 +306,7 @@ def stack_accepts(text: str) -> bool:
             return False
         else:
             stack.pop()
-    return bool(text) and not stack
+    return not stack
 
 
 def try_stack(longest: int) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def try_stack(longest: int) -> dict[str, Any]:
 def is_balanced(text: str) -> bool:
     """Whether every a is a bracket that a later b closes: no beginning has more b's, and the whole as many."""
     depths = list(itertools.accumulate(1 if symbol == "a" else -1 for symbol in text))
-    return bool(depths) and min(depths) >= 0 and depths[-1] == 0
+    return not depths or (min(depths) >= 0 and depths[-1] == 0)
 
 
 def _try(pattern: str, shortest: int, longest: int, strings: int, draw: random.Random) -> Compiled:

@@ -124,10 +124,11 @@ class Coupled(Measured):
         ),
         Step(
             "The new cell is a weighted mean of the old one and of a number within \\(\\pm 1\\), so it never leaves "
-            "the interval that holds both. The run has random weights, ten times as large as usual.",
+            "the interval that holds both. The run has random weights, ten times as large as usual, and \\(C_0 = 0\\).",
             r"|C_t| \le \max(|C_{t-1}|, |\tilde{C}_t|) \le \max(|C_0|, 1)",
             "bound",
             0.0,
+            inequality=True,
         ),
     )
     exercises = (

@@ -74,7 +74,8 @@ def _slope(numbers: Numbers, tolerance: float) -> Verdict:
     text = (
         f"For y between −4 and 4, y(1 − y) is off by up to {forms['printed']:.2g}; σ(y)(1 − σ(y)) agrees "
         f"{_to(forms['corrected'])}. Of the concatenation the report prints {sizes}. {listing(local)} are off by at "
-        f"most {power(max(local.values()))}."
+        f"most {power(max(local.values()))}, if its ∂c/∂d is read as ∂c/∂i, and the c₋ in each place of its ∂c/∂f as "
+        "the entries of c₋."
     )
     if left_out := numbers["left_out"]:
         text += f" {listing(left_out)}, which the chain rule takes, are not given: nothing stands under “Root nodes”."

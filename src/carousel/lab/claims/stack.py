@@ -49,9 +49,9 @@ def balanced(word: Sequence[int]) -> bool:
 def _parentheses(numbers: Numbers, tolerance: float) -> Verdict:
     row = numbers["dyck"]
     text = (
-        f"All {row['strings']:,} strings of up to {numbers['length']} brackets of two kinds were read by a recurrent "
+        f"All {row['strings']:,} strings of 1 to {numbers['length']} brackets of two kinds were read by a recurrent "
         f"network of {numbers['units']} units with weights that were set: {row['wrong']} are judged wrongly. In exact "
-        f"arithmetic, all {numbers['exact']['strings']:,} of up to {numbers['exact']['length']} go through the stacks "
+        f"arithmetic, all {numbers['exact']['strings']:,} of 1 to {numbers['exact']['length']} go through the stacks "
         f"of the automaton, step by step, with {numbers['exact']['wrong']} exceptions."
     )
     return holds(text) if row["wrong"] == numbers["exact"]["wrong"] == 0 else fails(text)
@@ -138,9 +138,9 @@ for configuration in run_exactly(network, Configuration("right", ((),)), word):
     def table(numbers: Numbers) -> Table:
         exact = numbers["exact"]
         rows = [
-            [f"strings of up to {numbers['length']} brackets, float64", f"{numbers['dyck']['strings']:,}"],
+            [f"strings of 1 to {numbers['length']} brackets, float64", f"{numbers['dyck']['strings']:,}"],
             ["of them judged wrongly", str(numbers["dyck"]["wrong"])],
-            [f"strings of up to {exact['length']}, exact, stack by stack", f"{exact['strings']:,}"],
+            [f"strings of 1 to {exact['length']}, exact, stack by stack", f"{exact['strings']:,}"],
             ["of them with a wrong stack", str(exact["wrong"])],
             *([f"deepest nesting, {name}", str(depth)] for name, depth in numbers["limits"].items()),
             ["deepest nesting, exact (as tried)", str(numbers["deep"])],

@@ -97,9 +97,9 @@ class TeacherForcing(Measured):
     )
     exercises = (
         Exercise(
-            "In free running, a wrong token early in the sentence makes every later target wrong, too. Why?",
-            "The target at step t is the t-th true token, whatever was produced before. After an insertion the model "
-            "is taught to say tokens out of place.",
+            "In free running, one token too many early in the sentence makes every later target wrong. Why?",
+            "The target at step t is the t-th true token, whatever was produced before. After the one too many, every "
+            "true one comes a step late, and counts as a fault.",
         ),
         Exercise(
             "Why can teacher forcing run all steps of a decoder without input feeding at once?",

@@ -268,12 +268,12 @@ class Vanishing(Finding):
             1e-12,
         ),
         Step(
-            "The norm of a product is at most the product of the norms. The number is how far the left side is above "
-            "the right one, as a power of ten; 0 where it is below.",
+            "The norm of a product is at most the product of the norms. The run compares them as powers of ten.",
             r"\left\|\frac{\partial h^{(i)}}{\partial h^{(j)}}\right\| \leq \|W_h\|^{i-j} "
             r"\prod_{j < t \leq i} \|\text{diag}(\sigma'(\cdot))\|",
             "bound",
             1e-9,
+            inequality=True,
         ),
     )
     exercises = (
@@ -381,8 +381,8 @@ figure = carousel.lab.vanishing(30, hidden=4, seeds=1).plot()
             f"and figures are of seed {self.seeds[0]}; the k from which on the norm stays below 10⁻⁶ is of every seed "
             f"({len(self.seeds)}), the smallest and the largest.",
             "Three RNNs have no eigenvalue above 1: one whose W is a rotation (tanh, input zero); one whose W has the "
-            "eigenvalue 0.9 only, with ones above the diagonal (tanh, input zero); and one of two units with σ whose W "
-            "has the eigenvalue 0 only, driven so that its slopes are ¼ and 0.01.",
+            "eigenvalue 0.9 only, with ones everywhere above the diagonal (tanh, input zero); and one of two units "
+            "with σ whose W has the eigenvalue 0 only, driven so that its slopes are ¼ and 0.01.",
         ]
         if self.trained is not None and self.memory is not None:
             texts.append(
