@@ -74,7 +74,7 @@ body {{ margin: 0; background: #f5f6f8; color: {INK}; font: 16px/1.6 {FONT} }}
 main {{ max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 3rem }}
 h1 {{ font-size: clamp(1.6rem, 5vw, 2.3rem); line-height: 1.2; letter-spacing: -.02em; margin: 0 0 .6rem }}
 h2 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.01em; margin: 0 0 .5rem }}
-p {{ margin: 0 0 .8rem; max-width: 46rem }}
+p {{ margin: 0 0 .8rem; max-width: 46rem; overflow-wrap: break-word }}
 .lead {{ font-size: 1.1rem; color: {QUIET} }}
 section {{ background: #fff; border: 1px solid {RULE}; border-radius: 12px; padding: 1.4rem 1.5rem; margin: 1.4rem 0 }}
 .equation {{ display: flex; align-items: center; gap: 1rem; overflow: auto hidden; padding: .2rem 0;

@@ -241,12 +241,12 @@ print(((h[:, 0] > 0) == (label == 1)).float().mean())
     def head(self) -> str:
         """The head of the table of progress."""
         last = f"at {self.setting.longest}"
-        return f"{'cell':31}{'seed':>5}{'parameters':>11}{'updates':>8}{'accuracy':>9}{last:>9}{'seconds':>9}"
+        return f"{'cell':41}{'seed':>5}{'parameters':>11}{'updates':>8}{'accuracy':>9}{last:>9}{'seconds':>9}"
 
     def row(self, o: Outcome) -> str:
         accuracies = f"{percent(o.where_trained):>9}{percent(o.accuracy[self.setting.longest]):>9}"
         counts = f"{o.setting.seed:>5}{o.parameters:>11}{len(o.curve):>8}"
-        return f"{self.label(o):31}{counts}{accuracies}{o.seconds:>9.1f}"
+        return f"{self.label(o):41}{counts}{accuracies}{o.seconds:>9.1f}"
 
     def numbers(self) -> dict[str, Any]:
         return {
