@@ -99,7 +99,8 @@ def continued(model: RecurrentStepper, longest: int) -> str:
 
     It "ended"; it "repeated" a token and a state exactly, so that it never ends; or it is "open" after `longest`.
     """
-    token, state, seen = END, None, set()
+    token, seen = END, set[tuple[Any, ...]]()
+    state: Any = None
     for _ in range(longest):
         output, state = model.layer(model.embedding[token].view(1, 1, -1), state)
         token = int((model.weight @ output[0, 0]).argmax())
@@ -570,7 +571,8 @@ def run(
         (exhaustive, Exhaustive(length=Mean())),
         (shortest, Exhaustive(length=Unnormalised())),
     ]
-    clock, continuations = Clock(), []
+    clock = Clock()
+    continuations: list[str] = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for _ in range(models):
