@@ -76,6 +76,41 @@ def test_a_damaged_log_is_one_line(tmp_path, damage):
         carousel.compare([run])
 
 
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"", "its first line does not begin with step,epoch"),
+        (b"\0" * 50, "its first line does not begin with step,epoch"),
+        (b"step,epoch,dev_perplexity\n1,,9\n", "line 2: the epoch is missing"),
+        (b"step,epoch,dev_perplexity\n1,1,9\n2,", "line 3: 2 cells instead of 3"),
+    ],
+    ids=["empty", "zeros", "no epoch", "cut short"],
+)
+def test_a_log_that_is_not_one(tmp_path, data, said):
+    run = make_run(tmp_path / "run", 7.0)
+    (run / "metrics.csv").write_bytes(data)
+    with pytest.raises(RunError, match=rf"metrics\.csv: damaged \({said}\); copy it again"):
+        carousel.compare([run])
+
+
+@pytest.mark.parametrize("name", ["metric", "dev_perplexity", "epochs", "minutes", "parameters"])
+@pytest.mark.parametrize("change", [None, [], True])
+def test_a_damaged_result_is_one_line(tmp_path, name, change):
+    run = make_run(tmp_path / "run", 7.0)
+    result = json.loads((run / "result.json").read_text())
+    result[name] = change
+    if change is None:
+        del result[name]
+    (run / "result.json").write_text(json.dumps(result))
+    with pytest.raises(RunError, match=r"result\.json: damaged \(.*\); copy it again"):
+        carousel.compare([run])
+
+
+def test_a_seed_that_is_none(tmp_path):
+    with pytest.raises(RunError, match=r"config\.yaml: seed: many is no whole number; copy it again"):
+        carousel.compare([make_run(tmp_path / "run", 7.0, seed="many")])
+
+
 def test_damaged_weights_of_an_unfinished_run_are_one_line(tmp_path):
     run = make_run(tmp_path / "run", 7.0)
     (run / "result.json").unlink()

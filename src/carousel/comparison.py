@@ -17,7 +17,7 @@ from typing import Any
 from .errors import ArgumentError, RunError, shorten
 from .report import Page, figure, verbatim
 from .training.csv_logger import read_metrics
-from .training.run import Run
+from .training.run import COPY, Run
 from .training.settings import shown
 from .wording import label_of, minutes, text_table
 
@@ -184,10 +184,12 @@ def _cell(value: Any) -> str:
 def _read(run: Run) -> tuple[str, str, ComparedRun]:
     """The task, the metric and the facts of a run."""
     settings = {key: _own_data(run, value) for key, value in run.config_values().items()}
-    task, seed = str(settings.pop("task")), int(settings.pop("seed", 0))
+    task, seed = str(settings.pop("task")), settings.pop("seed", 0)
+    if not isinstance(seed, int):
+        raise RunError(f"{run.config}: seed: {shorten(shown(seed))} is no whole number; {COPY}")
     result = run.result
     if result is not None:
-        metric = str(result["metric"])
+        metric = result["metric"]
     elif run.weights.exists():
         best = [name for name in run.weights_info() if name.startswith("dev_")]
         metric = best[0].removeprefix("dev_") if best else ""

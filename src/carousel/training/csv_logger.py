@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lightning.pytorch.loggers.logger import Logger
 
 from ..errors import RunError, shorten
 from ..files import write_text
+from ..wording import counted
+
+FIRST = ["step", "epoch"]  # columns that every row has
 
 
 class CSVLogger(Logger):
@@ -24,7 +27,7 @@ class CSVLogger(Logger):
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         super().__init__()
         self.path = path
-        self.columns = ["step", "epoch", *columns]
+        self.columns = [*FIRST, *columns]
 
     @property
     def name(self) -> str:
@@ -67,13 +70,28 @@ class CSVLogger(Logger):
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a metrics.csv, empty cells left out; a RunError if it is damaged."""
+    """The rows of a metrics.csv, empty cells left out; each has a step and an epoch. A RunError if it is damaged."""
     with open(path, encoding="utf-8", newline="") as file:
         try:
-            return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
-        except (csv.Error, TypeError, ValueError) as error:
+            return list(_rows(file))
+        except (csv.Error, ValueError) as error:
             remedy = "copy it again from an intact copy of the run"
             raise RunError(f"{path}: damaged ({shorten(error, 100)}); {remedy}") from error
+
+
+def _rows(file: TextIO) -> Iterator[dict[str, float]]:
+    """A ValueError if they are not as `CSVLogger` writes them."""
+    lines = csv.reader(file)
+    columns = next(lines, [])
+    if columns[: len(FIRST)] != FIRST:
+        raise ValueError(f"its first line does not begin with {','.join(FIRST)}")
+    for cells in lines:
+        if len(cells) != len(columns):
+            raise ValueError(f"line {lines.line_num}: {counted(len(cells), 'cell')} instead of {len(columns)}")
+        row = {name: float(cell) for name, cell in zip(columns, cells, strict=True) if cell}
+        if missing := [name for name in FIRST if name not in row]:
+            raise ValueError(f"line {lines.line_num}: the {missing[0]} is missing")
+        yield row
 
 
 def _text(value: Any) -> str:

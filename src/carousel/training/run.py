@@ -30,7 +30,7 @@ from ..errors import RunError, SettingsError, did_you_mean, shorten
 from ..files import PART, sync_directory, write_bytes
 from ..parsing import parse_json
 from .manifest import weights_digest
-from .settings import END, Settings, load_yaml
+from .settings import END, Settings, load_yaml, shown
 
 if TYPE_CHECKING:  # a run is found and its files are read without torch
     from torch import Tensor
@@ -55,6 +55,18 @@ def read_json(path: Path, kind: type[T]) -> T:
     except ValueError as error:
         problem = f"damaged ({shorten(error, 200)})"
     raise RunError(f"{path}: {problem}; {COPY}")
+
+
+def _problem(result: dict[str, Any]) -> str | None:
+    """What is wrong with a result.json; None if everything that is read of it is there."""
+    number = int | float
+    kinds: dict[str, Any] = {"task": str, "metric": str, "epochs": int, "minutes": number, "parameters": int}
+    for name, kind in {**kinds, f"dev_{result.get('metric')}": number | None}.items():
+        if name not in result:
+            return f"there is no {name}"
+        if not isinstance(result[name], kind) or isinstance(result[name], bool):
+            return f"{name}: {shorten(shown(result[name]))} is no {'name' if kind is str else 'number'}"
+    return None
 
 
 def _parse(text: str, kind: type[T]) -> T:
@@ -185,8 +197,8 @@ class Run:
         if not self.result_file.exists():
             return None
         result = read_json(self.result_file, dict[str, Any])
-        if not isinstance(result.get("epochs"), int):
-            raise RunError(f"{self.result_file}: damaged (the number of epochs is missing); {COPY}")
+        if problem := _problem(result):
+            raise RunError(f"{self.result_file}: damaged ({problem}); {COPY}")
         return result
 
     def config_values(self) -> dict[str, Any]:
