@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 import torch
+import yaml
 
+import carousel
 from carousel.errors import RunError
 from carousel.tasks.runs import load_run
 from carousel.training import Run
@@ -44,18 +46,45 @@ def test_every_file_below_is_recorded(tmp_path):
     (tmp_path / "deep").mkdir()
     for name in ("a.json", "deep/b.txt"):
         (tmp_path / name).write_text(name)
-    write_manifest(tmp_path)
+    write_manifest(tmp_path, {"hidden": 8})
     known = json.loads((tmp_path / NAME).read_text())
-    assert known == {
-        name: hashlib.blake2b(name.encode(), digest_size=16).hexdigest() for name in ("a.json", "deep/b.txt")
-    }
-    check_manifest(tmp_path)
+    hashes = {name: hashlib.blake2b(name.encode(), digest_size=16).hexdigest() for name in ("a.json", "deep/b.txt")}
+    assert known == {"config.yaml": {"hidden": 8}, **hashes}
     (tmp_path / "new.txt").write_text("written later")
-    (tmp_path / "a.json").unlink()  # what reads it says that it is missing
-    check_manifest(tmp_path)
+    check_manifest(tmp_path, {"hidden": 8})
+    check_manifest(tmp_path, {"hidden": 8, "new_key": 1})  # of a later version
     (tmp_path / "deep/b.txt").write_text("other")
     with pytest.raises(RunError, match=r"b\.txt: damaged or changed"):
-        check_manifest(tmp_path)
+        check_manifest(tmp_path, {})
+    (tmp_path / "a.json").unlink()
+    with pytest.raises(RunError, match=r"a\.json: missing; copy the whole run directory, or train again"):
+        check_manifest(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    "before, after, said",
+    [
+        ("\nhidden: 6 ", "\nhidden: 9 ", "hidden is 9, but the run was trained with 6; set it back"),
+        ("\ntokens: character ", "\ntokens: word ", "tokens is word, but the run was trained with character; "),
+        ("\nlr: ", "\n# lr: ", "lr is 0.004, but the run was trained with 0.02; "),
+    ],
+    ids=["a size", "a choice", "left out"],
+)
+def test_a_setting_that_was_changed_by_hand_is_noticed(finished, tmp_path, before, after, said):
+    config = finished.config.read_text()
+    assert before in config
+    broken(finished, tmp_path, "config.yaml", config.replace(before, after).encode())
+    for use in (load_run, lambda run: carousel.train("lm", out=run, resume=True, epochs=9, quiet=True)):
+        with pytest.raises(RunError, match=rf"config\.yaml: {said}"):
+            use(tmp_path / "run")
+
+
+def test_what_may_be_edited(finished, tmp_path):
+    """Paths, as of files that were moved, threads, and the form of the file."""
+    values = yaml.safe_load(finished.config.read_text())
+    moved = {"train": "/elsewhere/poems.txt", "dev": None, "cache": str(tmp_path), "threads": 7, "log_steps": 3}
+    broken(finished, tmp_path, "config.yaml", yaml.safe_dump({**values, **moved}).encode())
+    assert load_run(tmp_path / "run").settings.threads == 7
 
 
 @pytest.mark.parametrize(("text", "said"), [(None, "missing"), ("{", "damaged"), ("[]", "damaged .a list instead of")])
@@ -63,7 +92,7 @@ def test_a_manifest_that_is_none(tmp_path, text, said):
     if text is not None:
         (tmp_path / NAME).write_text(text)
     with pytest.raises(RunError, match=rf"manifest\.json: {said}"):
-        check_manifest(tmp_path)
+        check_manifest(tmp_path, {})
 
 
 def test_the_digest_of_weights_sees_names_types_shapes_and_bits():

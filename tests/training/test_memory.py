@@ -39,8 +39,12 @@ def test_layers_are_bounded_by_the_settings(name, tmp_path):
 
 def test_the_config_of_a_run_asks_for_more_than_its_weights_have(tmp_path, monkeypatch):
     run = fit(language(tmp_path, epochs=1), tmp_path / "run")
-    text = run.config.read_text()
-    run.config.write_text(text.replace("hidden: 6", "hidden: 40000"))
+    for file, old, new in (
+        (run.config, "hidden: 6", "hidden: 40000"),
+        (run.folder / "manifest.json", '"hidden": 6', '"hidden": 40000'),
+    ):
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
     monkeypatch.setattr(LanguageTask, "make_network", only_on_meta(LanguageTask.make_network))
     with pytest.raises(RunError, match=r"not of this config\.yaml \(\S+ is \(.*\) in it, \S+ is \(160000,.*\) by that"):
         carousel.load(run.folder)

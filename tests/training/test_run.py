@@ -18,7 +18,7 @@ from helpers.tiny import Killed, fit, kill_at, language, outcome
 from safetensors.torch import load_file, save_file
 
 import carousel
-from carousel.errors import DataError, RunError, SettingsError
+from carousel.errors import RunError, SettingsError
 from carousel.tasks.lm.data import LanguageAssets
 from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.runs import load_run
@@ -124,7 +124,7 @@ def test_there_is_none(tmp_path):
         ("config.yaml", b"task: lmm\n...\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
         ("config.yaml", b"task: lm\n...\n", SettingsError, "train: missing; give training text"),
         ("config.yaml", b"task: [lm]\n...\n", SettingsError, "task: there is no"),
-        ("tokenizer.json", None, DataError, "tokenizer.json: no such file"),
+        ("tokenizer.json", None, RunError, "tokenizer.json: missing; copy the whole run directory"),
         ("tokenizer.json", b"{}", RunError, "tokenizer.json: damaged or changed"),
         ("manifest.json", None, RunError, "manifest.json: missing"),
         ("manifest.json", b"[]", RunError, "manifest.json: damaged"),

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import yaml
 from pydantic import (
@@ -38,6 +38,10 @@ ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstan
 MOST_LAYERS = 1000  # each is modules in Python, so that many more would take minutes before memory is asked for
 MOST_TOKENS = 10_000_000  # BPE allocates room for all of them before it reads any text
 _NUMERIC = (int, float, int | None, float | None)  # annotations of numbers
+
+
+MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes", "baseline", "learning_curve"}  # when a run is resumed
+_FREE = MAY_CHANGE | {"seeds", "threads", "device", "log_steps", "vectors"}  # no part of what a trained model does
 
 
 END = "..."  # the last line of a file of all settings, by which one that was cut short is recognised
@@ -122,6 +126,7 @@ class Settings(BaseModel):
     }
 
     PRESETS: ClassVar[Mapping[str, Preset]] = {"default": DEFAULT}
+    WITH_VECTORS: ClassVar[Mapping[str, Any]] = {}  # other defaults with pre-trained word vectors
 
     def __init_subclass__(
         cls, defaults: Mapping[str, Any] | None = None, presets: Mapping[str, Preset] | None = None, **options: Any
@@ -280,6 +285,15 @@ class Settings(BaseModel):
         groups = {group: "".join(line(*one) for one in fields.items()) for group, fields in self.grouped().items()}
         return "\n".join(f"# ---- {group}\n{lines}" for group, lines in groups.items()) + f"\n{END}\n"
 
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """What a trained model depends on, in YAML's terms: not paths, which may be moved, nor how it is trained on."""
+        return {
+            name: plain(getattr(self, name))
+            for name, field in type(self).model_fields.items()
+            if name not in _FREE and not _has_path(field.annotation)
+        }
+
     @classmethod
     def grouped(cls) -> dict[str, dict[str, FieldInfo]]:
         """The keys by group, in the order of files and help."""
@@ -355,6 +369,10 @@ def shown(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(shown, value))}]"
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+
+
+def _has_path(annotation: Any) -> bool:
+    return annotation is Path or any(map(_has_path, get_args(annotation)))
 
 
 def group_of(field: Any) -> str:

@@ -37,16 +37,9 @@ from .network import Network, Trainable
 from .progress import Bar
 from .report import write_report
 from .run import Run, read_json
-from .settings import Settings, gather, plain, shown
+from .settings import MAY_CHANGE, Settings, gather, plain, shown
 
 SHUT = (errno.EACCES, errno.EPERM, errno.EROFS)  # errors that mean the path is not writable
-MAY_CHANGE = {
-    "epochs",
-    "patience",
-    "checkpoint_minutes",
-    "baseline",
-    "learning_curve",
-}  # when a run is resumed
 
 
 def train(
@@ -79,7 +72,7 @@ def train(
             if resume and run.finished(own.epochs):
                 _finish(run, task, own, bar, report)
                 return run
-            start = _find_checkpoint(run, own.epochs, bar) if resume else None
+            start = _find_checkpoint(run, own, bar) if resume else None
             with bar.preparing():
                 network, assets, data = set_up(run, task, own, start, resume)
             _announce(network.settings, data, bar)
@@ -145,7 +138,7 @@ def run_settings(
     return checked
 
 
-def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
+def _find_checkpoint(run: Run, settings: Settings, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
     if not checkpoints.paths() and _is_past_first_epoch(run):
@@ -153,12 +146,12 @@ def _find_checkpoint(run: Run, epochs: int, bar: Bar) -> Path | None:
         raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
     if start is not None:
-        check_manifest(run.folder)
+        check_manifest(run.folder, settings.lasting)
         if run.weights.exists():
             run.read_weights()  # damage is found now, not at the end
         begun = checkpoints.load_checkpoint(start)["loops"]["fit_loop"]["epoch_progress"]["current"]["started"]
-        if begun > epochs:
-            raise RunError(f"epochs: the run is in epoch {begun} already; give {begun} or more, got {epochs}")
+        if begun > settings.epochs:
+            raise RunError(f"epochs: the run is in epoch {begun} already; give {begun} or more, got {settings.epochs}")
     return start
 
 
@@ -192,7 +185,7 @@ def set_up(
     if start is None:
         with replace_files(run.folder) as folder:
             assets.save(folder)
-            write_manifest(folder)
+            write_manifest(folder, settings.lasting)
     return network, assets, data
 
 

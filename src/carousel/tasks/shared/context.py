@@ -47,7 +47,7 @@ class ContextAssets:
         task, own = settings_of(run)
         if not isinstance(own, BilmSettings):
             raise RunError(f"{run.folder}: {an(task.name)} run; an embedder is a bilm run")
-        check_manifest(run.folder)
+        check_manifest(run.folder, own.lasting)
         return cls(own, task.load_assets(own, run.folder), str(settings.embedder), run.read_weights())
 
     def save(self, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
@@ -31,6 +31,7 @@ PRESETS = presets(
 class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the tagger."""
 
+    WITH_VECTORS: ClassVar = WITH_VECTORS
     task: Literal["tag"] = key("tag", "the task", "data")
     column: ColumnName | None = key(
         None, "column of tags: upos or xpos of CoNLL-U, or a number; null: upos (.conllu), else the last",
