@@ -65,8 +65,8 @@ def predict(
     located = _located(items, data)
     first = list(islice(located, 1))  # before the header: input that cannot be read prints nothing
     with replace_text_file(out) if out is not None else nullcontext() as file:
-        if model.columns and not as_json:
-            typer.echo("\t".join(model.columns), file)
+        if (header := model.header(**options)) and not as_json:
+            typer.echo(header, file)
         cut = []
         for number, item in enumerate(chain(first, located), 1):
             if item.get("cut"):

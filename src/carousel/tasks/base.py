@@ -282,7 +282,8 @@ class Model(ABC, Generic[N, A]):
     def unlike(self) -> str | None:
         """How the text that was read so far differs from what the model was trained on; None if it does not."""
         usual = getattr(self.assets, "usual", None)
-        return None if usual is None else self.tally.unlike(usual)
+        pieces = getattr(self.settings, "tokens", "word") == "bpe"
+        return None if usual is None else self.tally.unlike(usual, pieces=pieces)
 
     @property
     def settings(self) -> Any:
@@ -357,6 +358,10 @@ class Model(ABC, Generic[N, A]):
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
         """The same for a file of the task's own kind."""
         raise ArgumentError(f"{an(self.kind)} reads plain text, one item on each line; {path} is not that")
+
+    def header(self, **options: Any) -> str:
+        """The line above what `format` gives; empty if there is none."""
+        return "\t".join(self.columns)
 
     def format(self, result: dict[str, Any], **options: Any) -> str:
         """One item of `predict_lines` as text: its `columns` with tabs between, or in the task's own form."""

@@ -33,3 +33,12 @@ def test_many_small_pieces():
     assert "times as many pieces" in tally(pieces, ["grüße aus köln, möglichst viele büsche für übermorgen"]).unlike(
         usual
     )
+
+
+def test_short_words_are_no_pieces():
+    """Tokens of a word model are words and marks, of which a plain sentence may have many short ones."""
+    words = Vocabulary.train(USUAL, "word")
+    short = tally(words, ["a dog , a man , an old dog , a man"] * 4)
+    usual = tally(words, ["extraordinarily straightforward words throughout , " * 8])
+    assert "times as many pieces" in short.unlike(usual)
+    assert short.unlike(usual, pieces=False) is None

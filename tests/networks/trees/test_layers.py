@@ -15,8 +15,9 @@ KINDS = {
 }
 
 
-def node_by_node(layer, x, parents):
-    """The equations as they stand in the papers, by recursion."""
+def node_by_node(layer, x, parents, seen=None):
+    """The equations as they stand in the papers, by recursion; `seen` gets gates and states by name and node."""
+    seen = {} if seen is None else seen
     H = layer.hidden_size
     children = [[] for _ in parents]
     for k, parent in enumerate(parents):
@@ -50,9 +51,32 @@ def node_by_node(layer, x, parents):
         i, o, u = torch.sigmoid(xi + ui), torch.sigmoid(xo + uo), torch.tanh(xu + uu)
         c[node] = i * u + sum((f * c[child] for f, child in zip(forgets, below, strict=True)), zero)
         h[node] = o * torch.tanh(c[node])
+        for name, value in {"i": i, "o": o, "u": u, "c": c[node], "h": h[node]}.items():
+            seen[name, node] = value
+        for f, child in zip(forgets, below, strict=True):
+            seen["f", child] = f
 
     visit(len(parents) - 1)
     return torch.stack([h[k] for k in range(len(parents))])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trace_has_every_gate_and_state(kind):
+    """Two trees, one with an inner node of one child, so that places among the children stay empty."""
+    parents = [[2, 2, 4, 4, -1], [1, 3, 3, -1]]
+    layer, x = KINDS[kind](4, 3, 3).double(), torch.randn(9, 4, dtype=torch.float64)
+    trace = layer.trace(x, Forest.of(parents))
+    assert torch.equal(trace.states["h"], layer(x, Forest.of(parents)))
+    if kind.startswith("recursive"):
+        assert not trace.gates and list(trace.states) == ["h"]
+        return
+    for first, one in ((0, parents[0]), (5, parents[1])):
+        seen = {}
+        node_by_node(layer, x[first:], one, seen)
+        for (name, node), value in seen.items():
+            torch.testing.assert_close({**trace.gates, **trace.states}[name][first + node], value)
+    assert not trace.gates["f"][[4, 8]].any()  # of the roots
+    assert repr(trace) == "TreeTrace(gates i o u f; states h c; 9×3: node, unit)"
 
 
 @st.composite

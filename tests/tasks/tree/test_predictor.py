@@ -47,9 +47,20 @@ def test_predict(command, trained, tmp_path):
     assert json.loads(out)["tree"].count("(") == 2
 
 
-def test_a_trace_is_refused_in_words(trained):
-    with pytest.raises(carousel.CarouselError, match="a tree has nodes, not steps: there is no trace; predict gives"):
-        carousel.load(trained).trace("(_ (_ a) (_ film))")
+def test_a_trace_names_nodes_by_their_words(trained):
+    model = carousel.load(trained)
+    tree = "(_ (_ not) (_ (_ good) (_ Film)))"
+    trace = model.trace(tree)
+    assert trace.tokens == ("not", "good", "Film", "good Film", "not good Film")
+    assert trace.gates["f"].shape == (5, 12)
+    scores = model.network.output(trace.states["h"])
+    assert scores.argmax(1).tolist() == model.predict(tree).probabilities.argmax(1).tolist()
+    one, two = model.trace(["(_ (_ bad) (_ film))", tree])
+    assert len(one.tokens) == 3 and two.states["c"].equal(trace.states["c"])
+    with pytest.raises(carousel.CarouselError, match="a tree has nodes, not steps: nothing can be held in it"):
+        model.intervene(tree, carousel.Clamp("f", 0.0))
+    with pytest.raises(carousel.CarouselError, match="0 trees where there should be one"):
+        model.trace("")
 
 
 def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):

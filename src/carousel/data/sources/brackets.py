@@ -68,6 +68,18 @@ class Tree:
         """The words, in the order of the nodes; for a constituency tree, its sentence."""
         return [word for word in self.words if word is not None]
 
+    @property
+    def spans(self) -> list[str]:
+        """What each node is: its word, or else the words below it.
+
+        >>> Tree.parse("(3 (2 The) (4 (3 actors) (4 shine)))").spans
+        ['The', 'actors', 'shine', 'actors shine', 'The actors shine']
+        """
+        spans: list[str] = []
+        for word, below in zip(self.words, self.children, strict=True):  # children come before their parents
+            spans.append(word if word is not None else " ".join(spans[child] for child in below))
+        return spans
+
     def __str__(self) -> str:
         return self.written(lambda node: self.labels[node] or UNKNOWN)
 

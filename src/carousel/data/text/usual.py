@@ -40,8 +40,9 @@ class Tally:
         self.add(encode(sample), sample)
         return self
 
-    def unlike(self, usual: Tally) -> str | None:
-        """How the text that was counted differs from what is usual; None if it does not.
+    def unlike(self, usual: Tally, *, pieces: bool = True) -> str | None:
+        """How the text that was counted differs from what is usual; None if it does not. Tokens are `pieces` of words,
+        or else words, of which a text may have many short ones.
 
         >>> Tally(100, 60, 500).unlike(Tally(1000, 20, 5000))
         '60% of the tokens are unknown to the model, where 2% are usual'
@@ -51,9 +52,9 @@ class Tally:
         mine, theirs = self.unknown / self.tokens, usual.unknown / usual.tokens
         if mine > 3 * theirs + MORE_UNKNOWN:
             return f"{mine:.0%} of the tokens are unknown to the model, where {100 * theirs:.2g}% are usual"
-        pieces, before = self.tokens / self.characters, usual.tokens / usual.characters
-        if pieces > MORE_PIECES * before:
-            return f"words are split into {pieces / before:.1f} times as many pieces as usual"
+        density, before = self.tokens / self.characters, usual.tokens / usual.characters
+        if pieces and density > MORE_PIECES * before:
+            return f"words are split into {density / before:.1f} times as many pieces as usual"
         return None
 
     def save(self, folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -16,6 +17,23 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .forest import Forest, Level
+
+
+@dataclass(frozen=True)
+class TreeTrace:
+    """What a layer computes at every node, (n, hidden) each, by the names of its equations.
+
+    `gates["f"]` of a node is the forget gate by which its parent reads it; a root has none, and zeros there.
+    """
+
+    gates: dict[str, Tensor]
+    states: dict[str, Tensor]
+    tokens: tuple[str, ...] = ()  # of each node, its word or the words below it
+
+    def __repr__(self) -> str:
+        gates = f"gates {' '.join(self.gates)}; " if self.gates else ""
+        nodes, units = self.states["h"].shape
+        return f"TreeTrace({gates}states {' '.join(self.states)}; {nodes}×{units}: node, unit)"
 
 
 class TreeLayer(nn.Module):
@@ -40,12 +58,32 @@ class TreeLayer(nn.Module):
 
     def forward(self, x: Tensor, forest: Forest) -> Tensor:
         """x (n, input) → h (n, hidden), both in the order in which the nodes were given."""
+        h = _Climb.apply(self, forest, self._project(x, forest), *self.recurrent())
+        return torch.empty_like(h).index_copy(0, forest.order, h)
+
+    @torch.no_grad()
+    def trace(self, x: Tensor, forest: Forest) -> TreeTrace:
+        """Every gate and state of every node, in the order in which the nodes were given."""
+        projected = self._project(x, forest)
+        h = x.new_zeros(forest.nodes + 1, self.hidden_size)
+        c = torch.zeros_like(h)
+        gates: dict[str, Tensor] = {}
+        for level in forest.levels:
+            kept = self.up(level, projected[level.nodes], h, c, self.recurrent())
+            for name, (rows, values) in self.gates(level, kept, forest).items():
+                gates.setdefault(name, torch.zeros_like(h))[rows] = values
+        states = {"h": h, "c": c} if gates else {"h": h}
+        place = torch.empty_like(forest.order)
+        place[forest.order] = torch.arange(forest.nodes, device=place.device)
+        gates, states = ({name: rows[place] for name, rows in named.items()} for named in (gates, states))
+        return TreeTrace(gates, states)
+
+    def _project(self, x: Tensor, forest: Forest) -> Tensor:
+        """W x + b, in the order of the forest's nodes."""
         if x.dim() != 2 or tuple(x.shape) != (forest.nodes, self.input_size):
             raise ValueError(f"x must have the shape ({forest.nodes}, {self.input_size}), got {tuple(x.shape)}")
         self.check(forest)
-        drive = nn.functional.linear(x, self.weight, self.bias)[forest.order]
-        h = _Climb.apply(self, forest, drive, *self.recurrent())
-        return torch.empty_like(h).index_copy(0, forest.order, h)
+        return nn.functional.linear(x, self.weight, self.bias)[forest.order]
 
     def roots(self, h: Tensor, forest: Forest) -> Tensor:
         """The rows of the roots, (trees, …)."""
@@ -61,6 +99,10 @@ class TreeLayer(nn.Module):
     @abstractmethod
     def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...]) -> Any:
         """Compute this level's rows of h and c, (n + 1, H), from x, (level, gates · H); what the way back needs."""
+
+    def gates(self, level: Level, kept: Any, forest: Forest) -> dict[str, tuple[slice | Tensor, Tensor]]:
+        """What `up` kept, by the names of the equations: the nodes, and a row for each. f belongs to the child."""
+        return {}
 
     @abstractmethod
     def down(
@@ -143,6 +185,11 @@ class ChildSumTreeLSTM(TreeLayer):
         h[level.nodes] = o * tanh_c
         return i, o, u, f, total, tanh_c
 
+    def gates(self, level: Level, kept: Any, forest: Forest) -> dict[str, tuple[slice | Tensor, Tensor]]:
+        i, o, u, f, *_ = kept
+        own: dict[str, tuple[slice | Tensor, Tensor]] = {"i": (level.nodes, i), "o": (level.nodes, o)}
+        return own | {"u": (level.nodes, u)} | ({} if f is None else {"f": (level.child, f)})
+
     def down(
         self, level: Level, kept: Any, c: Tensor, d_h: Tensor, d_c: Tensor, weights: tuple[Tensor, ...]
     ) -> tuple[Tensor, Any]:
@@ -216,6 +263,15 @@ class NaryTreeLSTM(TreeLayer):
         c[level.nodes] = new
         h[level.nodes] = o * tanh_c
         return i, o, u, f, tanh_c
+
+    def gates(self, level: Level, kept: Any, forest: Forest) -> dict[str, tuple[slice | Tensor, Tensor]]:
+        i, o, u, f, _ = kept
+        own: dict[str, tuple[slice | Tensor, Tensor]] = {"i": (level.nodes, i), "o": (level.nodes, o)}
+        own["u"] = (level.nodes, u)
+        if f is not None:
+            there = level.children < forest.nodes  # (nodes of this level, most children)
+            own["f"] = (level.children[there], f[:, : there.shape[1]][there])
+        return own
 
     def down(
         self, level: Level, kept: Any, c: Tensor, d_h: Tensor, d_c: Tensor, weights: tuple[Tensor, ...]

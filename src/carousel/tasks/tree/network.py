@@ -43,9 +43,13 @@ class TreeNetwork(Network):
         if assets.vectors is not None:
             self.embedder.set_vectors(assets.vectors)
 
+    def read(self, batch: TreeBatch) -> Tensor:
+        """What the layer reads, (n, embedding)."""
+        return self.embedder(batch.tokens.unsqueeze(0))[0]
+
     def states(self, batch: TreeBatch) -> Tensor:
         """A state for every node, (n, hidden)."""
-        return self.layer(self.embedder(batch.tokens.unsqueeze(0))[0], batch.forest)
+        return self.layer(self.read(batch), batch.forest)
 
     def scores(self, batch: TreeBatch) -> Tensor:
         """Log-probabilities of the classes before they are normalised, (n, classes)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
@@ -19,7 +19,7 @@ from ...training.modes import in_eval_mode
 from ..base import Model
 from ..shared.ensemble import with_members
 from .data import TreeAssets, reading_batches, store_trees
-from .examples import TreeBatches, check_children, collate_trees, encode_trees
+from .examples import TreeBatch, TreeBatches, check_children, collate_trees, encode_trees
 from .network import NodeAccuracy, TreeNetwork
 
 
@@ -53,8 +53,27 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         given = read_texts(trees, (Tree,), "trees")
         return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in given))
 
+    @in_eval_mode
+    @torch.no_grad()
+    def trace(self, item: Any) -> Any:
+        """Every gate and state of every node of a tree, a `TreeTrace`, or of each of a list; `trace.tokens` names the
+        nodes by their words."""
+        trees = [Tree.parse(tree) if isinstance(tree, str) else tree for tree in self._items(item)]
+        traces = []
+        for tree in trees:
+            batch = self._batch([tree])
+            trace = self.network.layer.trace(self.network.read(batch), batch.forest)
+            traces.append(replace(trace, tokens=tuple(tree.spans)))
+        return traces if isinstance(item, list) else traces[0]
+
     def batch_of(self, items: Sequence[Any]) -> Any:
-        raise ArgumentError("a tree has nodes, not steps: there is no trace; predict gives the classes of nodes")
+        raise ArgumentError("a tree has nodes, not steps: nothing can be held in it; trace shows its gates and states")
+
+    def _batch(self, trees: Sequence[Tree], path: Path | None = None) -> TreeBatch:
+        most = None if self.settings.composition == "child-sum" else self.assets.children
+        for tree in trees:
+            check_children(tree, most, path)
+        return collate_trees(encode_trees(trees, self.assets.vocabulary, self.settings.lower))
 
     @in_eval_mode
     @torch.no_grad()
@@ -63,11 +82,8 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
     ) -> Iterator[LabelledTree]:
         """As `predict`, for a stream of trees, `batch_size` at a time."""
         waiting = iter(trees)
-        most = None if self.settings.composition == "child-sum" else self.assets.children
         while group := list(islice(waiting, batch_size)):
-            for tree in group:
-                check_children(tree, most, path)
-            batch = collate_trees(encode_trees(group, self.assets.vocabulary, self.settings.lower))
+            batch = self._batch(group, path)
             probabilities = self.network.scores(batch).softmax(1)
             for tree, rows in zip(group, probabilities.split(batch.lengths.tolist()), strict=True):
                 yield LabelledTree(tree, self.assets.classes.names, rows)
@@ -79,6 +95,9 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
     def predict_file(self, path: Path, *, draw: bool = False) -> Iterator[dict[str, Any]]:
         """As `predict_lines`, for a file of brackets or of CoNLL-U."""
         return (prediction.as_dict(draw) for prediction in self.predictions(Trees(path), path=path))
+
+    def header(self, *, draw: bool = False, **options: Any) -> str:
+        return "" if draw else super().header()
 
     def format(self, result: dict[str, Any], *, draw: bool = False, **options: Any) -> str:
         return result["drawing"] + "\n" if draw else super().format(result)
