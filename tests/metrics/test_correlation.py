@@ -16,3 +16,8 @@ def test_correlations(pairs):
         assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b)[0], abs=1e-9)
     else:
         assert pearson(a, b) == spearman(a, b) == 0
+
+
+def test_numbers_that_never_change_have_none():
+    """Their mean differs from 0.1 by rounding."""
+    assert pearson([0.1] * 3, [1.0, 2.0, 4.0]) == pearson([1.0, 2.0, 4.0], [0.1] * 3) == 0

@@ -13,7 +13,7 @@ def pearson(a: Sequence[float], b: Sequence[float]) -> float:
     >>> pearson([1, 2, 3], [2, 4, 6]), pearson([1, 2, 3], [1, 1, 1])
     (1.0, 0.0)
     """
-    if not len(a):
+    if not len(a) or np.ptp(a) == 0 or np.ptp(b) == 0:  # the mean of equal numbers may differ from them by rounding
         return 0.0
     x, y = (np.asarray(values, np.float64) - np.mean(values) for values in (a, b))
     size = np.sqrt((x @ x) * (y @ y))

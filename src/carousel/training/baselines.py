@@ -120,6 +120,8 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
     best = max(one["best_epoch"] for one in result.get("members", [result]))
     if best >= result["epochs"]:
         tips.append(f"more epochs (of {result['epochs']} the last was the best)")
+    elif best == 1:
+        tips.append(f"another lr (epoch 1 of {result['epochs']} was the best)")
     elif 2 * best <= result["epochs"]:
         tips.append(f"more dropout or a smaller model (epoch {best} of {result['epochs']} was the best)")
     if settings.schedule == "constant":
@@ -128,7 +130,7 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
         tips.append("pre-trained word vectors (vectors)")
     if "lower" in fields and not settings.lower:
         tips.append("lower-casing (lower)")
-    return [*tips, "another lr" if len(tips) < 2 else "more training data"]
+    return [*tips, "another lr" if len(tips) < 2 and best > 1 else "more training data"]
 
 
 def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:

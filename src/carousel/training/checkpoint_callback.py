@@ -42,7 +42,7 @@ class CheckpointCallback(Checkpoint):
         self.csv = csv
         self.bar = bar
         self.best: float | None = None  # the dev metric of the best epoch
-        self.best_loss = math.inf  # its dev loss, if the metric has one
+        self.best_loss = math.inf  # its dev loss, or what else breaks ties, if the metric has it
         self.best_epoch = -1
         self.waited = 0  # epochs since then
         self.seconds = 0.0  # spent so far, before this process too
@@ -157,15 +157,15 @@ class CheckpointCallback(Checkpoint):
             logger.log_metrics(
                 {"epoch": epoch, **{f"dev_{k}": v for k, v in results.items()}}, step=trainer.global_step
             )
-        value, loss = results[module.best], results.get("loss", math.inf)
+        metric = network.metric()
+        value, loss = results[module.best], results.get(metric.tie_breaker, math.inf)
         improved = self._is_better(value, module.lower_is_better)
         better = improved or (value == self.best and loss < self.best_loss)  # ties are broken by the loss
         self.waited = 0 if improved else self.waited + 1
         if better:
             self.best, self.best_loss, self.best_epoch = value, loss, epoch
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
-        label = network.metric().label
-        shown = "  ".join(f"dev {label(name)} {number:.4g}" for name, number in results.items())
+        shown = "  ".join(f"dev {metric.label(name)} {number:.4g}" for name, number in results.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
         mark = "  best" if better else ""
         self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {shown}  {rate}  {minutes(self.minutes)} min{mark}")

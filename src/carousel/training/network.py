@@ -25,6 +25,7 @@ class Metric(ABC):
 
     best: str  # the result by which the best epoch is chosen
     lower_is_better: bool = False
+    tie_breaker: str = "loss"  # a result, lower is better, by which epochs with an equal `best` are told apart
 
     @abstractmethod
     def add(self, batch: Any) -> None: ...

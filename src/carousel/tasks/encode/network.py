@@ -107,6 +107,7 @@ class PairMetric(SummedMetric):
     def __init__(self, network: EncoderNetwork) -> None:
         self.network = network
         self.best = "pearson" if network.target.is_score else "accuracy"
+        self.tie_breaker = "mse" if network.target.is_score else "loss"
         self.confusion = Confusion(network.target.classes)
         self.gold: list[float] = []
         self.predicted: list[float] = []

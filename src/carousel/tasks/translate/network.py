@@ -139,6 +139,7 @@ class DevBleu(SummedMetric):
     """BLEU of greedy or small-beam translations of the dev set, and the perplexity of its references."""
 
     best = "bleu"
+    tie_breaker = "perplexity"
     sums = ("translations", "references", "total", "count")
 
     def __init__(self, network: TranslatorNetwork) -> None:
