@@ -94,7 +94,7 @@ figure .modebar-container {{ top: -30px !important }}
 table {{ border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }}
 th, td {{ padding: .45rem .6rem; text-align: left; border-bottom: 1px solid {RULE}; vertical-align: top }}
 td {{ white-space: nowrap }}
-.text {{ white-space: normal; overflow-wrap: anywhere; min-width: 9.5rem }}
+.text {{ white-space: normal; overflow-wrap: anywhere; min-width: min(9.5rem, 28vw) }}
 th {{ color: {QUIET}; font-weight: 600; vertical-align: bottom }}
 .number {{ text-align: right }}
 th:first-child, td:first-child {{ padding-left: 0 }}
