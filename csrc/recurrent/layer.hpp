@@ -154,12 +154,13 @@ class Schedule {
   List<long> order;
 };
 
-// Threads worth starting: to start and join them takes some microseconds, in which one thread multiplies so much.
+// Threads worth starting: to start and join them takes some microseconds, in which one thread multiplies so much, or
+// reads so many weights.
 template <class T>
 int threads_for(const Layer<T>& layer, int gates) {
   const double rows = double(layer.steps) * layer.batch * layer.directions;
-  const double work = rows * gates * layer.hidden * (layer.input + layer.projected);
-  return work < double(vector_bytes << 14) ? 1 : layer.threads;
+  const double weights = double(gates) * layer.hidden * (layer.input + layer.projected);
+  return rows * weights < double(vector_bytes << 14) && weights * sizeof(T) < double(3 << 18) ? 1 : layer.threads;
 }
 
 // Whether threads share the rows (each runs alone, no barrier) or the units of a step (a barrier a step). A thread with
