@@ -58,7 +58,8 @@ def _learned(numbers: Numbers, tolerance: float) -> Verdict:
         f"{name} {percent(min(fmean(values) for values in kinds.values()), 0)}" for name, kinds in rows.items()
     )
     text = (
-        f"The share of target tokens with the most attention at the right place, for the worst kind of unit: {lines}."
+        f"The share of target tokens with the most attention at the right place, for the worst kind of unit: {lines}. "
+        "The context vector does not control it: that is made from the alignment (equation 85)."
     )
     return by_case(right, text)
 
@@ -94,8 +95,8 @@ class AttentionKinds(Measured):
             "learned",
             "The alignment between the source and target is learned and controlled by the context vector.",
             "003 §16.2",
-            "with every seed, more than {tolerance} of the target tokens of every kind of unit have the most attention "
-            "at the right place.",
+            "that it is learned: with every seed, more than {tolerance} of the target tokens of every kind of unit "
+            "have the most attention at the right place.",
             _learned,
             tolerance=0.6,
             seeds=5,

@@ -432,14 +432,16 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
             f"the end among them, and sequences of at most {self.longest}. Exhaustive search looks at every sequence, "
             "so what it finds is the best there is. A beam puts a hypothesis aside when it is complete and continues "
             "with the others, until as many are complete as it is wide, or, in the second half of the table, to the "
-            "last step. Scores are the mean log-probability of a token; a sequence that has not come to its end does "
+            "last step; in both, no further than an unfinished one could still reach the best score, which changes no "
+            "result. Scores are the mean log-probability of a token; a sequence that has not come to its end does "
             "not count.",
             "A step of the model is one row of a batch that it is asked about. A beam asks about as many rows as it is "
             "wide, or as there are continuations if these are fewer. Where fewer are unfinished, some of the rows are "
             "of sequences that have ended; what the model says of them is not used (the last column). Exhaustive "
             f"search extends unfinished sequences only. So the widest beam takes {widest['steps']:,.0f} steps, "
             f"{widest['steps_unused']:,.0f} of them after an end, where exhaustive search takes "
-            f"{exhaustive['steps']:,.0f}.",
+            f"{exhaustive['steps']:,.0f} (means over the models; the rest are fewer because the beam stops where the "
+            "best score is out of reach).",
             f"Greedy search is also continued, to at most {counted(FURTHER, 'token')}, until it ends or comes back to "
             "a token and a state of the network that it has had: what follows is then what followed before.",
             "The sentence of the notes was searched too, in a model where the next word depends on the last one. Its "

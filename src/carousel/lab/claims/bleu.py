@@ -197,8 +197,9 @@ class Explanation(Finding):
         Exercise(
             "A translation has no 4-gram in common with its reference. What is its BLEU by the formula, and what does "
             "sacrebleu give?",
-            "By the formula 0, since \\(p_4 = 0\\). sacrebleu smooths: it counts half of a match, so the score is "
-            "small but not 0.",
+            "By the formula 0, since \\(p_4 = 0\\). sacrebleu smooths: it counts half of a match for the "
+            "first length that has none and a quarter for the next, so the score is small; it is 0 only if no word is "
+            "in common.",
         ),
     )
     code = """

@@ -87,7 +87,8 @@ def _step(numbers: Numbers, tolerance: float) -> Verdict:
     exact = f"to {power(forms['with_sigmoid'])}" if forms["with_sigmoid"] else "exactly"
     text = (
         f"The derivative of equation 64 as printed, by autograd, is {percent(forms['with_slope'], 0)} off equation 65; "
-        f"with σ in the place of σ′ they agree {exact}. The W_x of equations 64 to 68 is the W_e of §4 and §5."
+        f"with σ in the place of σ′ they agree {exact}. The W_x of equations 64, 65, 67 and 68 is the W_e of §4 "
+        "and §5."
     )
     return holds(text) if forms["with_slope"] <= tolerance else fails(text)
 
