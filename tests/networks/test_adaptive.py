@@ -75,6 +75,7 @@ def test_bad_cutoffs():
 WORDS = [f"a b c d w{4 * k} e f g h w{4 * k + 1} w{4 * k + 2} a c e w{4 * k + 3}" for k in range(60)]
 TINY = {
     "tokens": "word",
+    "min_frequency": 1,
     "tied": False,
     "output": "adaptive",
     "hidden": 32,

@@ -32,7 +32,7 @@ def command(capsys, monkeypatch):
 TEXTS = ["a fine film", "dull", "what a day"]
 SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "embedding": 4}
 CASES = {
-    "lm": (TEXTS, {**SMALL, "tokens": "word"}, "a fine day", ["[START]", "a", "fine", "day"]),
+    "lm": (TEXTS, {**SMALL, "tokens": "word", "min_frequency": 1}, "a fine day", ["[START]", "a", "fine", "day"]),
     "bilm": (TEXTS, {**SMALL, "min_frequency": 1}, "a fine day", ["[START]", "a", "fine", "day"]),
     "classify": ([(text, str(len(text) % 2)) for text in TEXTS], SMALL, "a fine day", ["a", "fine", "day"]),
     "tag": (
