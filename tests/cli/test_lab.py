@@ -99,7 +99,7 @@ def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):
     assert f"<code>carousel lab latch --out {tmp_path}/latch --seed 5</code>" in html
     assert all(f'id="figure-{k}"' in html for k in (1, 2, 3, 4))
     numbers = json.loads((page.parent / "numbers.json").read_text("utf-8"))
-    assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 10
+    assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 11
     lines = err.splitlines()
     assert len(lines) == 11  # a head, seven cells, three for comparison
     assert lines[2].startswith("LSTM ")
