@@ -101,7 +101,7 @@ def test_the_latch_writes_its_page_and_prints_a_table(carousel, tmp_path):
     numbers = json.loads((page.parent / "numbers.json").read_text("utf-8"))
     assert [len(o["training_accuracy"]) for o in numbers["outcomes"]] == [2] * 11
     lines = err.splitlines()
-    assert len(lines) == 11  # a head, seven cells, three for comparison
+    assert len(lines) == 12  # a head, seven cells, four for comparison
     assert lines[2].startswith("LSTM ")
     assert "\x1b" not in out + err
     assert "\r" not in out + err
