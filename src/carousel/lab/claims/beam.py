@@ -241,7 +241,7 @@ def _length(numbers: Numbers, tolerance: float) -> Verdict:
 def _example(numbers: Numbers, tolerance: float) -> Verdict:
     greedy, beam = numbers["example"]["greedy"], numbers["example"]["beam of 2"]
     return undecided(
-        "The notes do not print the probabilities. With those chosen here, greedy search finds "
+        "The text of the notes does not have the probabilities. With those chosen here, greedy search finds "
         f"“{greedy['text']}” with {_log(greedy['log_prob'], 1)}, and a beam of 2 “{beam['text']}” with "
         f"{_log(beam['log_prob'], 1)}."
     )
@@ -312,7 +312,8 @@ class Comparison(Finding):
             "Greedy Decoding chooses … with score of -3.9. But it is not the most probable sentence. With Beam Search, "
             "with beam size = 2, we can select the most probable sentence (in the space of beam size = 2)",
             "003 §15.1.3, figure 26",
-            "it cannot be: the probabilities are not printed. An example of this package's shows that it can be so.",
+            "it cannot be: the text does not have the probabilities, and its figure 26 was not at "
+            "hand. An example of this package's shows that it can be so.",
             _example,
         ),
     )

@@ -198,8 +198,9 @@ class Explanation(Finding):
             "A translation has no 4-gram in common with its reference. What is its BLEU by the formula, and what does "
             "sacrebleu give?",
             "By the formula 0, since \\(p_4 = 0\\). sacrebleu smooths: it counts half of a match for the "
-            "first length that has none and a quarter for the next, so the score is small; it is 0 only if no word is "
-            "in common.",
+            "first length that has none and a quarter for the next, so the score is above 0 and need not be small: "
+            "“there is a dog on the mat” has 41.11 against the two references. A sentence's score is 0 only if no word "
+            "is in common.",
         ),
     )
     code = """

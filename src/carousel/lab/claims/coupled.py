@@ -91,7 +91,7 @@ class Coupled(Measured):
             "Tanh kinda binarizes the to-be-stored values.",
             "004 Write new value if makes sense",
             f"in networks trained to keep a bit, the share of candidates above {STORED} in size grows by more than "
-            "{tolerance} with every seed, and is more than half.",
+            "{tolerance} with every seed, and is more than half; if it only grows, it holds for a part of the units.",
             _binary,
             tolerance=0.05,
             seeds=5,

@@ -136,7 +136,8 @@ class Latch(Finding):
             "Remembering information for long periods of time is practically their default behavior, not something "
             "they struggle to learn!",
             "003 §11",
-            "with every random seed an LSTM, as it is by default, answers {tolerance} or more correctly.",
+            "with every random seed an LSTM, as it is by default, answers {tolerance} or more correctly; if only one "
+            "whose biases suit the length does, it holds for that one.",
             _default,
             tolerance=LEARNED,
             seeds=5,

@@ -102,8 +102,9 @@ class TeacherForcing(Measured):
             "true one comes a step late, and counts as a fault.",
         ),
         Exercise(
-            "Why can teacher forcing run all steps of a decoder without input feeding at once?",
-            "The inputs of all steps are known beforehand, and the layers are one call over time.",
+            "Why can teacher forcing run all steps of Luong's decoder, without input feeding, at once?",
+            "The inputs of all steps are known beforehand, since no step reads a context, and the layers are one call "
+            "over time. Bahdanau's step reads \\(c_t\\), which needs \\(s_{t-1}\\).",
         ),
     )
     code = """
