@@ -25,7 +25,7 @@ class Metric(ABC):
 
     best: str  # the result by which the best epoch is chosen
     lower_is_better: bool = False
-    tie_breaker: str = "loss"  # a result, lower is better, by which epochs with an equal `best` are told apart
+    tie_breaker: str = "loss"  # the result (lower is better) that decides between epochs with equal `best`
 
     @abstractmethod
     def add(self, batch: Any) -> None: ...
