@@ -281,3 +281,22 @@ def test_constructor_refuses():
         carousel.RNNCell(I, H, True, "tanh", nonlinearity="relu")
     with pytest.raises(TypeError, match=r"hidden \(h\) must be a Tensor, got tuple"), torch.no_grad():
         carousel.GRUCell(I, H)(torch.zeros(B, I), (torch.zeros(B, H),))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("name", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_threads_share_a_step_with_many_weights(name, threads):
+    """Below and above the 0.75 MB of weights from which one row runs on several threads, units that do not divide."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        for size in (150, 230, 331):
+            ours, theirs = getattr(carousel, name)(size, size), getattr(nn, name)(size, size)
+            theirs.load_state_dict(ours.state_dict())
+            x = torch.randn(1, size)
+            with torch.no_grad():
+                found, expected = ours(x), theirs(x)
+            for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, expected)), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    finally:
+        torch.set_num_threads(before)

@@ -42,7 +42,7 @@ class CheckpointCallback(Checkpoint):
         self.csv = csv
         self.bar = bar
         self.best: float | None = None  # the dev metric of the best epoch
-        self.best_loss = math.inf  # its dev loss, or what else breaks ties, if the metric has it
+        self.best_tie = math.inf  # its value of the metric's tie breaker
         self.best_epoch = -1
         self.waited = 0  # epochs since then
         self.seconds = 0.0  # spent so far, before this process too
@@ -60,11 +60,11 @@ class CheckpointCallback(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         spent = self.seconds + time.monotonic() - self._started
-        kept = {name: getattr(self, name) for name in ("best", "best_loss", "best_epoch", "waited")}
+        kept = {name: getattr(self, name) for name in ("best", "best_tie", "best_epoch", "waited")}
         return {**kept, "seconds": spent, "metrics": self.csv.text}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in ("best", "best_loss", "best_epoch", "waited", "seconds"):
+        for name in ("best", "best_tie", "best_epoch", "waited", "seconds"):
             setattr(self, name, state[name])
         self.csv.restore(state["metrics"])
 
@@ -158,12 +158,12 @@ class CheckpointCallback(Checkpoint):
                 {"epoch": epoch, **{f"dev_{k}": v for k, v in results.items()}}, step=trainer.global_step
             )
         metric = network.metric()
-        value, loss = results[module.best], results.get(metric.tie_breaker, math.inf)
+        value, tie = results[module.best], results.get(metric.tie_breaker, math.inf)
         improved = self._is_better(value, module.lower_is_better)
-        better = improved or (value == self.best and loss < self.best_loss)  # ties are broken by the loss
+        better = improved or (value == self.best and tie < self.best_tie)
         self.waited = 0 if improved else self.waited + 1
         if better:
-            self.best, self.best_loss, self.best_epoch = value, loss, epoch
+            self.best, self.best_tie, self.best_epoch = value, tie, epoch
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
         shown = "  ".join(f"dev {metric.label(name)} {number:.4g}" for name, number in results.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
