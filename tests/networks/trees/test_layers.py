@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+import carousel
 from carousel.networks.trees import ChildSumTreeLSTM, Forest, NaryTreeLSTM, RecursiveNet
 
 KINDS = {
@@ -15,9 +16,15 @@ KINDS = {
 }
 
 
-def node_by_node(layer, x, parents, seen=None):
-    """The equations as they stand in the papers, by recursion; `seen` gets gates and states by name and node."""
+def node_by_node(layer, x, parents, seen=None, change=lambda name, node, value: value):
+    """The equations as they stand in the papers, by recursion; `seen` gets gates and states by name and node, after
+    `change` has had them."""
     seen = {} if seen is None else seen
+
+    def let(name, node, value):
+        seen[name, node] = changed = change(name, node, value)
+        return changed
+
     H = layer.hidden_size
     children = [[] for _ in parents]
     for k, parent in enumerate(parents):
@@ -34,7 +41,7 @@ def node_by_node(layer, x, parents, seen=None):
         if isinstance(layer, RecursiveNet):
             for k, child in enumerate(below):
                 drive = drive + layer.weight_children[:, k * H : (k + 1) * H] @ h[child]
-            h[node] = torch.tanh(drive) if layer.activation == "tanh" else torch.sigmoid(drive)
+            h[node] = let("h", node, torch.tanh(drive) if layer.activation == "tanh" else torch.sigmoid(drive))
             return
         xi, xo, xu, xf = drive.split(H)
         if isinstance(layer, ChildSumTreeLSTM):
@@ -49,12 +56,10 @@ def node_by_node(layer, x, parents, seen=None):
                 for k in range(len(below))
             ]
         i, o, u = torch.sigmoid(xi + ui), torch.sigmoid(xo + uo), torch.tanh(xu + uu)
-        c[node] = i * u + sum((f * c[child] for f, child in zip(forgets, below, strict=True)), zero)
-        h[node] = o * torch.tanh(c[node])
-        for name, value in {"i": i, "o": o, "u": u, "c": c[node], "h": h[node]}.items():
-            seen[name, node] = value
-        for f, child in zip(forgets, below, strict=True):
-            seen["f", child] = f
+        i, o, u = let("i", node, i), let("o", node, o), let("u", node, u)
+        forgets = [let("f", child, f) for f, child in zip(forgets, below, strict=True)]
+        c[node] = let("c", node, i * u + sum((f * c[child] for f, child in zip(forgets, below, strict=True)), zero))
+        h[node] = let("h", node, o * torch.tanh(c[node]))
 
     visit(len(parents) - 1)
     return torch.stack([h[k] for k in range(len(parents))])
@@ -69,14 +74,54 @@ def test_a_trace_has_every_gate_and_state(kind):
     assert torch.equal(trace.states["h"], layer(x, Forest.of(parents)))
     if kind.startswith("recursive"):
         assert not trace.gates and list(trace.states) == ["h"]
-        return
     for first, one in ((0, parents[0]), (5, parents[1])):
         seen = {}
         node_by_node(layer, x[first:], one, seen)
         for (name, node), value in seen.items():
             torch.testing.assert_close({**trace.gates, **trace.states}[name][first + node], value)
-    assert not trace.gates["f"][[4, 8]].any()  # of the roots
-    assert repr(trace) == "TreeTrace(gates i o u f; states h c; 9×3: node, unit)"
+    if trace.gates:
+        assert not trace.gates["f"][[4, 8]].any()  # of the roots
+        assert repr(trace) == "TreeTrace(gates i o u f; states h c; 9×3: node, unit)"
+
+
+@pytest.mark.parametrize("name", "ioufch")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_intervention_changes_the_nodes_above(kind, name):
+    """Two nodes of the second tree are held, at one unit; the first tree is as it was."""
+    parents = [[2, 2, 4, 4, -1], [1, 3, 3, -1]]
+    layer, x, forest = KINDS[kind](4, 3, 3).double(), torch.randn(9, 4, dtype=torch.float64), Forest.of(parents)
+    if name not in (*layer.cell.gates, *layer.cell.states):
+        return
+    value = torch.tensor([0.3, -0.7], dtype=torch.float64).view(2, 1, 1)
+    trace = layer.intervene(x, forest, carousel.Clamp(name, value, steps=[0, 2], units=1, sequences=1))
+
+    def change(what, node, given):
+        held = given.clone()
+        if what == name and node in (0, 2):
+            held[1] = 0.3 if node == 0 else -0.7
+        return held
+
+    values = {**trace.gates, **trace.states}
+    for first, one, changed in ((0, parents[0], lambda name, node, given: given), (5, parents[1], change)):
+        seen = {}
+        node_by_node(layer, x[first:], one, seen, changed)
+        for (what, node), expected in seen.items():
+            torch.testing.assert_close(values[what][first + node], expected)
+    assert not torch.allclose(trace.states["h"][8], layer(x, forest)[8])
+
+
+def test_a_clamp_that_means_nothing_is_refused():
+    layer, x, forest = NaryTreeLSTM(4, 3), torch.randn(3, 4), Forest.of([[2, 2, -1]])
+    for clamp, wrong in (
+        (carousel.Clamp("g", 0.0), "NaryTreeLSTM has no gate or state 'g'; it has \\('h', 'c', 'i', 'o', 'u', 'f'\\)"),
+        (carousel.Clamp("f", 0.0, steps=3), "steps=3 chooses what is not among 0..2"),
+        (carousel.Clamp("f", 0.0, sequences=1), "sequences=1 chooses what is not among 0..0"),
+        (carousel.Clamp("f", 0.0, direction=1), "direction=1 chooses what is not"),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            layer.intervene(x, forest, clamp)
+    with pytest.raises(TypeError, match="intervene takes carousel\\.Clamp objects after the trees, got str"):
+        layer.intervene(x, forest, "f")
 
 
 @st.composite

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from helpers.pages import rows
 
 import carousel
@@ -56,11 +57,26 @@ def test_a_trace_names_nodes_by_their_words(trained):
     scores = model.network.output(trace.states["h"])
     assert scores.argmax(1).tolist() == model.predict(tree).probabilities.argmax(1).tolist()
     one, two = model.trace(["(_ (_ bad) (_ film))", tree])
-    assert len(one.tokens) == 3 and two.states["c"].equal(trace.states["c"])
-    with pytest.raises(carousel.CarouselError, match="a tree has nodes, not steps: nothing can be held in it"):
-        model.intervene(tree, carousel.Clamp("f", 0.0))
+    assert len(one.tokens) == 3
+    torch.testing.assert_close(two.states["c"], trace.states["c"])
     with pytest.raises(carousel.CarouselError, match="0 trees where there should be one"):
         model.trace("")
+
+
+def test_an_intervention_holds_nodes_of_a_tree(trained):
+    model = carousel.load(trained)
+    tree = "(_ (_ not) (_ (_ good) (_ Film)))"
+    plain = model.trace(tree)
+    cut = carousel.Clamp("f", 0.0, steps=plain.tokens.index("not")), carousel.Clamp("h", 0.0, steps=0)
+    changed = model.intervene(tree, *cut)
+    assert changed.tokens == plain.tokens
+    assert not changed.gates["f"][0].any() and not changed.states["h"][0].any()
+    assert changed.states["c"][:4].equal(plain.states["c"][:4])  # nothing below the root depends on it
+    assert not changed.states["h"][4].allclose(plain.states["h"][4])
+    one, two = model.intervene([tree, tree], carousel.Clamp("c", 1.0, steps=0, sequences=1))
+    assert one.states["c"].allclose(plain.states["c"]) and (two.states["c"][0] == 1).all()
+    with pytest.raises(ValueError, match="NaryTreeLSTM has no gate or state 'g'"):
+        model.intervene(tree, carousel.Clamp("g", 0.0))
 
 
 def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):

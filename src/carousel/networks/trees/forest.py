@@ -48,6 +48,11 @@ class Forest:
         return len(self.order)
 
     @property
+    def lengths(self) -> Tensor:
+        """(trees,): the nodes of each tree; its root is the last of them."""
+        return self.order[self.roots].diff(prepend=self.order.new_tensor([-1]))
+
+    @property
     def most_children(self) -> int:
         return self.children.shape[1]
 

@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ...layers.trace import Clamp, clamp_planes
+from ...masks import length_mask
 from .forest import Forest, Level
+
+Let = Callable[[str, "slice | Tensor", Tensor], Tensor]  # a name of the equations, the nodes, and a row for each
+
+
+class Names(NamedTuple):
+    """The names of a tree layer's equations, as `Clamp` asks a cell for them."""
+
+    gates: tuple[str, ...]
+    states: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,14 @@ class TreeTrace:
     states: dict[str, Tensor]
     tokens: tuple[str, ...] = ()  # of each node, its word or the words below it
 
+    def split(self, lengths: Sequence[int]) -> list[TreeTrace]:
+        """Those of several trees, which have so many nodes each."""
+        parts = {name: rows.split(lengths) for name, rows in (self.gates | self.states).items()}
+        return [
+            TreeTrace({name: parts[name][k] for name in self.gates}, {name: parts[name][k] for name in self.states})
+            for k in range(len(lengths))
+        ]
+
     def __repr__(self) -> str:
         gates = f"gates {' '.join(self.gates)}; " if self.gates else ""
         nodes, units = self.states["h"].shape
@@ -42,6 +62,9 @@ class TreeLayer(nn.Module):
     x (n, input) has a row for each node, in the order the trees were given in. The states of the roots are
     `h[forest.order[forest.roots]]`; or call `layer.roots(h, forest)`.
     """
+
+    cell: ClassVar[Names] = Names(("i", "o", "u", "f"), ("h", "c"))
+    num_layers = num_directions = 1
 
     def __init__(self, input_size: int, hidden_size: int, gates: int) -> None:
         super().__init__()
@@ -61,22 +84,25 @@ class TreeLayer(nn.Module):
         h = _Climb.apply(self, forest, self._project(x, forest), *self.recurrent())
         return torch.empty_like(h).index_copy(0, forest.order, h)
 
-    @torch.no_grad()
     def trace(self, x: Tensor, forest: Forest) -> TreeTrace:
         """Every gate and state of every node, in the order in which the nodes were given."""
+        return self.intervene(x, forest)
+
+    @torch.no_grad()
+    def intervene(self, x: Tensor, forest: Forest, *clamps: Clamp) -> TreeTrace:
+        """As `trace`, with some gates or states held at given values; the nodes above depend on them. The `steps` of a
+        `Clamp` are the nodes of a tree, its `sequences` the trees."""
+        watch = _Watch(self, x, forest, clamps)
         projected = self._project(x, forest)
         h = x.new_zeros(forest.nodes + 1, self.hidden_size)
         c = torch.zeros_like(h)
-        gates: dict[str, Tensor] = {}
         for level in forest.levels:
-            kept = self.up(level, projected[level.nodes], h, c, self.recurrent())
-            for name, (rows, values) in self.gates(level, kept, forest).items():
-                gates.setdefault(name, torch.zeros_like(h))[rows] = values
-        states = {"h": h, "c": c} if gates else {"h": h}
-        place = torch.empty_like(forest.order)
-        place[forest.order] = torch.arange(forest.nodes, device=place.device)
-        gates, states = ({name: rows[place] for name, rows in named.items()} for named in (gates, states))
-        return TreeTrace(gates, states)
+            self.up(level, projected[level.nodes], h, c, self.recurrent(), watch.let)
+        return watch.result(forest)
+
+    def state_shape(self, name: str) -> tuple[int]:
+        """The shape of a state of one node."""
+        return (self.hidden_size,)
 
     def _project(self, x: Tensor, forest: Forest) -> Tensor:
         """W x + b, in the order of the forest's nodes."""
@@ -97,12 +123,12 @@ class TreeLayer(nn.Module):
         """The weights that see the children."""
 
     @abstractmethod
-    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...]) -> Any:
-        """Compute this level's rows of h and c, (n + 1, H), from x, (level, gates · H); what the way back needs."""
+    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...], let: Let) -> Any:
+        """Compute this level's rows of h and c, (n + 1, H), from x, (level, gates · H); what the way back needs.
 
-    def gates(self, level: Level, kept: Any, forest: Forest) -> dict[str, tuple[slice | Tensor, Tensor]]:
-        """What `up` kept, by the names of the equations: the nodes, and a row for each. f belongs to the child."""
-        return {}
+        `let` is given each value by the name that it has in the equations, with the nodes it belongs to (f to the
+        child), and returns the value to continue with.
+        """
 
     @abstractmethod
     def down(
@@ -125,7 +151,7 @@ class _Climb(torch.autograd.Function):
     def forward(ctx: Any, layer: TreeLayer, forest: Forest, drive: Tensor, *weights: Tensor) -> Tensor:
         h = drive.new_zeros(forest.nodes + 1, layer.hidden_size)  # the last row is the child that is not there
         c = torch.zeros_like(h)
-        ctx.kept = [layer.up(level, drive[level.nodes], h, c, weights) for level in forest.levels]
+        ctx.kept = [layer.up(level, drive[level.nodes], h, c, weights, _plain) for level in forest.levels]
         ctx.layer, ctx.forest, ctx.h, ctx.c = layer, forest, h, c
         ctx.save_for_backward(*weights)
         return h[:-1]
@@ -165,7 +191,7 @@ class ChildSumTreeLSTM(TreeLayer):
     def recurrent(self) -> tuple[Tensor, ...]:
         return self.weight_sum, self.weight_each
 
-    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...]) -> Any:
+    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...], let: Let) -> Any:
         H, (of_sum, of_each) = self.hidden_size, weights
         x_f = x[:, 3 * H :]
         total = f = None
@@ -174,21 +200,12 @@ class ChildSumTreeLSTM(TreeLayer):
             below = h[level.child]
             total = x.new_zeros(len(x), H).index_add_(0, level.parent, below)
             iou = torch.addmm(iou, total, of_sum.T)
-            f = torch.addmm(x_f[level.parent], below, of_each.T).sigmoid_()
-        i, o = iou[:, : 2 * H].sigmoid().split(H, 1)
-        u = iou[:, 2 * H :].tanh()
+            f = let("f", level.child, torch.addmm(x_f[level.parent], below, of_each.T).sigmoid_())
+        i, o, u = _own_gates(level, iou, let)
         new = i * u
         if f is not None:
             new.index_add_(0, level.parent, f * c[level.child])
-        tanh_c = new.tanh()
-        c[level.nodes] = new
-        h[level.nodes] = o * tanh_c
-        return i, o, u, f, total, tanh_c
-
-    def gates(self, level: Level, kept: Any, forest: Forest) -> dict[str, tuple[slice | Tensor, Tensor]]:
-        i, o, u, f, *_ = kept
-        own: dict[str, tuple[slice | Tensor, Tensor]] = {"i": (level.nodes, i), "o": (level.nodes, o)}
-        return own | {"u": (level.nodes, u)} | ({} if f is None else {"f": (level.child, f)})
+        return i, o, u, f, total, _set_states(level, h, c, new, o, let)
 
     def down(
         self, level: Level, kept: Any, c: Tensor, d_h: Tensor, d_c: Tensor, weights: tuple[Tensor, ...]
@@ -247,31 +264,19 @@ class NaryTreeLSTM(TreeLayer):
     def recurrent(self) -> tuple[Tensor, ...]:
         return (self.weight_children,)
 
-    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...]) -> Any:
+    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...], let: Let) -> Any:
         H = self.hidden_size
         gates, f = x[:, : 3 * H], None
         if len(level.child):
             pre = _below(level, h, self.most) @ weights[0].T
             gates = gates + pre[:, : 3 * H]
             f = (pre[:, 3 * H :].view(-1, self.most, H) + x[:, None, 3 * H :]).sigmoid_()
-        i, o = gates[:, : 2 * H].sigmoid().split(H, 1)
-        u = gates[:, 2 * H :].tanh()
+            f = let("f", _places(level, self.most, len(h) - 1), f)
+        i, o, u = _own_gates(level, gates, let)
         new = i * u
         if f is not None:
             new += (f * _below(level, c, self.most).view_as(f)).sum(1)
-        tanh_c = new.tanh()
-        c[level.nodes] = new
-        h[level.nodes] = o * tanh_c
-        return i, o, u, f, tanh_c
-
-    def gates(self, level: Level, kept: Any, forest: Forest) -> dict[str, tuple[slice | Tensor, Tensor]]:
-        i, o, u, f, _ = kept
-        own: dict[str, tuple[slice | Tensor, Tensor]] = {"i": (level.nodes, i), "o": (level.nodes, o)}
-        own["u"] = (level.nodes, u)
-        if f is not None:
-            there = level.children < forest.nodes  # (nodes of this level, most children)
-            own["f"] = (level.children[there], f[:, : there.shape[1]][there])
-        return own
+        return i, o, u, f, _set_states(level, h, c, new, o, let)
 
     def down(
         self, level: Level, kept: Any, c: Tensor, d_h: Tensor, d_c: Tensor, weights: tuple[Tensor, ...]
@@ -303,6 +308,8 @@ class RecursiveNet(TreeLayer):
     Parameters: `weight` (H, I), `bias`, and `weight_children` (H, N·H).
     """
 
+    cell = Names((), ("h",))
+
     def __init__(
         self, input_size: int, hidden_size: int, children: int = 2, activation: Literal["tanh", "sigmoid"] = "tanh"
     ) -> None:
@@ -320,10 +327,10 @@ class RecursiveNet(TreeLayer):
     def recurrent(self) -> tuple[Tensor, ...]:
         return (self.weight_children,)
 
-    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...]) -> Any:
+    def up(self, level: Level, x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...], let: Let) -> Any:
         if len(level.child):
             x = torch.addmm(x, _below(level, h, self.most), weights[0].T)
-        h[level.nodes] = y = x.tanh() if self.activation == "tanh" else x.sigmoid()
+        h[level.nodes] = y = let("h", level.nodes, x.tanh() if self.activation == "tanh" else x.sigmoid())
         return y
 
     def down(
@@ -339,6 +346,65 @@ class RecursiveNet(TreeLayer):
 
     def gradients(self, forest: Forest, h: Tensor, d_x: Tensor, kept: list[Any], found: list[Any]) -> list[Tensor]:
         return [_over_all(forest, h, found, self.weight_children, self.most)]
+
+
+class _Watch:
+    """Keeps what `let` names in a run of a tree layer, and applies clamps; nodes are counted as in the forest."""
+
+    def __init__(self, layer: TreeLayer, x: Tensor, forest: Forest, clamps: Sequence[Clamp]) -> None:
+        lengths, size = forest.lengths, layer.hidden_size
+        most = int(lengths.max()) if len(lengths) else 0
+        there = length_mask(lengths, most, batch_first=True)
+        self.held: dict[str, tuple[Tensor, Tensor]] = {}
+        for clamp in clamps:
+            if not isinstance(clamp, Clamp):
+                raise TypeError(f"intervene takes carousel.Clamp objects after the trees, got {type(clamp).__name__}")
+            clamp.check(layer, most, len(lengths))
+        for name in {clamp.name for clamp in clamps}:
+            own = [clamp for clamp in clamps if clamp.name == name]
+            planes = (plane.transpose(0, 1)[there] for plane in clamp_planes(own, (most, len(lengths), size), x))
+            mask, held = (torch.cat((plane[forest.order], plane.new_zeros(1, size))) for plane in planes)
+            self.held[name] = mask.bool(), held
+        self.gates, self.states = ({name: x.new_zeros(forest.nodes + 1, size) for name in n} for n in layer.cell)
+
+    def let(self, name: str, rows: slice | Tensor, value: Tensor) -> Tensor:
+        if name in self.held:
+            mask, held = self.held[name]
+            value = torch.where(mask[rows], held[rows], value)
+        (self.gates if name in self.gates else self.states)[name][rows] = value
+        return value
+
+    def result(self, forest: Forest) -> TreeTrace:
+        """What was named, in the order in which the nodes were given."""
+        place = torch.empty_like(forest.order)
+        place[forest.order] = torch.arange(forest.nodes, device=place.device)
+        gates, states = ({name: rows[place] for name, rows in one.items()} for one in (self.gates, self.states))
+        return TreeTrace(gates, states)
+
+
+def _plain(name: str, rows: slice | Tensor, value: Tensor) -> Tensor:
+    return value
+
+
+def _own_gates(level: Level, iou: Tensor, let: Let) -> tuple[Tensor, Tensor, Tensor]:
+    """i, o and u of a level's nodes, (level, H) each."""
+    H = iou.shape[1] // 3
+    i, o = iou[:, : 2 * H].sigmoid().split(H, 1)
+    return let("i", level.nodes, i), let("o", level.nodes, o), let("u", level.nodes, iou[:, 2 * H :].tanh())
+
+
+def _set_states(level: Level, h: Tensor, c: Tensor, new: Tensor, o: Tensor, let: Let) -> Tensor:
+    """Write the level's rows of c and h; tanh(c), which the way back needs."""
+    c[level.nodes] = new = let("c", level.nodes, new)
+    tanh_c = new.tanh()
+    h[level.nodes] = let("h", level.nodes, o * tanh_c)
+    return tanh_c
+
+
+def _places(level: Level, most: int, none: int) -> Tensor:
+    """The children of each node, (level, N); `none` for those it does not have."""
+    missing = most - level.children.shape[1]
+    return nn.functional.pad(level.children, (0, missing), value=none) if missing else level.children
 
 
 def _below(level: Level, states: Tensor, most: int) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...data.sources.brackets import Tree, Trees, read_brackets
 from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleStore
-from ...errors import ArgumentError
+from ...layers import Clamp
 from ...training.modes import in_eval_mode
 from ..base import Model
 from ..shared.ensemble import with_members
@@ -53,21 +53,27 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         given = read_texts(trees, (Tree,), "trees")
         return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in given))
 
-    @in_eval_mode
-    @torch.no_grad()
     def trace(self, item: Any) -> Any:
         """Every gate and state of every node of a tree, a `TreeTrace`, or of each of a list; `trace.tokens` names the
         nodes by their words."""
+        return self.intervene(item)
+
+    @in_eval_mode
+    @torch.no_grad()
+    def intervene(self, item: Any, *clamps: Clamp) -> Any:
+        """As `trace`, with some gates or states held at given values: the `steps` of a `Clamp` are the nodes of a tree,
+        in the order of `trace.tokens`, its `sequences` the trees of a list."""
         trees = [Tree.parse(tree) if isinstance(tree, str) else tree for tree in self._items(item)]
-        traces = []
-        for tree in trees:
-            batch = self._batch([tree])
-            trace = self.network.layer.trace(self.network.read(batch), batch.forest)
-            traces.append(replace(trace, tokens=tuple(tree.spans)))
+        batch = self._batch(trees)
+        whole = self.network.layer.intervene(self.network.read(batch), batch.forest, *clamps)
+        traces = [
+            replace(trace, tokens=tuple(tree.spans))
+            for tree, trace in zip(trees, whole.split(batch.lengths.tolist()), strict=True)
+        ]
         return traces if isinstance(item, list) else traces[0]
 
-    def batch_of(self, items: Sequence[Any]) -> Any:
-        raise ArgumentError("a tree has nodes, not steps: nothing can be held in it; trace shows its gates and states")
+    def batch_of(self, items: Sequence[str | Tree]) -> TreeBatch:
+        return self._batch([Tree.parse(tree) if isinstance(tree, str) else tree for tree in items])
 
     def _batch(self, trees: Sequence[Tree], path: Path | None = None) -> TreeBatch:
         most = None if self.settings.composition == "child-sum" else self.assets.children
