@@ -47,6 +47,30 @@ def test_the_mode_is_as_before_and_dropout_is_off(small_model):
     model.network.eval()
 
 
+def test_an_unknown_token_is_named_and_marked(small_model):
+    model, item, tokens = small_model
+    if model.name == "lm":
+        unknown = model.trace(["zebras sit", "a zebra"])
+        assert unknown.tokens == (("[START]", "zebras [UNK]", "sit [UNK]"), ("[START]", "a", "zebra [UNK]"))
+    elif model.name == "translate":
+        assert model.trace("aZd").tokens == (("a", "Z [UNK]", "d"),)
+    else:
+        trace = model.trace([item, "a Zebra"])
+        assert trace.tokens == (tuple(tokens), (*tokens[:-2], "Zebra [UNK]"))
+
+
+def test_a_model_of_one_part_has_no_other(small_model):
+    model, item, _ = small_model
+    if len(model.parts) == 1:
+        with pytest.raises(carousel.CarouselError, match="has layers, got 'decoder'"):
+            model.trace(item, part="decoder")
+
+
+def test_an_empty_list_is_nothing_to_read(small_model):
+    with pytest.raises(carousel.CarouselError, match="there is nothing to read"):
+        small_model[0].trace([])
+
+
 def test_an_intervention_changes_what_follows(small_model):
     model, item, _ = small_model
     plain = model.trace(item)
@@ -60,7 +84,28 @@ def test_a_forecaster_reads_the_end_of_a_series(tmp_path):
     settings = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "horizon": 2, "context": 6}
     model = carousel.train("forecast", series, out=tmp_path / "run", **settings)
     trace = model.trace(series)
-    assert trace.c.shape[2:] == (1, 4) and trace.tokens == ()
+    assert trace.c.shape[2:] == (1, 4)
     later = model.trace(series[6:])
     torch.testing.assert_close(later.c, trace.c)  # only the window before the end is read
     assert not torch.equal(model.trace(series[:-1]).c, trace.c)
+
+
+def test_the_steps_of_a_forecaster_have_their_times(tmp_path):
+    days = [f"2024-01-{day:02}" for day in range(1, 32)]
+    table = tmp_path / "two.csv"
+    rows = [
+        f"{day},{name},{k % 7 + (name == 'b')}" for name in "ab" for k, day in enumerate(days[: 31 - 2 * (name == "b")])
+    ]
+    table.write_text("\n".join(["date,shop,sold", *rows]) + "\n")
+    settings = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "horizon": 2, "context": 6}
+    model = carousel.train("forecast", table, out=tmp_path / "run", series_id="shop", season=7, **settings)
+    trace = model.trace(table)
+    steps = trace.c.shape[1]
+    assert trace.tokens == (tuple(days[31 - steps :]), tuple(days[29 - steps : 29]))
+    assert trace.c.shape[2] == 2  # both series
+    alone = tmp_path / "b.csv"
+    alone.write_text("\n".join(["date,shop,sold", *rows[31:]]) + "\n")
+    torch.testing.assert_close(model.trace(alone).c, trace.c[:, :, 1:])
+    held = model.intervene(table, Clamp("c", 0.5, steps=trace.tokens[0].index("2024-01-30"), sequences=0))
+    assert (held.c[:, -2, 0] == 0.5).all()
+    torch.testing.assert_close(held.c[:, :, 1], trace.c[:, :, 1])

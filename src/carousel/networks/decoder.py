@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from .. import layers
 from ..decoding import select_rows
 from ..errors import ArgumentError
-from ..layers import BeamState, PackedStepper, StepwiseLayer
+from ..layers import BeamState, Clamp, PackedStepper, StepwiseLayer, Trace
 from ..masks import length_mask
 from ..ops.attention import AdditiveAttentionStep
 from ..ops.prediction import Predictor
@@ -217,10 +217,27 @@ class Decoder(nn.Module):
         vectors, weights, _, _ = self.step(x, None, memory, real.lengths, run_layers)
         return vectors, None if weights is None else real.put(weights)
 
-    def layer_input(self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Unpadded) -> Tensor:
-        """x (T, B, E) as in `forward` → what the layers read at each step, (T, B, ·): with what a step reads of the
-        previous one, and 0 past the end of a sequence, if the decoder is sequential."""
-        return real.put(self.rollout(x, memory, state, real).inputs) if self.sequential else x
+    def intervene(
+        self, x: Tensor, memory: AttentionMemory | None, state: Any, real: Unpadded, clamps: Sequence[Clamp] = ()
+    ) -> Trace:
+        """The trace of the layers for x (T, B, E) as in `forward`, with some of their gates or states held.
+
+        In a sequential decoder what a step reads depends on the steps before it, and so on what is held in them: the
+        layers run once for each step, on all that is known by then.
+        """
+        run = partial(self.layers.intervene, hx=state, lengths=real.lengths)
+        if not self.sequential:
+            return run(x, *clamps)
+        inputs = x.new_zeros(*x.shape[:2], self.layers.input_size)
+        carried = self.begin(state, x.shape[1])
+        for t, given in enumerate(x):
+
+            def run_layers(read: Tensor, t: int = t) -> tuple[Tensor, None]:
+                inputs[t] = read
+                return run(inputs, *clamps).output[t], None
+
+            carried = self.step(given, carried, memory, torch.ones_like(real.lengths), run_layers)[2]
+        return run(inputs, *clamps)
 
 
 class DecoderRollout:
@@ -241,7 +258,6 @@ class DecoderRollout:
         like = next(decoder.parameters())
         self.last = like.new_zeros(len(lengths), decoder.size)  # the previous step's vectors, (n, H); zeros at first
         self.carried = decoder.begin(state, len(lengths))
-        self._inputs = [like.new_zeros(0, decoder.layers.input_size)]
         self._vectors = [self.last[:0]]
         self._weights = [] if memory is None else [like.new_zeros(0, memory.memory.most)]
 
@@ -259,13 +275,7 @@ class DecoderRollout:
             self._weights.append(weights)
 
     def _run_layers(self, x: Tensor) -> tuple[Tensor, None]:
-        self._inputs.append(x)
         return self.walker.step(x), None  # the walker keeps the state
-
-    @property
-    def inputs(self) -> Tensor:
-        """What the layers have read, (N, ·), in the order of `Unpadded`."""
-        return self._in_order(torch.cat(self._inputs))
 
     @property
     def vectors(self) -> Tensor:

@@ -262,6 +262,7 @@ class Model(ABC, Generic[N, A]):
 
     name: ClassVar[str]  # of the task
     kind: ClassVar[str] = "model"  # what a reader calls it
+    parts: ClassVar[tuple[str, ...]] = ("layers",)  # what can be traced
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
     origin: str = ""  # where it was loaded from, and what it reached there
     declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own
@@ -313,16 +314,21 @@ class Model(ABC, Generic[N, A]):
         """Items as `predict` takes them, as one batch."""
         raise ArgumentError(f"{an(self.kind)} does not read items one by one")
 
-    def trace(self, item: Any) -> Trace:
+    def surface_forms(self, items: Sequence[Any]) -> list[list[str]]:
+        """The tokens of items as their texts have them, whether or not the model knows them; `""` for a step that reads
+        a mark. Nothing if the model has no unknown tokens."""
+        return []
+
+    def trace(self, item: Any, *, part: str | None = None) -> Trace:
         """Every gate and state of the recurrent layers while they read `item` (or each of a list): see `Trace`.
 
-        `trace.tokens` names the steps.
+        `trace.tokens` names the steps. `part` is one of the model's `parts`, if it has several; by default the first.
         """
-        return self._watch(item, ())
+        return self._watch(item, (), part)
 
-    def intervene(self, item: Any, *clamps: Clamp) -> Trace:
+    def intervene(self, item: Any, *clamps: Clamp, part: str | None = None) -> Trace:
         """As `trace`, with some gates or states held at given values (see `Clamp`)."""
-        return self._watch(item, clamps)
+        return self._watch(item, clamps, part)
 
     def _items(self, item: Any) -> list[Any]:
         """One item, or each of a list of them."""
@@ -331,19 +337,35 @@ class Model(ABC, Generic[N, A]):
             raise ArgumentError(f"item: give one such as predict takes, or a list of them, got {wrong[0]!r}")
         return items
 
-    def _watch(self, item: Any, clamps: Sequence[Clamp]) -> Trace:
+    def _watch(self, item: Any, clamps: Sequence[Clamp], part: str | None) -> Any:
         import torch
 
         from ..training.modes import evaluating
 
+        if part is not None and part not in self.parts:
+            raise ArgumentError(f"part: {an(self.kind)} has {' and '.join(self.parts)}, got {part!r}")
+        items = self._items(item)
+        if not items:
+            raise ArgumentError(NOTHING)
         with torch.no_grad(), evaluating(self):
-            read = self.layer_input(self.batch_of(self._items(item)))
-            if not read.lengths.sum():
-                raise ArgumentError(NOTHING)
-            layer: Any = read.layer
-            trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths)
-        trace.tokens = read.tokens
+            traces = self._run_traced(items, clamps, part or self.parts[0])
+        return traces[0] if isinstance(traces, list) and not isinstance(item, list) else traces
+
+    def _run_traced(self, items: Sequence[Any], clamps: Sequence[Clamp], part: str) -> Any:
+        """The trace of a part of the model while it reads items, with some values held; or a list, one for each."""
+        from ..data.text.vocabulary import mark_unknown
+
+        read = self._read_items(items)
+        if not read.lengths.sum():
+            raise ArgumentError(NOTHING)
+        layer: Any = read.layer
+        trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths)
+        trace.tokens = mark_unknown(read.tokens, self.surface_forms(items))
         return trace
+
+    def _read_items(self, items: Sequence[Any]) -> LayerInput:
+        """What the layers that are traced read of items."""
+        return self.layer_input(self.batch_of(items))
 
     def evaluate(self, *files: Any, **options: Any) -> dict[str, Any]:
         """The results of the model on a data set, files or data in memory, in JSON's terms: numbers, and tables by row

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from helpers.bilms import SENTENCES, network, own_vectors, plain_losses, write_sentences
+from helpers.bilms import SENTENCES, network, own_vectors, plain_losses, torch_stack, write_sentences
 from helpers.pages import rows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,3 +114,45 @@ def test_it_learns_both_ways_and_is_loaded_again(settings, text, tmp_path, reach
 def test_a_run_goes_on_where_it_was_killed(settings, goes_on):
     noisy = settings(word_dropout=0.2, average=0.9, recurrent_dropout=0.1)
     goes_on(Bilm, noisy, index=3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("part", ["forward", "backward"])
+@pytest.mark.parametrize("hidden", [6, 9])  # as wide as the words, and projected
+def test_a_trace_has_all_layers_of_a_direction(part, hidden):
+    """Against torch's layers, on each sentence alone."""
+    model = network(layers=2, hidden=hidden)
+    sentences = ["Zoe saw the dog", "the cat sat"]
+    trace = model.trace(sentences, part=part)
+    words = ["Zoe [UNK]", "saw", "the", "dog"], ["the", "cat", "sat"]
+    if part == "forward":
+        assert trace.tokens == tuple(("[START]", *own) for own in words) == model.trace(sentences).tokens
+    else:
+        assert trace.tokens == tuple(("[END]", *own[::-1]) for own in words)
+    for b, sentence in enumerate(sentences):
+        x, steps = own_vectors(model, sentence)[1], len(words[b]) + 1
+        stack = model.network.forward_layers if part == "forward" else model.network.backward_layers
+        y, (h, c) = torch_stack(model, stack)((x if part == "forward" else x.flip(0))[:-1])
+        torch.testing.assert_close(trace.output[:steps, b], y)
+        torch.testing.assert_close(trace.state[0][:, b], h)
+        torch.testing.assert_close(trace.state[1][:, b], c)
+        torch.testing.assert_close(trace.h[:, steps - 1, b], h)
+        torch.testing.assert_close(trace.c[:, steps - 1, b], c)
+    assert trace.gates["f"].shape == (2, 5, 2, hidden)
+
+
+def test_an_intervention_holds_a_layer_of_a_direction():
+    model, text = network(layers=2), "the cat sat"
+    for part in model.parts:
+        plain = model.trace(text, part=part)
+        upper, last = (model.intervene(text, carousel.Clamp("c", 0.5, layer=k), part=part) for k in (1, -1))
+        torch.testing.assert_close(upper.c[0], plain.c[0])
+        assert (upper.c[1] == 0.5).all() and upper.c.equal(last.c)
+        lower = model.intervene(text, carousel.Clamp("c", 0.5, layer=0, steps=1), part=part)
+        assert (lower.c[0, 1] == 0.5).all()
+        torch.testing.assert_close(lower.c[1, 0], plain.c[1, 0])
+        assert not torch.allclose(lower.c[1, 1:], plain.c[1, 1:])
+    with pytest.raises(ValueError, match=r"layer=2 chooses what is not among 0\.\.1"):
+        model.intervene(text, carousel.Clamp("c", 0.5, layer=2))
+    with pytest.raises(carousel.CarouselError, match="model has forward and backward, got 'both'"):
+        model.trace(text, part="both")

@@ -47,7 +47,7 @@ def test_a_word_beyond_the_training_data_has_its_vector(files, task, data):
         vectors = words(batch.tokens)[:, 0]
     torch.testing.assert_close(vectors[0], torch.tensor(WORDS["splendid"]))
     torch.testing.assert_close(vectors[1], words.embedder.weight[known].detach())
-    assert model.trace("Splendid film qqq").tokens == (("splendid", "film", "[UNK]"),)
+    assert model.trace("Splendid film qqq").tokens == (("splendid", "film", "qqq [UNK]"),)
     assert model.settings.embedding == 2
 
 

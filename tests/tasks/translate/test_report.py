@@ -14,7 +14,7 @@ from carousel.cli.main import main
 from carousel.data import START
 from carousel.report import Page
 from carousel.tasks.translate.pairs import Pair
-from carousel.tasks.translate.report import gates_picture, show_attention, show_errors, trace_decoder
+from carousel.tasks.translate.report import gates_picture, show_attention, show_errors
 from carousel.tasks.translate.settings import TranslateSettings
 from carousel.tasks.translate.task import Translate
 from carousel.training import trainer
@@ -30,8 +30,8 @@ def make(**given):
 def test_the_trace_is_what_the_decoder_goes_through(cell):
     model = make(cell=cell, layers=2)
     made = model.translate("abcde", max_length=7)
-    trace, steps = trace_decoder(model, made)
-    assert steps[1:] == made.tokens[:-1]
+    trace = model.trace_decoder([made])
+    assert list(trace.tokens[0]) == ["[START]", *made.tokens[:-1]]
     ids, _ = model.encode_line("abcde")
     _, state = model.network.encode(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
     for t, token in enumerate([START, *made.ids[:-1]]):
@@ -49,7 +49,7 @@ def test_the_trace_is_what_the_decoder_goes_through(cell):
 def test_the_trace_of_a_decoder_that_reads_what_attention_found(given):
     model = make(**given)
     [made] = model.translate(["abcde"], attention=True, max_length=7)
-    trace, steps = trace_decoder(model, made)
+    trace = model.trace_decoder([made])
     network, ids = model.network, model.encode_line("abcde")[0]
     memory, state = network.encode(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
     carried, states = network.decoder.begin(state, 1), [state]
@@ -68,7 +68,48 @@ def test_the_trace_of_a_decoder_that_reads_what_attention_found(given):
         torch.testing.assert_close(torch.as_tensor(made.attention[t]).float(), weights[0].float())
     page = Page("t")
     show_attention(model, page, [made])
-    assert page.figures == 2 and len(steps) == len(made.tokens)
+    assert page.figures == 2 and len(trace.tokens[0]) == len(made.tokens)
+
+
+@pytest.mark.parametrize("given", [{}, {"input_feeding": True}, {"decoder": "bahdanau", "layers": 2}], ids=str)
+def test_what_is_held_in_the_decoder_changes_what_follows(given):
+    """Against single steps, of which the third alone is held; of the longer of two lines."""
+    model = make(**given)
+    clamp = carousel.Clamp("f", 0.25, steps=2, layer=0, units=[0, 3])
+    trace = model.intervene(["ab", "abcde"], clamp, part="decoder")
+    made = model.translate("abcde")
+    assert list(trace.tokens[1]) == ["[START]", *made.tokens[:-1]]
+    network, ids = model.network, model.encode_line("abcde")[0]
+    memory, state = network.encode(torch.tensor(ids.tolist())[:, None], torch.tensor([5]))
+    carried, decoder = network.decoder.begin(state, 1), network.decoder
+    for t, token in enumerate([START, *made.ids[:-1]]):
+
+        def run_layers(x, t=t, state=state):
+            held = [carousel.Clamp("f", 0.25, layer=0, units=[0, 3])] if t == 2 else []
+            one = decoder.layers.intervene(x[None], *held, hx=state)
+            return one.output[0], one
+
+        x = network.target_embedder(torch.tensor([token]))
+        _, _, carried, one = decoder.step(x, carried, memory, torch.tensor([1]), run_layers)
+        state = one.state
+        for name in "fc":
+            values = {**trace.gates, **trace.states}[name], {**one.gates, **one.states}[name]
+            torch.testing.assert_close(values[0][:, t, 1], values[1][:, 0, 0])
+    plain = model.trace(["ab", "abcde"], part="decoder")
+    torch.testing.assert_close(plain.c[:, :2], trace.c[:, :2])
+    assert not torch.allclose(plain.c[:, 2:], trace.c[:, 2:])
+
+
+def test_the_parts_of_a_translator_are_traced_apart():
+    model = make()
+    assert model.trace("abc").tokens == (("a", "b", "c"),) == model.trace("abc", part="encoder").tokens
+    both = model.trace(["abc", ""], part="decoder")
+    assert both.tokens[1] == () and not both.c[:, :, 1].any() and both.c[:, :, 0].all()
+    torch.testing.assert_close(both.c[:, :, :1], model.trace("abc", part="decoder").c)
+    with pytest.raises(carousel.CarouselError, match="part: a translator has encoder and decoder, got 'layers'"):
+        model.trace("abc", part="layers")
+    with pytest.raises(carousel.CarouselError, match="there is nothing to read"):
+        model.trace("", part="decoder")
 
 
 def test_without_attention_there_is_none_to_show():

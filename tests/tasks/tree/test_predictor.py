@@ -52,7 +52,7 @@ def test_a_trace_names_nodes_by_their_words(trained):
     model = carousel.load(trained)
     tree = "(_ (_ not) (_ (_ good) (_ Film)))"
     trace = model.trace(tree)
-    assert trace.tokens == ("not", "good", "Film", "good Film", "not good Film")
+    assert trace.tokens == ("not", "good", "Film [UNK]", "good Film", "not good Film")
     assert trace.gates["f"].shape == (5, 12)
     scores = model.network.output(trace.states["h"])
     assert scores.argmax(1).tolist() == model.predict(tree).probabilities.argmax(1).tolist()

@@ -54,6 +54,10 @@ class TextEncoder:
         tokens = cut_off(values, lengths, self.max_length)
         return {"tokens": tokens}, tokens.lengths < lengths
 
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """The tokens of some texts as the texts have them, known or not, cut off as they are; of BPE, none."""
+        return [self.vocabulary.split(text)[: self.max_length] for text in self.prepare(texts)]
+
     @property
     def dtypes(self) -> dict[str, Any]:
         """The numpy types of its columns."""

@@ -275,6 +275,17 @@ class Vocabulary:
         values = np.fromiter((known.get(word, UNK) for word in chain.from_iterable(words)), np.uint32)
         return values, np.fromiter(map(len, words), np.int64, len(words))
 
+    def split(self, text: str) -> list[str]:
+        """The tokens of `text` as it has them, whether or not they are in the vocabulary; none of BPE, which knows all.
+
+        >>> from carousel.data import Vocabulary
+        >>> Vocabulary.train(["to be"], "word").split("to be here")
+        ['to', 'be', 'here']
+        """
+        if self.kind == "character":
+            return list(text)
+        return [] if self.kind == "bpe" else split_words(encodable(text).encode())
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, a list, array or tensor; `[PAD]`, `[START]` and `[END]` are left out, `[UNK]` is shown.
 
@@ -448,6 +459,25 @@ def texts_of(vocabulary: Vocabulary, ids: Any, lengths: Any) -> tuple[tuple[str,
     """
     columns = zip(ids.T.tolist(), lengths.tolist(), strict=True)
     return tuple(tuple(_shown(vocabulary, k) for k in column[:length]) for column, length in columns)
+
+
+def mark_unknown(
+    tokens: Iterable[Sequence[str]], surface_forms: Iterable[Sequence[str]]
+) -> tuple[tuple[str, ...], ...]:
+    """The tokens of sequences, an unknown one as the text has it, with `[UNK]` after it.
+
+    `surface_forms` are the tokens as the texts have them; they may be in fewer, longer sequences, and may be missing.
+
+    >>> mark_unknown([("a", "[UNK]"), ("[UNK]",)], [["a", "quick", "fox"]])
+    (('a', 'quick [UNK]'), ('fox [UNK]',))
+    """
+    forms, unknown = chain.from_iterable(surface_forms), SPECIAL[UNK]
+
+    def mark(token: str) -> str:
+        form = next(forms, "")
+        return f"{form} {unknown}" if form and token == unknown else token
+
+    return tuple(tuple(map(mark, sequence)) for sequence in tokens)
 
 
 def _shown(vocabulary: Vocabulary, token: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from ...data import END, PAD, START
 from ...data.stores.examples import ExampleBatch
+from ...layers import Clamp, Trace
 from ...masks import length_mask
 from ...metrics import perplexity
 from ...networks.encoder import SequenceDropout
@@ -37,6 +39,25 @@ class Stack(nn.Module):
         for layer in self.layers:
             outputs.append(layer(self.drop(outputs[-1]) if outputs else x, lengths=lengths)[0])
         return outputs
+
+    def intervene(self, x: Tensor, clamps: Sequence[Clamp], lengths: Tensor) -> Trace:
+        """The trace of all layers, with some of their gates or states held."""
+        count, traces = len(self.layers), []
+        for clamp in clamps:
+            if clamp.layer is not None and not -count <= clamp.layer < count:
+                raise ValueError(f"Clamp: layer={clamp.layer} chooses what is not among 0..{count - 1}")
+        for k, layer in enumerate(self.layers):
+            own = [replace(clamp, layer=None) for clamp in clamps if clamp.layer in (None, k, k - count)]
+            trace: Trace = layer.intervene(x, *own, lengths=lengths)  # type: ignore[operator]
+            traces.append(trace)
+            x = trace.output
+        gates, states = (
+            {name: torch.cat([planes[name] for planes in each]) for name in each[0]}
+            for each in ([trace.gates for trace in traces], [trace.states for trace in traces])
+        )
+        finals = [trace.state if isinstance(trace.state, tuple) else (trace.state,) for trace in traces]
+        final = tuple(torch.cat(parts) for parts in zip(*finals, strict=True))
+        return replace(traces[-1], state=final if len(final) > 1 else final[0], gates=gates, states=states)
 
 
 class Read(NamedTuple):

@@ -12,12 +12,13 @@ import torch
 
 from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleBatch, ExampleBatches, collate
-from ...data.text.vocabulary import texts_of
+from ...data.text.vocabulary import mark_unknown, texts_of
+from ...layers import Clamp, Trace
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, Model
 from ..shared.reading import split_words
 from .data import BilmAssets, open_source, store_sentences
-from .network import BilmNetwork
+from .network import BilmNetwork, turned
 from .sentences import Sentences
 
 
@@ -34,6 +35,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
 
     name = "bilm"
     kind = "bidirectional language model"
+    parts = ("forward", "backward")
 
     @property
     def info(self) -> dict[str, Any]:
@@ -90,6 +92,23 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
         return collate(self.assets.words.encode(split_words(self.assets.form, items)))
+
+    def surface_forms(self, items: Sequence[str | Sequence[str]]) -> list[list[str]]:
+        return split_words(self.assets.form, items)
+
+    def _run_traced(self, items: Sequence[str | Sequence[str]], clamps: Sequence[Clamp], part: str) -> Trace:
+        """Of all layers of a direction; the steps of `backward` are those from the end to the beginning."""
+        network, batch, words = self.network, self.batch_of(items), self.surface_forms(items)
+        marked, x = network.words(batch)
+        stack = network.forward_layers
+        if part == "backward":
+            marked, x = (turned(one, batch.lengths + 2) for one in (marked, x))
+            stack, words = network.backward_layers, [own[::-1] for own in words]
+        steps = batch.lengths + 1
+        trace = stack.intervene(x[:-1], clamps, steps)
+        tokens = texts_of(self.assets.words.words, marked[:-1], steps)
+        trace.tokens = mark_unknown(tokens, [["", *own] for own in words])
+        return trace
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         """Of the lowest layer from left to right."""

@@ -121,6 +121,9 @@ class Classifier(VocabularyModel[ClassifierNetwork, ClassifyAssets, Vocabulary])
     def batch_of(self, items: Sequence[str]) -> ExampleBatch:
         return collate(self.encoder(items)[0])
 
+    def surface_forms(self, items: Sequence[str]) -> list[list[str]]:
+        return self.encoder.split(items)
+
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         chunks = Chunks(batch, self.settings.chunk)
         if chunks.needed:  # each is a sequence, as the layers read it

@@ -155,6 +155,9 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
         """Texts, as `embed` takes them."""
         return collate(self._read(items, None)[0])
 
+    def surface_forms(self, items: Sequence[str]) -> list[list[str]]:
+        return self.encoder.split(items)
+
     def layer_input(self, batch: ExampleBatch | PairBatch) -> LayerInput:
         """Of the texts, or of the first texts of pairs."""
         texts = batch.first if isinstance(batch, PairBatch) else batch

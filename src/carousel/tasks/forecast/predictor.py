@@ -151,10 +151,15 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
     def _items(self, item: Any) -> list[Any]:
         return [item]  # a list is a series of numbers
 
-    def batch_of(self, items: Sequence[Any]) -> WindowBatch:
-        """The window before the end of a series, as a file, a Series or numbers."""
-        source = Source.of(self.network, self._panel(items[0]))
-        return source.windows(source.ends[:1])
+    def _read_items(self, items: Sequence[Any]) -> LayerInput:
+        """Of the window before the end of each series, as a file, a Series or numbers; steps have their times."""
+        panel = self._panel(items[0])
+        source = Source.of(self.network, panel)
+        read = self.layer_input(source.windows(source.ends))
+        steps = len(read.x)
+        each = (one.ticks[one.end - steps : one.end].tolist() for one in panel.series.values())
+        tokens = (tuple(map(one.time, own)) for one, own in zip(panel.series.values(), each, strict=True))
+        return read._replace(tokens=tuple(tokens))
 
     def layer_input(self, batch: WindowBatch) -> LayerInput:
         x = self.network.read(batch)

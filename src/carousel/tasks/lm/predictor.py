@@ -102,6 +102,11 @@ class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]
         read, predicted = (pad_sequence(part, padding_value=PAD) for part in (inputs, targets))
         return TextBatch(read, predicted, lengths, torch.arange(len(rows)), int(lengths.sum()))
 
+    def surface_forms(self, items: Sequence[str]) -> list[list[str]]:
+        texts = items if self.assets.form is None else self.assets.form.read(items).texts
+        end = -1 if self.settings.layout == "running" else None  # its last token is only predicted
+        return [["", *self.vocabulary.split(text)][:end][:WINDOW] for text in texts]
+
     def layer_input(self, batch: TextBatch) -> LayerInput:
         """Of a long text the first steps."""
         network, inputs = self.network, batch.inputs[:WINDOW]

@@ -139,6 +139,9 @@ class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
         sentences = split_words(self.assets.form, items)
         return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
+    def surface_forms(self, items: Sequence[str | Sequence[str]]) -> list[list[str]]:
+        return split_words(self.assets.form, items)
+
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         if not batch.lengths.sum():  # and no characters of words either
             raise ArgumentError(NOTHING)

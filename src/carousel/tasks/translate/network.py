@@ -7,8 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
+from ...data import PAD
 from ...decoding import GenerationConfig
+from ...layers import Clamp, Trace
 from ...metrics import bleu, perplexity
 from ...networks.attention import Unpadded, make_attention
 from ...networks.decoder import AttentionMemory, Bridge, Decoder, DecoderRollout, DecoderStepper, SearchDecoder
@@ -115,6 +118,16 @@ class TranslatorNetwork(Network):
         """This network with some sources, (S, B) with lengths (B,), as a search sees it. `decoder` is from
         `search_decoder`, for callers with several batches."""
         return DecoderStepper(decoder or self.search_decoder(), *self.encode(source, lengths))
+
+    def trace_decoder(
+        self, source: Tensor, lengths: Tensor, tokens: Sequence[Sequence[int]], clamps: Sequence[Clamp] = ()
+    ) -> Trace:
+        """The trace of the decoder's layers while they read `tokens`, a sequence for each source of (S, B) with lengths
+        (B,), with some values held."""
+        memory, state = self.encode(source, lengths)
+        read = pad_sequence([torch.tensor(one, dtype=torch.int64) for one in tokens], padding_value=PAD)
+        real = Unpadded(torch.tensor([len(one) for one in tokens]), len(read))
+        return self.decoder.intervene(self.target_embedder(read), memory, state, real, clamps)
 
     def attention_weights(self, batch: PairBatch) -> Tensor | None:
         """The attention weights of each step of a batch, (T, B, S); None without attention."""

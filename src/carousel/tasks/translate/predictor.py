@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import torch
 
-from ...data import UNK, Vocabulary
+from ...data import START, UNK, Vocabulary
 from ...data.sources.memory import read_texts
 from ...data.text.formed import restored
 from ...data.text.vocabulary import texts_of
 from ...decoding import BeamTree, GenerationConfig, OptionError, stream
 from ...errors import ArgumentError
+from ...layers import Clamp, Trace
 from ...metrics import bleu, chrf
 from ...training.modes import each_evaluating, evaluating, in_eval_mode
 from ...wording import counted
-from ..base import LayerInput, Model
-from ..shared.generation import SearchTree, encode_known, prefix_of, prepare
+from ..base import NOTHING, LayerInput, Model
+from ..shared.generation import SearchTree, encode_known, prefix_of, prepare, token_texts
 from .data import DevBatches, TranslateAssets, dev_batches, open_pairs
 from .network import TranslatorNetwork
 from .pairs import PairBatch
@@ -43,6 +45,7 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
 
     name = "translate"
     kind = "translator"
+    parts = ("encoder", "decoder")
 
     @property
     def source_vocabulary(self) -> Vocabulary:
@@ -117,6 +120,30 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
 
     def batch_of(self, items: Sequence[str]) -> PairBatch:
         return source_batch([self.encode_line(line)[0] for line in items])
+
+    def surface_forms(self, items: Sequence[str]) -> list[list[str]]:
+        texts = map(self.settings.read_text, self.assets.read(0, items).texts)
+        return [self.source_vocabulary.split(text)[: self.settings.max_length] for text in texts]
+
+    def _run_traced(self, items: Sequence[str], clamps: Sequence[Clamp], part: str) -> Trace:
+        """Of the decoder while it generates the translations of lines: each step reads the token before its own."""
+        if part == "encoder":
+            return super()._run_traced(items, clamps, part)
+        translations = self.translate(items)
+        if not any(one.source_tokens for one in translations):
+            raise ArgumentError(NOTHING)
+        return self.trace_decoder(translations, clamps)
+
+    @in_eval_mode
+    @torch.no_grad()
+    def trace_decoder(self, translations: Sequence[Translation], clamps: Sequence[Clamp] = ()) -> Trace:
+        """The trace of the decoder's layers for translations, with some values held; the tokens are those of the
+        translations."""
+        batch = self.batch_of([one.source for one in translations])
+        read = [[START, *one.ids[:-1]] if one.ids else [] for one in translations]  # no step reads the last token
+        trace = self.network.trace_decoder(batch.source, batch.source_lengths, read, clamps)
+        trace.tokens = tuple(tuple(token_texts(self.target_vocabulary, ids)) for ids in read)
+        return trace
 
     def layer_input(self, batch: PairBatch) -> LayerInput:
         """Of the encoder."""

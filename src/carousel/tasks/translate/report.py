@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from ... import pictures
-from ...data import START
 from ...data.stores.examples import Column
-from ...layers.trace import Trace
 from ...metrics import bleu, chrf
-from ...networks.attention import Unpadded
 from ...report import Page, verbatim
 from ..shared.analysis import lengths_and_unknown, shorten, show_breakdown
 from .data import open_data
@@ -68,21 +64,10 @@ def show_errors(model: Translator, page: Page, pairs: Sequence[Pair], texts: Seq
     show_breakdown(page, lengths, unknown, ["BLEU", "chrF"], scores, unit="lines", token="source token")
 
 
-@torch.no_grad()
-def trace_decoder(model: Translator, translation: Translation) -> tuple[Trace, list[str]]:
-    """The trace of the decoder's layers for a translation, by a model in `eval` mode; and the token each step reads."""
-    network = model.network
-    source, _ = model.encode_line(translation.source)
-    memory, state = network.encode(torch.from_numpy(source.astype(np.int64))[:, None], torch.tensor([len(source)]))
-    read = torch.tensor([START, *translation.ids[:-1]])  # no step reads the last token
-    x = network.target_embedder(read[:, None])
-    x = network.decoder.layer_input(x, memory, state, Unpadded(torch.tensor([len(read)]), len(read)))
-    return network.decoder.layers.trace(x, state), [BEGIN, *translation.tokens[:-1]]
-
-
 def gates_picture(model: Translator, translation: Translation) -> Any:
     """The gate that keeps the decoder's memory, and that memory, at each step of a translation."""
-    trace, steps = trace_decoder(model, translation)
+    trace = model.trace_decoder([translation])
+    steps = [BEGIN, *trace.tokens[0][1:]]
     top = len(next(iter(trace.states.values()))) - 1
     cell = model.network.decoder.layers.cell
     keeps, memory = cell.gate_with("keep"), list(cell.states)[-1]

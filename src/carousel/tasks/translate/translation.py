@@ -125,11 +125,7 @@ def attention_of(
 
 def _source_tokens(vocabulary: Vocabulary, text: str, ids: np.ndarray) -> list[str]:
     """The tokens of a source as they are shown, unknown ones as the text has them."""
-    if vocabulary.kind == "word":
-        return text.split()[: len(ids)]
-    if vocabulary.kind == "character":
-        return list(text)[: len(ids)]
-    return token_texts(vocabulary, ids.tolist())
+    return vocabulary.split(text)[: len(ids)] or token_texts(vocabulary, ids.tolist())
 
 
 def _text(

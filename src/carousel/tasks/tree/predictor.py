@@ -11,10 +11,12 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from ...data import UNK
 from ...data.sources.brackets import Tree, Trees, read_brackets
 from ...data.sources.memory import read_texts
 from ...data.stores.examples import ExampleStore
 from ...layers import Clamp
+from ...networks.trees import TreeTrace
 from ...training.modes import in_eval_mode
 from ..base import Model
 from ..shared.ensemble import with_members
@@ -53,27 +55,20 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
         given = read_texts(trees, (Tree,), "trees")
         return list(self.predictions(Tree.parse(tree) if isinstance(tree, str) else tree for tree in given))
 
-    def trace(self, item: Any) -> Any:
-        """Every gate and state of every node of a tree, a `TreeTrace`, or of each of a list; `trace.tokens` names the
-        nodes by their words."""
-        return self.intervene(item)
-
-    @in_eval_mode
-    @torch.no_grad()
-    def intervene(self, item: Any, *clamps: Clamp) -> Any:
-        """As `trace`, with some gates or states held at given values: the `steps` of a `Clamp` are the nodes of a tree,
-        in the order of `trace.tokens`, its `sequences` the trees of a list."""
-        trees = [Tree.parse(tree) if isinstance(tree, str) else tree for tree in self._items(item)]
+    def _run_traced(self, items: Sequence[str | Tree], clamps: Sequence[Clamp], part: str) -> list[TreeTrace]:
+        """A `TreeTrace` of each tree; `tokens` names the nodes by their words. The `steps` of a `Clamp` are the nodes
+        of a tree, in the order of `tokens`, its `sequences` the trees."""
+        trees = [Tree.parse(tree) if isinstance(tree, str) else tree for tree in items]
         batch = self._batch(trees)
+        lengths = batch.lengths.tolist()
         whole = self.network.layer.intervene(self.network.read(batch), batch.forest, *clamps)
-        traces = [
-            replace(trace, tokens=tuple(tree.spans))
-            for tree, trace in zip(trees, whole.split(batch.lengths.tolist()), strict=True)
+        unknown = (batch.tokens == UNK).split(lengths)
+        return [
+            replace(
+                trace, tokens=tuple(f"{span} [UNK]" if k else span for span, k in zip(tree.spans, own, strict=True))
+            )
+            for tree, trace, own in zip(trees, whole.split(lengths), unknown, strict=True)
         ]
-        return traces if isinstance(item, list) else traces[0]
-
-    def batch_of(self, items: Sequence[str | Tree]) -> TreeBatch:
-        return self._batch([Tree.parse(tree) if isinstance(tree, str) else tree for tree in items])
 
     def _batch(self, trees: Sequence[Tree], path: Path | None = None) -> TreeBatch:
         most = None if self.settings.composition == "child-sum" else self.assets.children
