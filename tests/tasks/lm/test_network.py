@@ -67,6 +67,21 @@ def test_a_state_is_carried_through_running_text(make):
     torch.testing.assert_close(other.carried, kept, rtol=0, atol=0)
 
 
+def test_tokens_that_occur_once_are_sometimes_unknown_in_training(make):
+    """One batch has one such token: its loss in training is that of the text, or of the text with [UNK] instead."""
+    make.path.write_text("abba\nbaab\nabcab\n", "utf-8")  # c occurs once
+    model = make(min_frequency=1, unknown_singletons=0.3)
+    batch = batch_of(model, ["abcab"])
+    plain, unknown = (model.network.loss(batch_of(model, [line])).mean.item() for line in ("abcab", "ab?ab"))
+    assert abs(plain - unknown) > 1e-3
+    model.network.train()
+    torch.manual_seed(0)
+    losses = torch.tensor([model.network.loss(batch).mean.item() for _ in range(400)])
+    hidden = (losses - unknown).abs() < 1e-5
+    assert bool((hidden | ((losses - plain).abs() < 1e-5)).all())
+    assert 80 <= int(hidden.sum()) <= 160  # 120 of 400 expected; the standard deviation is 9
+
+
 @pytest.mark.parametrize("bias", [None, 0.0, 2.5])
 def test_the_forget_bias(bias):
     """Of torch's two biases together; the second quarter is the forget gate's."""

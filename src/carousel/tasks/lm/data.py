@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ...data import Source, Vocabulary
+import numpy as np
+
+from ...data import UNK, Source, TokenStore, Vocabulary
 from ...data.text.form import TextForm
 from ...data.text.formed import FormedText
 from ...data.text.usual import Tally
@@ -16,12 +18,15 @@ from ..shared.reading import TextAssets, load_reading
 from .check import TextCheck, check_text
 from .settings import LanguageSettings
 
+WINDOW = 1 << 24  # tokens that are counted at once: the text may be larger than memory
+
 
 @dataclass
 class LanguageAssets(TextAssets):
-    """What a run keeps: the vocabulary."""
+    """What a run keeps: the vocabulary; and, not kept, what only training asks for."""
 
     vocabulary: Vocabulary
+    singletons: np.ndarray | None = None  # (V,) bool: tokens that occur once in the training text
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -53,6 +58,8 @@ def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) ->
     assets = assets or learn_assets(s, sources.train, sources.dev)
     vocabulary = assets.vocabulary
     store = s.store(assets.formed(sources.train, training=True), vocabulary)
+    if s.unknown_singletons and vocabulary.kind != "bpe":
+        assets.singletons = singletons(store, len(vocabulary))
     train = s.training_batches(store)
     info = {
         "training text": f"{s.train}: {len(store):,} lines, {train.tokens:,} tokens to predict",
@@ -69,6 +76,15 @@ def prepare(settings: LanguageSettings, assets: LanguageAssets | None = None) ->
         rate = held_out.unknown / len(held_out.tokens)
         info["dev text"] = f"{sources.name}: {len(held_out):,} lines, {dev.tokens:,} tokens; {rate:.2%} unknown"
     return assets, sources.describe(Data(train, dev, info))
+
+
+def singletons(store: TokenStore, size: int) -> np.ndarray:
+    """Which tokens of a vocabulary of `size` occur once in `store`, (size,) bool; special tokens never do."""
+    counts = np.zeros(size, np.int64)
+    for first in range(0, len(store.tokens), WINDOW):
+        counts += np.bincount(store.tokens[first : first + WINDOW], minlength=size)
+    counts[: UNK + 1] = 0
+    return counts == 1
 
 
 def adaptive_parts(settings: LanguageSettings, size: int) -> str:

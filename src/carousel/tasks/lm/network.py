@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...data import END, PAD, TextBatch
+from ...data import END, PAD, UNK, TextBatch
 from ...layers import RecurrentStepper
 from ...metrics import perplexity
 from ...networks.adaptive import AdaptiveSoftmax, AdaptiveStepper, default_cutoffs
@@ -54,6 +54,10 @@ class LanguageNetwork(Network):
             self.bias = nn.Parameter(torch.zeros(size))
             if not s.tied:
                 self.output = nn.Parameter(torch.empty(size, s.hidden).uniform_(-0.1, 0.1))
+        rare = assets.singletons
+        singletons = None if rare is None or not rare.any() else torch.from_numpy(rare)
+        self.singletons: Tensor | None
+        self.register_buffer("singletons", singletons, persistent=False)
         self._state: Any = None  # carried from one window of running text to the next
 
     @property
@@ -97,11 +101,22 @@ class LanguageNetwork(Network):
         running = self.settings.layout != "lines"
         state = self._state if running and not batch.reset else None
         full = batch.tokens == batch.inputs.numel()
-        x, state = self.read(batch.inputs, state, None if full else batch.lengths)
+        inputs, targets = self._with_unknown(batch)
+        x, state = self.read(inputs, state, None if full else batch.lengths)
         if running:
             self._state = _detach(state)
-        mean = self.cross_entropy(x, batch.targets, label_smoothing=self.settings.label_smoothing)
+        mean = self.cross_entropy(x, targets, label_smoothing=self.settings.label_smoothing)
         return Loss(mean, batch.tokens)
+
+    def _with_unknown(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """Inputs and targets (T, B), in training with `[UNK]` for some of the tokens that occur once."""
+        if self.singletons is None or not self.training:
+            return batch.inputs, batch.targets
+        drawn = torch.rand(self.singletons.shape, device=self.singletons.device) < self.settings.unknown_singletons
+        hidden = self.singletons & drawn
+        return batch.inputs.masked_fill(hidden[batch.inputs], UNK), batch.targets.masked_fill(
+            hidden[batch.targets], UNK
+        )
 
     def metric(self) -> Perplexity:
         return Perplexity(self)

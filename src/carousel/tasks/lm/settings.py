@@ -42,6 +42,14 @@ class LanguageSettings(CellSettings, TextSettings, defaults=DEFAULTS, presets=PR
     weight_drop: float = key(0.0, "fraction of recurrent weights dropped (DropConnect)", "model", ge=0, lt=1)
     zoneout: float = key(0.0, "fraction of units that keep their previous state", "model", ge=0, lt=1)
     label_smoothing: float = key(0.0, "label smoothing", "model", ge=0, lt=1)
+    unknown_singletons: float = key(
+        0.5,
+        "probability that a token which occurs once in the training text is [UNK] in a batch, so that this is learned",
+        "model",
+        {"tokens": ("character", "word")},
+        ge=0,
+        lt=1,
+    )
 
     @model_validator(mode="after")
     def _embedding_to_share(self) -> Self:
