@@ -130,3 +130,32 @@ def test_numbers_are_written_in_digits(args, capsys):
         main(args)
     assert end.value.code == 2
     assert re.search(r"(1_0(\.5)?|hot)' is not a number in digits \(see carousel", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("pedict run", "there is no command 'pedict'; did you mean predict? (see carousel --help)"),
+        ("evaluate run", "there is no command 'evaluate'; did you mean eval? (see carousel --help)"),
+        ("tag names.conll", "there is no command 'tag'; did you mean train tag? (see carousel --help)"),
+        ("xyzzy", "there is no command 'xyzzy' (see carousel --help)"),
+        ("train clasify a.tsv", "there is no task 'clasify'; did you mean classify? (see carousel train --help)"),
+        ("train NER", "there is no task 'NER'; did you mean tag? (see carousel train --help)"),
+        ("sweep lmm", "there is no task 'lmm'; did you mean lm? (see carousel sweep --help)"),
+        ("baseline seq2seq", "there is no task 'seq2seq'; did you mean translate? (see carousel baseline --help)"),
+        ("lab vanishin", "there is no command 'vanishin'; did you mean vanishing? (see carousel lab --help)"),
+        ("check a.tsv --task pos", "task: there is no 'pos'; did you mean tag?"),
+    ],
+)
+def test_an_unknown_command_or_task_names_the_near_miss(words, line, capsys):
+    with pytest.raises(SystemExit):
+        main(words.split())
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
+def test_what_a_reader_may_say_leads_to_what_there_is():
+    from carousel.cli.main import SYNONYMS
+    from carousel.tasks import registry
+
+    assert set(registry.SYNONYMS.values()) <= set(names()) and not set(registry.SYNONYMS) & set(names())
+    assert {said.split()[0] for said in SYNONYMS.values()} <= set(COMMANDS) and not set(SYNONYMS) & set(COMMANDS)

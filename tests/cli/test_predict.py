@@ -91,3 +91,19 @@ def test_every_task_says_what_it_reads(check, text_file, name, text, said):
     page = check(text_file(text, name)).splitlines()
     assert page[0].startswith(f"Read as data for {said}")
     assert page[1].startswith("Options that change this: --task")
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("running", "one stream of text, with its line breaks; word tokens."),
+        ("sentences", "one stream of sentences, one on each line; word tokens."),
+    ],
+)
+def test_what_a_language_model_assumed_and_how_to_change_it(check, text_file, layout, said):
+    file = text_file("some text\nmore text\n" * 9)
+    assumed = check(file).splitlines()
+    assert assumed[0].endswith("one item on each line; character tokens.")
+    assert assumed[1] == "Options that change this: --task, --set layout=…, --set tokens=…"
+    chosen = check(file, "--set", f"layout={layout}", "--set", "tokens=word").splitlines()
+    assert chosen[0].endswith(said)

@@ -11,14 +11,15 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from carousel.errors import shorten
+from carousel.errors import did_you_mean, shorten
+from carousel.tasks.registry import SYNONYMS
 
 METAVARS = {int: "N", float: "X", Path: "FILE"}  # what help shows for a value of each type
 WIDEST = 100  # columns; longer lines are hard to read
@@ -82,11 +83,28 @@ def _not_a_number(text: str, ctx: Any, param: Any) -> typer.BadParameter:
 class Group(TyperGroup):
     """A group of commands with plain help, which is also printed where no command is named."""
 
+    kind: ClassVar[str] = "command"  # what its commands are named by
+    synonyms: ClassVar[Mapping[str, str]] = {}  # what a reader may call a command, and its name
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            hint = did_you_mean(name, self.list_commands(ctx), self.synonyms)
+            ctx.fail(f"there is no {self.kind} {shorten(repr(name))}" + (f"; {hint}" if hint else ""))
+        return super().resolve_command(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_page(self, ctx))
+
+
+class TaskGroup(Group):
+    """A group with a command for each task."""
+
+    kind = "task"
+    synonyms = SYNONYMS
 
 
 class App(typer.Typer):

@@ -9,12 +9,12 @@ from typing import Any
 
 import typer
 
-from .app import App, with_parameters
+from .app import App, TaskGroup, with_parameters
 from .train import data_parameters, option, register_tasks, setting_parameters
 
 BATCHES = ("batch_size", "batch_tokens", "bptt", "vary_bptt")  # how data is read makes no difference to a baseline
 
-app = App(help="Measure simple baselines on data, without training a model.")
+app = App(cls=TaskGroup, help="Measure simple baselines on data, without training a model.")
 
 
 def command(task: Any, name: str) -> Any:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import carousel
+from carousel.tasks.registry import BUILT_IN
 
 from .app import App, Group
 from .errors import BUG, bug, fail, fault, usage
@@ -26,10 +27,18 @@ COMMANDS = {
     "embed": "vectors", "similar": "vectors", "check": "predict", "baseline": "baseline", "sweep": "sweep",
     "compare": "compare", "demo": "demo", "bench": "bench", "lab": "lab", "data": "data",
 }  # fmt: skip
+SYNONYMS = {  # what a reader may call a command, and what to write
+    **{task: f"train {task}" for task in BUILT_IN if task not in COMMANDS},
+    "fit": "train", "evaluate": "eval", "test": "eval", "infer": "predict", "sample": "generate", "perplexity": "score",
+    "vectors": "embed", "search": "similar", "validate": "check", "inspect": "check", "tune": "sweep",
+    "diff": "compare", "benchmark": "bench", "download": "data", "corpora": "data",
+}  # fmt: skip
 
 
 class Commands(Group):
     """The commands in the order of COMMANDS."""
+
+    synonyms = SYNONYMS
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=list(COMMANDS).index)

@@ -19,6 +19,8 @@ from .pairs import PairCommand
 from .runs import JsonOption, RunArgument, lines_of, load
 from .task_options import CellOption, TaskOption, dashed, for_task, refuse_files
 
+DECIDING = ("columns", "layout", "tokens")  # settings that decide, beside those of single columns, how data is read
+
 
 def predict(
     run: RunArgument,
@@ -127,10 +129,9 @@ def check(
         return
     console = Console(highlight=False)
     console.print(f"Read as data for {kind.name} ({why}): {report.reading}.", markup=False, soft_wrap=True)
-    columns = [f"--set {name}=…" for name in kind.Settings.model_fields if name.endswith("column") or name == "columns"]
-    console.print(
-        f"Options that change this: {', '.join(['--task', *columns])}", markup=False, soft_wrap=True, style="dim"
-    )
+    keys = [name for name in kind.Settings.model_fields if name.endswith("column") or name in DECIDING]
+    options = ", ".join(["--task", *(f"--set {name}=…" for name in keys)])
+    console.print(f"Options that change this: {options}", markup=False, soft_wrap=True, style="dim")
     console.print(report)
     for warning in report.warnings:
         console.print(warning, style="yellow", markup=False, soft_wrap=True)

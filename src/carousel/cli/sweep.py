@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import typer
 
-from .app import App, Command, with_parameters
+from .app import App, Command, TaskGroup, with_parameters
 from .pairs import PairCommand
 from .train import NULL, data_parameters, option, register_tasks, setting_parameters
 
-app = App(help="Train many runs with different settings; several processes may share the work.")
+app = App(cls=TaskGroup, help="Train many runs with different settings; several processes may share the work.")
 OWN = ("out", "space", "vary", "trials", "sampler", "prune", "config", "set", "quiet", "json")
 
 

@@ -18,12 +18,12 @@ import typer
 
 from carousel.errors import shorten
 
-from .app import METAVARS, App, Command, with_parameters
+from .app import METAVARS, App, Command, TaskGroup, with_parameters
 from .pairs import PairCommand
 
 NULL = object()  # what the word null on the command line gives
 
-app = App(help="Train a model and save it in a run directory.")
+app = App(cls=TaskGroup, help="Train a model and save it in a run directory.")
 
 
 def command(task: Any, name: str) -> Any:

@@ -30,6 +30,13 @@ _PLACES = {
     "translate": "carousel.tasks.translate.task:Translate",
 }
 BUILT_IN = {name: EntryPoint(name, place, GROUP) for name, place in _PLACES.items()}  # declared as others' tasks are
+SYNONYMS = {  # what a reader may call a task, and its name
+    "language-model": "lm", "char-rnn": "lm", "elmo": "bilm", "text-classification": "classify",
+    "sentiment": "classify", "multilabel": "classify", "ner": "tag", "pos": "tag", "chunking": "tag", "crf": "tag",
+    "token-classification": "tag", "nli": "encode", "entailment": "encode", "similarity": "encode", "pairs": "encode",
+    "embed": "encode", "series": "forecast", "time-series": "forecast", "seq2seq": "translate", "nmt": "translate",
+    "mt": "translate", "treebank": "tree", "tree-lstm": "tree", "sensors": "sequences",
+}  # fmt: skip
 _registered: dict[str, type[Any]] = {}
 
 
@@ -61,7 +68,7 @@ def find(task: str | type[Any]) -> type[Any]:
         if declared is not None:
             declared.load()
     if task not in _registered:
-        hint = did_you_mean(task, names()) or f"tasks are {', '.join(names())}; or give FILE.py:CLASS"
+        hint = did_you_mean(task, names(), SYNONYMS) or f"tasks are {', '.join(names())}; or give FILE.py:CLASS"
         raise ArgumentError(f"task: there is no {task!r}; {hint}")
     return _registered[task]
 

@@ -70,7 +70,17 @@ def test_embed_and_similar(command, trained, tmp_path):
 def test_predict_and_check(command, trained, files):
     code, out, _ = command("predict", trained, given=b"the dog runs\tthe dog runs now\n")
     assert code == 0
-    assert out.splitlines()[0] == "label\tfirst\tsecond"
+    header, row = (line.split("\t") for line in out.splitlines())
+    (exact,) = map(
+        json.loads, command("predict", trained, "--json", given=b"the dog runs\tthe dog runs now\n")[1].splitlines()
+    )
+    said = carousel.load(trained).predict("the dog runs", "the dog runs now")
+    assert exact["label"] == said.label and exact.get("confidence") == said.confidence
+    if trained.name == "score":
+        assert header == ["label", "first", "second"] and "confidence" not in exact and "probabilities" not in exact
+    else:
+        assert header == ["label", "confidence", "first", "second"]
+        assert float(row[1]) == max(exact["probabilities"].values()) == exact["probabilities"][row[0]]
     long = b"dog " * 1001
     code, out, err = command("predict", trained, "--json", given=b"a\tb\na\t%b\n%b\tb\n" % (long, long))
     assert (code, [json.loads(line)["cut"] for line in out.splitlines()]) == (0, [False, True, True])

@@ -39,11 +39,13 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
 
     name = "encode"
     kind = "sentence encoder"
-    columns = ("label", "first", "second")
+    columns: tuple[str, ...] = ("label", "confidence", "first", "second")  # type: ignore[misc]
 
     def __init__(self, network: EncoderNetwork, assets: EncodeAssets) -> None:
         super().__init__(network, assets)
         self.encoder = assets.encoder(network.settings)
+        if assets.target.is_score:
+            self.columns = ("label", "first", "second")
 
     @property
     def target(self) -> Target:
@@ -196,13 +198,18 @@ class PairPrediction:
     probabilities: dict[str, float]
     cut: bool = False  # of one of them only the first max_length tokens were read
 
+    @property
+    def confidence(self) -> float | None:
+        """The probability of the class; None of a score."""
+        return None if isinstance(self.label, float) else self.probabilities[self.label]
+
     def as_dict(self) -> dict[str, Any]:
-        """In JSON's terms; a score has no probabilities."""
-        return {name: value for name, value in asdict(self).items() if value != {}}
+        """In JSON's terms; a score has neither confidence nor probabilities."""
+        result = {"label": self.label, "confidence": self.confidence, **asdict(self)}
+        return {name: value for name, value in result.items() if value is not None and value != {}}
 
     def __repr__(self) -> str:
-        label = self.label
-        shown = f"{label:.3f}" if isinstance(label, float) else f"{label} {self.probabilities[label]:.3f}"
+        shown = f"{self.label:.3f}" if isinstance(self.label, float) else f"{self.label} {self.confidence:.3f}"
         return f"{shown}  {self.first} | {self.second}"
 
 

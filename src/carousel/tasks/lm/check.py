@@ -16,6 +16,12 @@ from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, ta
 if TYPE_CHECKING:
     from rich.table import Table
 
+LAYOUTS = {  # of a source, in words
+    "lines": "one item on each line",
+    "running": "one stream of text, with its line breaks",
+    "running-end": "one stream of sentences, one on each line",
+}
+
 
 @dataclass(frozen=True)
 class TextInfo(TextFacts):
@@ -83,8 +89,7 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
         dev_info, lines = _read(dev, vocabulary)
         if known is not None and lines is not None:
             shared = int(np.isin(lines, known).sum())
-    layout = "running text" if train_facts.repeated is None else "one item on each line"
-    reading = f"{layout}; {vocabulary.kind} tokens"
+    reading = f"{LAYOUTS[train.layout]}; {vocabulary.kind} tokens"
     return TextCheck(train_facts, dev_info, shared, reading, vocabulary.kind, len(vocabulary))
 
 
