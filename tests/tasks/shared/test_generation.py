@@ -107,12 +107,21 @@ def test_running_text(make, layout, start):
     model = make(layout=layout)
     expected, _ = plain_greedy(model, "明", 25, start=start)
     if layout == "running":
-        model.network.bias.data[END] = -1e9
+        model.network.bias.data[END] = -1e9  # as if it were banned
         expected, _ = plain_greedy(model, "明", 25)
     found = model.generate("明", num_beams=1, max_length=25)
     assert found.text == "".join(model.vocabulary.tokens[i] for i in expected if i != END)
     if layout == "running":
         assert (found.finished, len(found.text)) == (False, 25)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 1}, {"num_beams": 3}, {"top_k": 3}], ids=str)
+def test_running_text_has_no_end_token(make, options):
+    """However likely: training never showed it, so that an untrained bias is all that the model knows of it."""
+    model = make(layout="running")
+    model.network.bias.data[END] = 1e3
+    found = model.generate("明", max_length=25, seed=1, **options)
+    assert "[END]" not in found.tokens and len(found.text) == 25
 
 
 # ---------------------------------------------------------------- seeds and batches

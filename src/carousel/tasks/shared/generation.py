@@ -204,7 +204,7 @@ class _Reader:
         prefixes = [self.prefixes[number // copies] for number in items] if any(self.prefixes) else []
         return {
             "strategy": self.config.strategy(len(self.vocabulary), copies=1),
-            "constraints": constraints_of(self.config, self.vocabulary, prefixes),
+            "constraints": constraints_of(self.config, self.vocabulary, prefixes, ends=self.layout != "running"),
             "start": END if self.layout == "sentences" else START,  # a sentence follows the end of another
             "end": None if self.layout == "running" else END,
             "max_length": self.config.max_length,
@@ -232,12 +232,14 @@ def constraints_of(
     vocabulary: Vocabulary,
     prefixes: Sequence[Sequence[int]] = (),
     limits: Sequence[int] | None = None,
+    ends: bool = True,
 ) -> list[Constraint]:
     """The constraints that a config asks for: its own options, then the user's.
 
-    `prefixes` and `limits`, the most tokens before the end token, are of each item of the search.
+    `prefixes` and `limits`, the most tokens before the end token, are of each item of the search. Text that does not
+    end (`ends`) has no end token.
     """
-    banned = [PAD, START, UNK] if config.unknown == "ban" else [PAD, START]
+    banned = [PAD, START, *([UNK] if config.unknown == "ban" else []), *([] if ends else [END])]
     rules: list[Constraint] = [Ban(banned)]
     if config.min_length or limits is not None:
         rules.append(Length(config.min_length, limits))
