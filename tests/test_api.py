@@ -306,7 +306,7 @@ def test_the_names_are_discoverable():
         ),
         (lambda: carousel.train("lm", TEXTS, out="run", optimizer="x"), "optimizer: should be 'sgd', .*, got 'x'"),
         (lambda: carousel.train("bilm", TEXTS, out="run", hidden=4), "hidden: 4 units are fewer than embedding"),
-        (lambda: carousel.check(TEXTS, task="lm", hidden="a"), "hidden: should be a valid integer"),
+        (lambda: carousel.check(TEXTS, task="lm", hidden="a"), "hidden: should be a whole number"),
         (lambda: carousel.train(5, TEXTS, out="run"), "task: give a name, a class, or FILE.py:CLASS, got 5"),
         (lambda: carousel.load(5), "run: give a run directory, got 5"),
         (lambda: carousel.evaluate(5, TEXTS), "model: give a model or a run directory, got 5"),

@@ -42,9 +42,9 @@ def test_a_file_and_python_say_the_same(tmp_path):
     ("pair", "says"),
     [
         ("hiden=1,2", "--vary hiden: there is no such key; did you mean hidden?"),
-        ("hidden=128,x", "--vary hidden: should be a valid integer, unable to parse string as an integer, got 'x'"),
+        ("hidden=128,x", "--vary hidden: should be a whole number, got 'x'"),
         ("hidden=0..10", "--vary hidden: should be greater than or equal to 1, got '0'"),
-        ("hidden=1.5..3", "--vary hidden: should be a valid integer"),
+        ("hidden=1.5..3", "--vary hidden: should be a whole number"),
         ("cell=lstm,grue", "--vary cell: "),
         ("cell=a..b", "--vary cell: "),
         ("optimizer=adam..sgd", "--vary optimizer: a range has numbers at its ends, not adam; list the values"),

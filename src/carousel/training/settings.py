@@ -391,13 +391,22 @@ def near(name: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str:
     return f"; {hint or 'keys are ' + ', '.join(sorted(known))}"
 
 
+_KINDS = {"int": "should be a whole number", "float": "should be a number", "bool": "should be true or false"}
+
+
 def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str]) -> str:
     """pydantic's first complaint in one line: place, key, what was given, what would be right."""
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "missing":
         return f"{name}: missing; give {cls.model_fields[name].description}"
-    message = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
-    message = message[:1].lower() + message[1:]
+    message = _KINDS.get(error["type"].partition("_")[0], "")
+    if message and error["type"].partition("_")[2] in ("type", "parsing", "from_float"):
+        field = cls.model_fields.get(name)
+        words = [] if field is None else [word for part in get_args(field.annotation) for word in get_args(part)]
+        message += "".join(f" or {word!r}" for word in words if isinstance(word, str))
+    else:
+        message = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
+        message = message[:1].lower() + message[1:]
     if not name:  # an error about several keys has its own message
         return message
     got = error["input"]

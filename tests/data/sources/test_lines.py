@@ -95,6 +95,9 @@ def test_bad_files(tmp_path):
     near = write(tmp_path, "x", "poem.txt")
     assert complaint(tmp_path / "poemm.txt") == f"poems.txt: no such file; did you mean {near}?"
     assert complaint(tmp_path / "zzz").endswith("no such file; check the path")
+    assert complaint(tmp_path / "missing.txt").endswith("check the path")  # `.txt` alone makes it like no other
+    other = write(tmp_path, "x", "missing.conllu")
+    assert complaint(tmp_path / "missing.tsv").endswith(f"did you mean {other}?")
     assert "there is no directory" in complaint(tmp_path / "no" / "where")
 
 

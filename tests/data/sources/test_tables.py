@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carousel.data.sources.tables import Table
+from carousel.data.sources.tables import PairTable, Table
 from carousel.errors import DataError
 from carousel.tasks.classify.settings import ClassifySettings
 from carousel.tasks.classify.targets import Target
@@ -144,6 +144,11 @@ def test_bad_files(table, tmp_path, name, text, columns, said):
     assert message.startswith(said)
     assert "\n" not in message
     assert "; " in message
+
+
+def test_a_pair_has_more_than_one_separator(text_file):
+    with pytest.raises(DataError, match=r"put commas between first, second and label$"):
+        list(PairTable(text_file("a b c\n", "p.csv")))
 
 
 def test_wrong_encoding(tmp_path):

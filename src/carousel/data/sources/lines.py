@@ -361,7 +361,10 @@ def _near(path: Path) -> str:
         there = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir()}
     except OSError:
         return f"there is no directory {path.parent} either; check the path"
-    return did_you_mean(path.name, (), there) or "check the path"
+    if (hint := did_you_mean(path.name, (), there, cutoff=0.8)) or not path.suffix:
+        return hint or did_you_mean(path.name, (), there) or "check the path"
+    stems = {Path(name).stem: place for name, place in there.items()}  # an extension in common makes no name alike
+    return did_you_mean(path.stem, (), stems) or "check the path"
 
 
 def _all_blank(path: Path, count: int) -> DataError:

@@ -213,12 +213,14 @@ class Columns(Splittable):
         elif wanted in names:
             return names.index(wanted)
         else:
-            remedy = did_you_mean(wanted, names) or f"columns are {', '.join(names)[:200]}"
+            remedy = did_you_mean(wanted, names) or f"columns are {', '.join(map(shorten, names))[:200]}"
             raise DataError(self.path, line, f"there is no column {wanted!r}", remedy)
         if len(first) == 1:
             between = "tab" if self.kind == "tsv" else "comma"
-            parts = " and ".join(self.wanted)
-            raise DataError(self.path, line, "there is one column only", f"put a {between} between {parts}")
+            *parts, last = self.wanted
+            several = f"{between}s" if len(parts) > 1 else f"a {between}"
+            remedy = f"put {several} between {', '.join(parts)} and {last}"
+            raise DataError(self.path, line, "there is one column only", remedy)
         thing = f"{role} text" if role in ("first", "second") else role
         problem = f"{len(first)} columns, and it is not clear which is the {thing}"
         remedy = f"choose it with {option}, by number from 1, or by name if the first row names them"
