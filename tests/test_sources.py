@@ -349,6 +349,21 @@ def test_layers_are_networks_one_after_the_other():
     torch.testing.assert_close(deep(x)[0], output)
 
 
+def test_more_layers_take_more_parameters_gradients_and_activations():
+    """And more computing: every weight is multiplied once in each step."""
+    costs = []
+    for layers in (1, 2, 4):
+        layer, saved = carousel.LSTM(2, 3, num_layers=layers), []
+        with torch.autograd.graph.saved_tensors_hooks(lambda x, saved=saved: saved.append(x) or x, lambda x: x):
+            output = layer(torch.randn(5, 2, 2))[0]
+        output.sum().backward()
+        parameters = sum(p.numel() for p in layer.parameters())
+        gradients = sum(p.grad.numel() for p in layer.parameters())
+        assert parameters == gradients == 4 * 3 * (2 + 3 + 2) + (layers - 1) * 4 * 3 * (3 + 3 + 2)
+        costs.append((parameters, sum(x.numel() for x in saved)))
+    assert all(a < b for fewer, more in itertools.pairwise(costs) for a, b in zip(fewer, more, strict=True))
+
+
 def test_equation_48_goes_down_to_the_first_state():
     """dh⁽⁵⁾/dw of h = tanh(w h₋ + x), by all terms with an immediate derivative; three are too few, unless the third
     has the total one."""
@@ -377,3 +392,22 @@ def test_the_brevity_penalty_takes_the_sum_of_the_lengths():
     found = carousel.metrics.bleu(candidates, references, tokenize="none")
     assert found.length == 5 + 4 and found.reference_length == 6 + 5
     assert math.isclose(found.brevity_penalty, math.exp(1 - 11 / 9))
+
+
+# ---------------------------------------------------------------- of source 004
+
+
+def test_two_directions_have_shorter_paths_and_larger_gradients():
+    """The derivative of the final states by each of 60 inputs: by the worst placed one, which is the first with one
+    direction and one in the middle with two."""
+    torch.manual_seed(0)
+    x = torch.randn(60, 1, 4, dtype=torch.float64)
+
+    def by_place(**options):
+        layer = carousel.LSTM(4, 8, dtype=torch.float64, **options)
+        jacobian = torch.autograd.functional.jacobian(lambda x: layer(x)[1][0].flatten(), x)
+        return jacobian.square().sum(dim=(0, 2, 3)).sqrt()
+
+    one, two = by_place(), by_place(bidirectional=True)
+    assert one.argmin() == 0 and 20 <= two.argmin() < 40
+    assert two.min() > 100 * one.min()

@@ -1,5 +1,7 @@
 """Gradient clipping: against torch's own, and a step of descent by differences."""
 
+import math
+
 import pytest
 import torch
 
@@ -43,6 +45,16 @@ def test_a_clipped_descent_that_falls_off_the_cliff_does_not_count():
     assert region.decide(result.measured, region.tolerance).short == "holds for threshold 1"
     descents = [free, late, by_value]
     assert region.decide({**result.measured, "descents": descents}, region.tolerance).outcome is Outcome.FAILS
+
+
+@pytest.mark.parametrize("w", [4.5, 5.0, 6.0])
+def test_the_cliff_is_where_the_state_begins_between_rising_and_falling(w):
+    """On b = −w/2, where h = 0.5 is the unstable fixed point; the lower one disappears at a larger b."""
+    b = torch.tensor([-w / 2 - 0.01, -w / 2 + 0.01], dtype=torch.float64)
+    below, above = clipping.surface(torch.tensor([w], dtype=torch.float64), b)[0].tolist()
+    assert above < 0.1 < 0.2 < below
+    lower = (1 - math.sqrt(1 - 4 / w)) / 2  # where the slope w h (1 − h) is 1
+    assert math.log(lower / (1 - lower)) - w * lower > -w / 2 + 0.01
 
 
 def test_starts_are_counted_for_each_seed():

@@ -138,7 +138,7 @@ class AttentionKinds(Measured):
         Exercise(
             "Location-based attention does not look at the source. How can it align anything?",
             "By the decoder's state. It begins as the encoder's last one and counts the tokens that were produced, so "
-            "that it can say “the third place”, and know which places the spurious and the paired words have, as far "
+            "that it can say “the third place”, and know which places the spurious and the paired tokens have, as far "
             "as the encoder's last state holds them. Of a sentence longer than those of the training it knows neither.",
         ),
         Exercise(
@@ -193,11 +193,13 @@ print(weights[:, 0].argmax(1), sentences.aligned[0])
         return (
             "A language pair that has every kind of alignment: units of one source token and one target token; of two "
             "and one (many-to-one); of one and two (one-to-many, a fertile word); of two and two, crossed "
-            "(many-to-many); and source tokens that are not translated (spurious words). Each unit has four variants.",
+            "(many-to-many); and source tokens that have no counterpart (the notes call such a word “spurious”; on "
+            "which side theirs stands, their text does not say). Each unit has four variants.",
             f"Sentences have {UNITS} such units. A bidirectional LSTM, 16 numbers for each direction, reads them, and "
             "an LSTM of 32 writes their translation: every kind of attention in Luong's decoder, additive attention in "
             f"all three; {n['updates']} updates of 32 sentences, {len(n['seeds'])} seeds. A sentence is right if "
-            "all of its tokens are, to its end; steps read the model's own tokens.",
+            "all of its tokens are, to its end; steps read the model's own tokens. Additive attention has a bias "
+            "inside the tanh, which equation 87 does not have.",
         )
 
     def figures(self) -> dict[str, Any]:

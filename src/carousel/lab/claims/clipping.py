@@ -136,8 +136,10 @@ class Clipping(Finding):
         Exercise(
             "Where does the cliff come from? Look at the fixed points of \\(h = \\sigma(w h + b)\\) for \\(w = 5\\) "
             "and \\(b\\) between \\(-3\\) and \\(-2\\).",
-            "For \\(w > 4\\) there are values of \\(b\\) with three fixed points, the middle one unstable. Where the "
-            "lower one disappears, the state after fifty steps jumps from low to high, and so does the loss.",
+            "For \\(w > 4\\) there are values of \\(b\\) with three fixed points, the middle one unstable: below "
+            "it the state falls, above it it rises. Here the state begins at 0.5, which is the middle one for "
+            "\\(b = -w/2\\). Across that line, for \\(w = 5\\) at \\(b = -2.5\\), the state after fifty steps jumps "
+            "from 0.14 to 0.86, and so the loss from 0.31 to 0.02.",
         ),
         Exercise(
             "Clip \\((3, 4)\\) by norm and by value, with threshold 1. Which of the two still points the same way?",

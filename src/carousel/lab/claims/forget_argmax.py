@@ -218,7 +218,7 @@ print(u.norm().sigmoid(), u.norm())               # the closed form; as printed
         drawn = self.figures()
         page.figure(
             drawn["maximum"], "The largest value of a gate, against the length of its weights",
-            "The printed value leaves the range of σ as soon as ‖U_f‖ is above 1.",
+            "The printed value leaves the range of σ as soon as ‖U_f‖ reaches 1.",
         ).table(*self.table(self.measured))  # fmt: skip
         if "preferences" in drawn:
             page.figure(

@@ -94,7 +94,7 @@ class Parameters(Finding):
             "How does the number of parameters scale? … We increase the relevant time horizon. … Fully connected "
             "network",
             "004 How does the number of parameters scale?",
-            "the expected answer is that they grow in proportion: every step adds inputs × hidden weights, exactly.",
+            "the expected answer is that they grow linearly: every step adds inputs × hidden weights, exactly.",
             _connected,
         ),
         Claim(
