@@ -69,8 +69,8 @@ def make_batch(setup: dict[str, Any], kind: str = LENGTHS[0], seed: int = 0) -> 
 
 
 def make_network(setup: dict[str, Any], vocabulary: TagVocabulary) -> TaggerNetwork:
-    noise: dict[str, Any] = {"dropout": 0, "word_dropout": 0}
-    settings = TagSettings(train=Path("text"), output=setup["output"], word_features=0, **noise, **SIZES)
+    plain: dict[str, Any] = {"dropout": 0, "word_dropout": 0, "word_features": 0, "lm_loss": 0}
+    settings = TagSettings(train=Path("text"), output=setup["output"], **plain, **SIZES)
     return TaggerNetwork(settings, TagAssets(vocabulary))
 
 

@@ -38,6 +38,29 @@ def test_loss_by_hand(settings, output):
     assert loss.mean.item() == pytest.approx(total / loss.weight, rel=1e-5)
 
 
+@pytest.mark.parametrize("output", ["softmax", "crf"])
+def test_training_adds_the_loss_of_the_neighbours(settings, output):
+    given = {"output": output, "dropout": 0, "word_dropout": 0}
+    model, data = new_model(Tag, settings(**given, lm_loss=0.5))
+    network, batch = model.network, next(iter(ExampleBatches(data.train.store, sequences=4, shuffle=False)))
+    neighbours = network.auxiliary(network.encode(batch), batch.tokens, batch.mask) / batch.lengths.sum()
+    tags = network.eval().loss(batch).mean
+    torch.testing.assert_close(network.train().loss(batch).mean, tags + 0.5 * neighbours)
+    assert new_model(Tag, settings(**given, lm_loss=0))[0].network.auxiliary is None
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_no_direction_has_read_what_it_predicts(settings, direction):
+    model, data = new_model(Tag, settings(dropout=0, word_dropout=0))
+    network, batch = model.network, next(iter(ExampleBatches(data.train.store, sequences=4, shuffle=False)))
+    read = []
+    network.embedder.register_forward_hook(lambda module, args, out: read.append(out.requires_grad_()))
+    t, b = 1, int(batch.lengths.argmax())
+    network.encode(batch).unflatten(2, (2, -1))[t, b, direction].sum().backward(inputs=read)
+    reached = read[0].grad.abs().sum(2)[:, b] > 0
+    assert reached.any() and not reached[t + 1 if direction == 0 else t - 1]
+
+
 def test_plain_tags_take_a_softmax_and_spans_a_crf(settings, tmp_path):
     assert new_model(Tag, settings())[0].network.crf is not None
     path = tmp_path / "pos.conll"

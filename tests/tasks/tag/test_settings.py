@@ -25,8 +25,15 @@ def test_defaults_with_vectors_unless_others_are_given(tmp_path):
     path.write_text("ada 1 2 3\n")
     given = {"train": path, "vectors": path}
     one = Tag.Settings.read(given)
-    assert (one.beta2, one.batch_size, one.hidden, one.embedding) == (0.95, 32, 128, 3) and not one.unused
-    assert Tag.Settings.read({"train": path}).beta2 == 0.999
-    assert Tag.Settings.read({**given, "beta2": 0.9}).beta2 == 0.9
+    assert (one.batch_size, one.character_hidden, one.hidden, one.embedding) == (32, 50, 128, 3) and not one.unused
+    assert Tag.Settings.read({"train": path}).hidden == 200
+    assert Tag.Settings.read({**given, "hidden": 64}).hidden == 64
     assert not Tag.Settings.read({**given, "optimizer": "sgd", "characters": "none"}).unused
-    assert Tag.Settings.read({}, pairs=[f"{key}={getattr(one, key)}" for key in ("train", "beta2")]).beta2 == 0.95
+    assert Tag.Settings.read({}, pairs=[f"{key}={getattr(one, key)}" for key in ("train", "hidden")]).hidden == 128
+
+
+@pytest.mark.parametrize(("given", "predicts"), [({}, True), ({"lm_loss": 0}, False), ({"layers": 2}, False)])
+def test_neighbours_are_predicted_from_one_layer(settings, given, predicts):
+    assert settings(**given).predicts_neighbours is predicts
+    (line,) = settings(lm_loss=0.2, layers=2).unused
+    assert line == "lm_loss: 0.2 does nothing, since layers is 2; it is for 1"

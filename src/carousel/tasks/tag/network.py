@@ -12,6 +12,7 @@ from ...data.stores.examples import NO_LABEL, ExampleBatch
 from ...data.text.tags import legal, type_of
 from ...metrics import Confusion
 from ...metrics.spans import SpanScore
+from ...networks.auxiliary_lm import MOST_WORDS, AuxiliaryLM
 from ...networks.crf import CRF
 from ...networks.encoder import SequenceDropout
 from ...ops.cross_entropy import linear_cross_entropy
@@ -43,6 +44,8 @@ class TaggerNetwork(Network):
         if s.output == "crf" or (s.output == "auto" and self.scheme is not None):
             masks = [torch.from_numpy(mask) for mask in legal(self.tags, self.scheme)]
             self.crf = CRF(len(self.tags), *masks)
+        directions = 2 if s.bidirectional else 1
+        self.auxiliary = AuxiliaryLM(len(vocabulary.words), s.hidden, directions) if s.predicts_neighbours else None
         if assets.vectors is not None:
             self.embedder.set_vectors(assets.vectors)
 
@@ -68,15 +71,20 @@ class TaggerNetwork(Network):
         return scores if self.crf is not None else scores.log_softmax(2)
 
     def loss(self, batch: ExampleBatch) -> Loss:
-        """The negative log-probability of the tags, divided by the number of words."""
+        """The negative log-probability of the tags, divided by the number of words; in training, with that of each
+        word's neighbours, times `lm_loss`."""
         assert batch.labels is not None
         words = int(batch.lengths.sum())
         x = self.encode(batch)
         if self.crf is not None:
-            return Loss(self.crf.loss(self.output(x), batch.labels, batch.lengths).sum() / words, words)
-        smooth = self.settings.label_smoothing
-        weight, bias = self.output.weight, self.output.bias
-        mean = linear_cross_entropy(x, weight, batch.labels, bias, ignore_index=NO_LABEL, label_smoothing=smooth)
+            mean = self.crf.loss(self.output(x), batch.labels, batch.lengths).sum() / words
+        else:
+            mean = linear_cross_entropy(
+                x, self.output.weight, batch.labels, self.output.bias, ignore_index=NO_LABEL,
+                label_smoothing=self.settings.label_smoothing,
+            )  # fmt: skip
+        if self.auxiliary is not None and self.training:
+            mean = mean + self.settings.lm_loss * self.auxiliary(x, batch.tokens, batch.mask) / words
         return Loss(mean, words)
 
     def row_names(self, assets: TagAssets) -> dict[str, tuple[Sequence[str], ...]]:
@@ -84,7 +92,9 @@ class TaggerNetwork(Network):
         words = {"embedder.embedder.weight": (vocabulary.words.tokens,)}
         spelled = {"shapes.readers.0.embedder.weight": (vocabulary.characters.tokens,)}
         crf = {"crf.transitions": tags * 2, "crf.start": tags, "crf.end": tags}
-        return {**words, **spelled, **crf, "output.weight": tags, "output.bias": tags}
+        most = (vocabulary.words.tokens[:MOST_WORDS],)
+        predicted = {"auxiliary.output.weight": most, "auxiliary.output.bias": most}
+        return {**words, **spelled, **crf, **predicted, "output.weight": tags, "output.bias": tags}
 
     def metric(self) -> TagMetric:
         return TagMetric(self)

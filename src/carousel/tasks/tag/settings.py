@@ -19,10 +19,11 @@ SchemeName = Literal["auto", "none", "iob1", "iob2", "bioes"]
 DEFAULTS = {
     "hidden": 200, "epochs": 10, "batch_size": 16, "lr": 0.004, "average": 0.99,
     "dropout": 0.5, "word_dropout": 0.2,
+    # After a single gradient Adam's steps add up to about lr / √(1 − beta2) in each coordinate, however small the
+    # gradient: 0.126 with beta2 0.999, each time that a rare word occurs, 0.018 with 0.95.
+    "beta2": 0.95,
 }  # fmt: skip
-# Defaults with pre-trained vectors. After a single gradient Adam's steps add up to about lr / √(1 − beta2) in each
-# coordinate, however small the gradient: 0.126 with beta2 0.999, each time that a rare word occurs, 0.018 with 0.95.
-WITH_VECTORS = {"hidden": 128, "batch_size": 32, "beta2": 0.95, "character_hidden": 50, "word_features": 32}
+WITH_VECTORS = {"hidden": 128, "batch_size": 32, "character_hidden": 50, "word_features": 32}
 PRESETS = presets(
     fast=Preset({"epochs": 5, "hidden": 100, "characters": "cnn"}, "a fifth of the time"), best=ensemble_of(3)
 )
@@ -51,16 +52,19 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PR
         "auto", "output layer: softmax or CRF; auto: crf for spans", "model"
     )
 
+    lm_loss: float = key(
+        0.1, "weight of the auxiliary loss of predicting each word's neighbours (one layer, no embedder); 0: none",
+        "model", {"layers": (1,), "embedder": (None,)}, ge=0,
+    )  # fmt: skip
+
     @model_validator(mode="before")
     @classmethod
     def _defaults_with_vectors(cls, given: Any) -> Any:
         if not isinstance(given, dict) or given.get("vectors") is None:
             return given
-        idle = {
-            "beta2": given.get("optimizer", "adamw") not in ("adam", "adamw"),
-            "character_hidden": given.get("characters") == "none",
-        }
-        return {**{name: value for name, value in WITH_VECTORS.items() if not idle.get(name)}, **given}
+        spelled = given.get("characters") != "none"
+        defaults = {name: value for name, value in WITH_VECTORS.items() if spelled or name != "character_hidden"}
+        return {**defaults, **given}
 
     @field_validator("column")
     @classmethod
@@ -74,6 +78,12 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PR
         if self.output == "crf" and self.label_smoothing:
             raise ValueError("label_smoothing is for output softmax; a crf has no use for it")
         return self
+
+    @property
+    def predicts_neighbours(self) -> bool:
+        """Whether there is an auxiliary language model. What a layer below, or a bilm, has read in the other direction
+        would tell it the word that it is to predict."""
+        return self.lm_loss > 0 and self.layers == 1 and self.embedder is None
 
     @property
     def reads_characters(self) -> bool:
