@@ -17,7 +17,8 @@ def test_a_trace_has_the_tokens_of_the_item(small_model):
 
 def test_what_is_no_item_is_one_line(small_model):
     model, item, _ = small_model
-    for wrong, shown in ((5, "5"), (None, "None"), ([item, 2.5], "2.5")):
+    wrongs = [(5, "5"), (None, "None"), ([item, 2.5], "2.5"), (b"x", "b'x'"), ({"a": 1}, r"\{'a': 1\}")]
+    for wrong, shown in [*wrongs, ([item, object], "<class 'object'>")]:
         with pytest.raises(carousel.CarouselError, match=f"item: give one such as predict takes, .*, got {shown}$"):
             model.trace(wrong)
 

@@ -263,6 +263,7 @@ class Model(ABC, Generic[N, A]):
     name: ClassVar[str]  # of the task
     kind: ClassVar[str] = "model"  # what a reader calls it
     parts: ClassVar[tuple[str, ...]] = ("layers",)  # what can be traced
+    item_types: ClassVar[tuple[type, ...]] = ()  # of what is traced; empty: of any type but those that no model reads
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
     origin: str = ""  # where it was loaded from, and what it reached there
     declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own
@@ -333,8 +334,10 @@ class Model(ABC, Generic[N, A]):
     def _items(self, item: Any) -> list[Any]:
         """One item, or each of a list of them."""
         items = item if isinstance(item, list) else [item]
-        if wrong := [one for one in items if one is None or isinstance(one, int | float)]:
-            raise ArgumentError(f"item: give one such as predict takes, or a list of them, got {wrong[0]!r}")
+        for one in items:
+            no_item = one is None or isinstance(one, int | float | bytes | Mapping)
+            if no_item or (self.item_types and not isinstance(one, self.item_types)):
+                raise ArgumentError(f"item: give one such as predict takes, or a list of them, got {one!r:.60}")
         return items
 
     def _watch(self, item: Any, clamps: Sequence[Clamp], part: str | None) -> Any:

@@ -27,6 +27,40 @@ def test_what_cannot_be_written(tmp_path, write, data, said):
     assert not list(tmp_path.iterdir())
 
 
+def rows_of_text(data, stem):
+    return write_table(data, stem, ["text", "label"])
+
+
+def plain_lines(data, stem):
+    return write_lines(data, stem.with_suffix(".txt"), lambda one: one)
+
+
+@pytest.mark.parametrize(
+    ("write", "data", "said"),
+    [
+        (rows_of_text, [None, ("a", "x")], r"item 1 is not of the form \(text, label\): None"),
+        (plain_lines, [None, "a"], "item 1 is of type NoneType; give texts"),
+        (write_sentences, [None, [("a", "O")]], "sentence 1 is of type NoneType"),
+        (write_sentences, [[("a", None)]], r"sentence 1 has \('a', None\); give pairs"),
+        (write_sentences, [[3]], r"sentence 1 has 3; give pairs"),
+        (rows_of_text, {"text": ["a", "b"], "label": ["x"]}, "columns text, label are of different lengths"),
+        (rows_of_text, {"text": "a", "label": 1}, "a column is a list of values; got label: int"),
+        (rows_of_text, [{"text": "a", "label": 1}, {"text": "b"}], "item 2 has no label, which item 1 has"),
+        (rows_of_text, [{"text": "a", "label": 1}, None], "item 2 has no text, which item 1 has: None"),
+    ],
+    ids=range(9),
+)
+def test_nothing_is_left_out_silently(tmp_path, write, data, said):
+    """A first item that is None once ended the data."""
+    with pytest.raises(ArgumentError, match=said):
+        write(data, tmp_path / "data")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_series_may_begin_with_a_missing_value(tmp_path):
+    assert write_series([None, 1.5, None], tmp_path / "data").read_text().splitlines() == ["value", '""', "1.5", '""']
+
+
 def test_times_of_numpy_keep_their_form(tmp_path):
     times = np.arange("2020-01-01", "2020-01-03", dtype="datetime64[D]").astype("datetime64[ns]")
     text = write_series({"time": times, "x": [1, 2]}, tmp_path / "data").read_text()

@@ -59,4 +59,5 @@ def test_the_n_grams_that_tell_and_their_share(run):
     shown = rows(html, "class", "n-grams")
     assert [unescape(row[0]) for row in shown] == model.labels
     assert unescape(shown[1][1]).split(", ")[0] == model.assets.linear.strongest(1)[1][0][0]
-    assert f"a share of <em>{model.network.mixture[0]:.0%}</em>" in html
+    share = float(model.network.mixture[0])
+    assert f"a share of <em>{share:.0%}</em>" in html and f") one of <em>{1 - share:.0%}</em>." in html

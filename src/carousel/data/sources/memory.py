@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,7 +28,7 @@ def read_rows(data: Any) -> tuple[list[str] | None, Iterator[Sequence[Any]]]:
     [('a', 0), ('b', 1)]
     """
     if isinstance(data, Mapping):
-        return list(map(str, data)), zip(*data.values(), strict=True)
+        return list(map(str, data)), _across(data)
     if hasattr(data, "itertuples") and hasattr(data, "columns"):  # a DataFrame
         return list(map(str, data.columns)), data.itertuples(index=False, name=None)
     if hasattr(data, "column_names"):  # of the library `datasets`; a class is a number there, its name in `features`
@@ -38,11 +38,33 @@ def read_rows(data: Any) -> tuple[list[str] | None, Iterator[Sequence[Any]]]:
             tuple(spell(row[name]) for name, spell in zip(names, spelled, strict=True)) for row in data
         )  # fmt: skip
     rows = iter(_items(data))
-    first = next(rows, None)
-    if isinstance(first, Mapping):
-        names = list(map(str, first))
-        return names, (tuple(row[name] for name in names) for row in chain([first], rows))
-    return None, iter(()) if first is None else chain([first], rows)
+    first = list(islice(rows, 1))
+    if first and isinstance(first[0], Mapping):
+        names = list(map(str, first[0]))
+        return names, (_in_order(row, names, number) for number, row in enumerate(chain(first, rows), 1))
+    return None, chain(first, rows)
+
+
+def _across(columns: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of columns."""
+    wrong = [f"{name}: {type(column).__name__}" for name, column in columns.items() if not isinstance(column, Iterable)]
+    if wrong:
+        raise ArgumentError(f"data: a column is a list of values; got {', '.join(wrong)}")
+    try:
+        yield from zip(*columns.values(), strict=True)
+    except ValueError:
+        names = ", ".join(map(str, columns))
+        raise ArgumentError(
+            f"data: the columns {names} are of different lengths; give as many values in each"
+        ) from None
+
+
+def _in_order(row: Any, names: Sequence[str], number: int) -> tuple[Any, ...]:
+    """The values of a row by name, which has those of the first row and may have others."""
+    missing = [name for name in names if name not in row] if isinstance(row, Mapping) else names
+    if missing:
+        raise ArgumentError(f"data: item {number} has no {missing[0]}, which item 1 has: {row!r:.60}")
+    return tuple(row[name] for name in names)
 
 
 def read_texts(given: Any, kinds: tuple[type, ...] = (), what: str = "texts") -> Iterator[Any]:
@@ -139,10 +161,14 @@ def write_sentences(data: Any, stem: Path) -> Path:
         tags = next((name for name in names if name != words and "tag" in name), names[-1])
         at = names.index(words), names.index(tags)
         rows = (tuple(row[k] for k in at) for row in rows)
+    sentences: Iterator[Any] = rows
     with _writing(path) as file:
-        for number, sentence in enumerate(rows, 1):
+        for number, sentence in enumerate(sentences, 1):
+            if not isinstance(sentence, Iterable):
+                kind = type(sentence).__name__
+                raise ArgumentError(f"data: sentence {number} is of type {kind}; give pairs (word, tag)")
             for pair in zip(*sentence, strict=True) if names is not None else sentence:
-                cells = [str(cell) for cell in pair]
+                cells = [str(cell) for cell in pair if cell is not None] if isinstance(pair, Iterable) else []
                 if len(cells) != 2 or any(cell != "".join(cell.split()) or not cell for cell in cells):
                     raise ArgumentError(
                         f"data: sentence {number} has {pair!r:.60}; give pairs (word, tag) without spaces in them"

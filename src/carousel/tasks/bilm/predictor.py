@@ -35,6 +35,7 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
 
     name = "bilm"
     kind = "bidirectional language model"
+    item_types = (str, Sequence, np.ndarray)
     parts = ("forward", "backward")
 
     @property

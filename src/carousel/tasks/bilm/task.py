@@ -31,4 +31,8 @@ class Bilm(PackagedTask):
         """Sentences, as text with spaces between words or as lists of words."""
         from ...data.sources.memory import write_lines
 
-        return write_lines(data, stem.with_suffix(".txt"), lambda one: one if isinstance(one, str) else " ".join(one))
+        def line(one: Any) -> Any:
+            words = isinstance(one, list | tuple) and all(isinstance(word, str) for word in one)
+            return " ".join(one) if words else one  # whatever is no text is refused when it is written
+
+        return write_lines(data, stem.with_suffix(".txt"), line)

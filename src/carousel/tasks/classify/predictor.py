@@ -40,6 +40,7 @@ class Classifier(VocabularyModel[ClassifierNetwork, ClassifyAssets, Vocabulary])
 
     name = "classify"
     kind = "classifier"
+    item_types = (str,)
     columns: tuple[str, ...] = ("label", "confidence", "text")  # type: ignore[misc]
 
     def __init__(self, network: ClassifierNetwork, assets: ClassifyAssets) -> None:

@@ -88,8 +88,8 @@ def show_linear(model: Classifier, page: Page) -> None:
         return
     share, temperature = mixture.tolist()
     page.heading("Linear model").text(
-        f"A linear model of {len(linear.names):,} n-grams has a share of *{share:.0%}* in the probabilities, and the "
-        f"recurrent network, at a temperature of {temperature:.2g}, the rest. The n-grams with the "
+        f"A linear model of {len(linear.names):,} n-grams has a share of *{share:.0%}* in the probabilities, the "
+        f"recurrent network (softmax temperature {temperature:.2g}) one of *{1 - share:.0%}*. The n-grams with the "
         "largest weights for each class:"
     )
     pairs = list(zip(model.labels, linear.strongest(12), strict=True))[:20]

@@ -39,6 +39,7 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
 
     name = "encode"
     kind = "sentence encoder"
+    item_types = (str,)
     columns: tuple[str, ...] = ("label", "confidence", "first", "second")  # type: ignore[misc]
 
     def __init__(self, network: EncoderNetwork, assets: EncodeAssets) -> None:

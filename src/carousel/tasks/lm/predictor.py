@@ -37,6 +37,7 @@ class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]
 
     name = "lm"
     kind = "language model"
+    item_types = (str,)
 
     @property
     def info(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
 
     name = "tag"
     kind = "tagger"
+    item_types = (str, Sequence, np.ndarray)
 
     @property
     def info(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Translator(Model[TranslatorNetwork, TranslateAssets]):
 
     name = "translate"
     kind = "translator"
+    item_types = (str,)
     parts = ("encoder", "decoder")
 
     @property

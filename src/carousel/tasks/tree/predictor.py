@@ -38,6 +38,7 @@ class TreeModel(Model[TreeNetwork, TreeAssets]):
 
     name = "tree"
     kind = "tree classifier"
+    item_types = (str, Tree)
     columns = ("label", "confidence", "tree")
 
     @property
