@@ -1,5 +1,7 @@
 """The linear model of n-grams, beside scikit-learn's."""
 
+import errno
+import os
 import random
 
 import numpy as np
@@ -119,6 +121,23 @@ def test_it_is_saved_and_loaded(texts, tmp_path):
     again = NGramClassifier.load(tmp_path / "ngrams.safetensors")
     assert torch.equal(model(rows), again(rows)) and model.fingerprint == again.fingerprint
     assert again.strongest(2) == model.strongest(2)
+
+
+def test_its_file_is_written_as_others_are(texts, tmp_path, monkeypatch):
+    """With the permissions of the process, whole or not at all, and a full disk is an error of the system."""
+    model, file = NGramClassifier.fit(*texts, 3), tmp_path / "ngrams.safetensors"
+    (tmp_path / "plain").write_bytes(b"")
+    model.save(file)
+    assert file.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    before = file.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        model.save(file)
+    assert file.read_bytes() == before and len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_text_without_a_known_n_gram_has_the_bias_alone(texts):

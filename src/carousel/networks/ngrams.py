@@ -18,12 +18,13 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 from torch import Tensor
 
 from ..data.stores import fingerprint
 from ..data.text.vectors import WordVectors
 from ..errors import DataError
+from ..files import write_bytes
 
 WORDS = (1, 2)  # lengths of the n-grams of words
 CHARACTERS = (2, 3, 4, 5)  # and of characters, inside words and at their edges
@@ -160,10 +161,10 @@ class NGramClassifier:
         return torch.from_numpy(means / np.maximum(length, 1e-12))
 
     def save(self, path: Path) -> None:
-        """Write it to a safetensors file."""
+        """Write it to a safetensors file, which appears whole or not at all."""
         names = np.frombuffer("\n".join(self.names).encode(), np.uint8)
         parts = {"scales": self.scales, "weight": self.weight.numpy(), "bias": self.bias.numpy(), "names": names}
-        save_file(parts, path)
+        write_bytes(path, save(parts))
 
     @classmethod
     def load(cls, path: Path, vectors: WordVectors | None = None) -> Self:
