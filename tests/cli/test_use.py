@@ -178,6 +178,11 @@ def test_score_of_a_bad_pipe(carousel, run, monkeypatch):
     assert len(err.splitlines()) == 1
 
 
+def test_a_file_that_cannot_be_scored_prints_nothing(carousel, run, text_file):
+    code, out, err = carousel("score", run, text_file("", "empty.txt"))
+    assert (code, out) == (1, "") and "the file is empty" in err
+
+
 # ---------------------------------------------------------------- generate
 
 

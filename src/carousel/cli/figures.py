@@ -31,9 +31,13 @@ class Figures:
         """`draw` makes the figure of line `number`."""
         if self.path is None:
             return
-        if len(self.figures) == MOST:
-            raise ArgumentError(f"{self.option} is for at most {MOST} lines at a time; give fewer")
+        self.check(len(self.figures) + 1)
         self.figures[self.path if number == 1 else self.path.with_stem(f"{self.path.stem}-{number}")] = draw
+
+    def check(self, lines: int) -> None:
+        """Refuse figures of more than `MOST` lines."""
+        if self.path is not None and lines > MOST:
+            raise ArgumentError(f"{self.option} is for at most {MOST} lines at a time; give fewer")
 
     def write(self) -> None:
         from carousel.pictures import save

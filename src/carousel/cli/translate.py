@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,8 +59,8 @@ def translate(
     An empty line stays empty, and one that is too long for the model is
     truncated; notes on standard error give the line numbers. With -n, several
     translations of each line: line number, score and text, separated by tabs.
-    Pictures are for at most 50 lines; those of the second are FILE-2 and so on.
-    Of a .tsv file the run's source column is translated.
+    Pictures are drawn for at most 50 lines: FILE for the first, FILE-2 for the
+    second and so on. In a .tsv file the run's source column is translated.
 
     \b
     carousel translate run texts.txt > translated.txt
@@ -82,7 +83,10 @@ def translate(
     if (attention or alignment) is not None and model.network.decoder.attention is None:
         raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
     resolved = replace(config.resolve("translation"), attention=output.needs_attention, tree=tree is not None)
-    lines = sources(data, model.settings.source_column)
+    column = model.settings.source_column
+    if data is not None:  # before the first line is translated
+        output.check_figures(sources(data, column))
+    lines = sources(data, column)
     window = 1 if data is None and sys.stdin.isatty() else 1024
     translations = model.translations(lines, resolved, ensemble=others, window=window)
     results = with_seed(translations, resolved if quiet else config, resolved)
@@ -123,6 +127,14 @@ class Output:
             keep_input(name, paths[name], self.data, prefixes)
         self.heat_maps = Figures("--attention", self.attention)
         self.trees = Figures("--tree", None if self.text_tree else self.tree)
+
+    def check_figures(self, lines: Iterator[str]) -> None:
+        """Refuse more lines than figures can be drawn of; empty ones have none."""
+        from .figures import MOST
+
+        count = len(list(islice((line for line in lines if line.strip()), MOST + 1)))
+        for figures in (self.heat_maps, self.trees):
+            figures.check(count)
 
     @property
     def text_tree(self) -> bool:

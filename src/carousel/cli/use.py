@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,9 +124,11 @@ def score(
     carousel score run lines.txt --json | jq .perplexity
     """
     model = load(run, "score", task, cell)
+    scored = iter(model.score(lines_of(data), tokenized=tokenized or None))
+    first = list(islice(scored, 1))  # before the header: input that cannot be read prints nothing
     if not as_json:
         typer.echo("line\ttoken\tlog_prob" if tokens else "log_prob\ttokens\tperplexity\tline")
-    for number, line in enumerate(model.score(lines_of(data), tokenized=tokenized or None), 1):
+    for number, line in enumerate(chain(first, scored), 1):
         if as_json:
             pairs = [[t, round(p, 6)] for t, p in zip(line.tokens, line.log_probs, strict=True)]
             values = {

@@ -226,6 +226,11 @@ def test_pictures_that_cannot_be(command, tmp_path):
     assert code == 1
     assert err == "error: --attention is for at most 50 lines at a time; give fewer\n"
     assert not list(tmp_path.iterdir())
+    many = tmp_path / "many.txt"
+    many.write_text("ab\n\n" * 51)
+    for option in ("--attention", "--tree"):  # of a file, before anything is translated
+        code, out, err = command("", many, option, tmp_path / "a.png")
+        assert (code, out, err) == (1, "", f"error: {option} is for at most 50 lines at a time; give fewer\n")
 
 
 @pytest.mark.parametrize(("to", "bar"), [("pipe", False), ("file", True), ("--out", True)])

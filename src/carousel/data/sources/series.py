@@ -234,10 +234,6 @@ def read_panel(
     """
     path = check_file(path)
     header, rows = _rows(path)
-    for line, cells in rows:
-        if len(cells) != len(header):
-            problem = f"{counted(len(cells), 'column')}, where line {rows[0][0]} has {len(header)}"
-            raise DataError(path, line, problem, "look for a comma too many or too few")
     groups = _group(path, header, rows, series_id)
     ids = None if series_id is None else _place(path, header, series_id)
     time = _time_place(path, header, next(iter(groups.values())), time_column, columns)
@@ -347,7 +343,7 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
 
 
 def _rows(path: Path) -> tuple[list[str], list[Row]]:
-    """The header, made up if there is none, and the rows with their lines."""
+    """The header, made up if there is none, and the rows with their lines, all of the same number of columns."""
     _, head = next(read_lines(path))
     delimiter = ";" if ";" in head and "," not in head else "\t" if "\t" in head and "," not in head else ","
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), delimiter=delimiter, strict=True)
@@ -358,7 +354,12 @@ def _rows(path: Path) -> tuple[list[str], list[Row]]:
                 rows.append((reader.line_num, cells))
     except csv.Error as error:
         raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
-    first = rows[0][1] if rows else []
+    first_line, first = rows[0] if rows else (1, [])
+    for line, cells in rows:
+        if len(cells) != len(first):
+            problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
+            name = {"\t": "tab", ";": "semicolon"}.get(delimiter, "comma")
+            raise DataError(path, line, problem, f"look for a {name} too many or too few")
     if any(_is_name(cell) for cell in first):
         header = [cell.strip() for cell in first]
         rows = rows[1:]
