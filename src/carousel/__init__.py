@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from .version import __version__ as __version__
 
+TYPE_CHECKING = False  # as type checkers read it; importing `typing` takes longer than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from . import cells, data, decoding, functional, lab, layers, metrics, networks, pictures
     from .acceleration import accelerate, accelerated, patch, restore
     from .api import baseline, check, compare, evaluate, load, sweep, train

@@ -18,6 +18,7 @@ import typer
 import carousel
 from carousel.tasks.registry import BUILT_IN
 
+from . import interrupts
 from .app import App, Group
 from .errors import BUG, bug, fail, fault, usage
 
@@ -62,19 +63,27 @@ def application(args: Sequence[str]) -> App:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; `args` stands in for `sys.argv[1:]`."""
     args = sys.argv[1:] if args is None else args
-    try:
-        code = application(args)(list(args), prog_name="carousel", standalone_mode=False)
-    except typer.TyperException as error:
-        fail(usage(error), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted", 130)
-    except Exception as error:
-        if os.environ.get("CAROUSEL_TRACEBACK"):
-            raise
-        if (text := fault(error)) is not None:
-            fail(text, 1)
-        fail(bug(error, args), BUG)
+    with interrupts.remembered():
+        try:
+            code = application(args)(list(args), prog_name="carousel", standalone_mode=False)
+        except typer.TyperException as error:
+            fail(usage(error), error.exit_code)
+        except (KeyboardInterrupt, typer.Abort):
+            fail("interrupted", 130)
+        except Exception as error:
+            _report(error, args)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception, args: Sequence[str]) -> NoReturn:
+    """Print what a user can put right, or that it is a bug of ours, and exit."""
+    if interrupts.seen():  # whatever an interrupted import made of it
+        fail("interrupted", 130)
+    if os.environ.get("CAROUSEL_TRACEBACK"):
+        raise error
+    if (text := fault(error)) is not None:
+        fail(text, 1)
+    fail(bug(error, args), BUG)
 
 
 def print_version(asked: bool) -> None:

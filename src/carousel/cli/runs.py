@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from . import interrupts
 from .task_options import refuse_command
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
@@ -34,7 +35,9 @@ def load(folder: Path, command: str | None = None, task: str | None = None, cell
     if command is not None:
         refuse_command(folder, command, task_of(Run(folder)))
     with collection_paused():
-        return load_run(folder)
+        model = load_run(folder)
+    interrupts.check()
+    return model
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import typer
 
 from carousel.errors import shorten
 
+from . import interrupts
 from .app import METAVARS, App, Command, TaskGroup, with_parameters
 from .pairs import PairCommand
 
@@ -121,6 +122,7 @@ def _train(
     from carousel.training.trainer import preset_settings, resume_command
     from carousel.user_code import is_place
 
+    interrupts.check()
     if resume and force:
         raise typer.BadParameter("choose one of --resume and --force")
     values, places = gather(config, set or [], given)
