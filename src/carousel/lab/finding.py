@@ -132,7 +132,7 @@ class Finding(ABC):
             page.quote(typeset(f"“{claim.quote}”"), claim.source)
             page.equation(*claim.printed, label="as printed")
             page.equation(*claim.corrected, label="corrected")
-            page.text(f"Decided by: {claim.criterion}")
+            page.text(typeset(f"Decided by: {claim.criterion}"))
         page.heading("What was run").text(*self.setup())
         self._derive(page)
         self.render(page)

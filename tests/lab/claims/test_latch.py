@@ -96,6 +96,13 @@ def test_the_gradient_figure_shows_h_and_c_on_a_log_scale(figures):
     assert below == ["LSTM", "Peephole LSTM", "Coupled LSTM", "Layer-norm LSTM", "LSTM, forget bias 1"]
 
 
+def test_no_two_lines_of_the_gradient_figure_look_alike():
+    others = [("lstm", replace(TINY, gates=gates)) for gates in ("layer", "zero")]
+    lines = latch.plot_gradient(latch.run(TINY, compare=others, seeds=1)).data
+    above = [(line.line.color, line.line.dash) for line in lines if line.yaxis == "y"]
+    assert len(above) == len(set(above)) == 9
+
+
 def test_the_gate_figure_is_the_trace_of_the_trained_layer(result, figures):
     x, trace = result.lstm.trace()
     forget, *cells = (heat for heat in figures["gate"].data if heat.type == "heatmap")

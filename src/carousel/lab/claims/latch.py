@@ -15,6 +15,7 @@ the first steps has vanished on its way back to them, and that a gated cell lets
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -401,7 +402,8 @@ def plot_accuracy(result: Latch) -> Any:
     """Accuracy against T, one panel a cell, filled from chance; the length of training is marked."""
     longest, shown = result.setting.longest, result.first
     ends = [(percent(o.where_trained, 0), percent(o.accuracy[longest], 0)) for o in shown]
-    titles = [f"<b>{result.label(o)}</b>  {start} → {end}" for o, (start, end) in zip(shown, ends, strict=True)]
+    labels = [result.label(o).replace("trained with ", "") for o in shown]  # short, for small screens
+    titles = [f"<b>{label}</b>  {start} → {end}" for label, (start, end) in zip(labels, ends, strict=True)]
     figure = report.figure(height=90 + 82 * len(shown), titles=titles, hovermode="x", showlegend=False)
     lengths = spread(1, longest)
     for row, outcome in enumerate(shown, 1):
@@ -428,6 +430,8 @@ def plot_accuracy(result: Latch) -> Any:
 def plot_gradient(result: Latch) -> Any:
     """‖∂L/∂h_t‖ and ‖∂L/∂c_t‖ against t on a log scale, one panel a state."""
     setting, shown = result.setting, same_length(result)
+    compared = [result.label(o) for o in shown if o.setting != setting]
+    dashes = dict(zip(compared, itertools.cycle(("dot", "longdash", "dashdot")), strict=False))
     names = {"h": "through the output h", "c": "through the cell c"}
     states = list(dict.fromkeys(name for o in shown for name in o.gradient))
     titles = [names.get(state, f"through the state {state}") for state in states]
@@ -443,7 +447,7 @@ def plot_gradient(result: Latch) -> Any:
                 name=label,
                 legendgroup=label,
                 showlegend=state == outcome.layer.cell.output,
-                line={"color": kind.colour, "dash": kind.dash if outcome.setting == setting else "dot"},
+                line={"color": kind.colour, "dash": dashes.get(label, kind.dash)},
                 hovertemplate="%{y:.1e}",
                 row=row,
                 col=1,
@@ -505,8 +509,8 @@ def plot_unit() -> Any:
     """The single unit h = tanh(w h₋ + x): the next h against h, for some w and for some x, with its fixed points."""
     h = [k / 100 for k in range(-100, 101)]
     titles = [
-        "no input: with w above 1 there are two stable states",
-        "w = 2: an input below 0.53 does not turn the bit",
+        "no input: two stable states if w > 1",
+        "w = 2: an input above 0.53 turns the bit",
     ]
     figure = report.figure(height=720, titles=titles, hovermode="closest")
     panels = [[(0.8, 0.0), (1.2, 0.0), (2.0, 0.0)], [(2.0, 0.3), (2.0, turning_input(2.0)), (2.0, 0.8)]]

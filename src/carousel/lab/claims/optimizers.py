@@ -19,7 +19,7 @@ from ..measured import Clock
 from ..options import Option, Seed, Seeds, help_text, seed_numbers
 from ..words import listing, mean_and_spread
 
-RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 PRINTED = 0.01  # the source's learning rate
 
 
