@@ -137,6 +137,8 @@ class Finding(ABC):
         self._derive(page)
         self.render(page)
         page.heading("Does it hold?" if len(self.claims) == 1 else "Do they hold?")
+        if any(claim.seeds > 1 for claim in self.claims):
+            page.text("Where seeds decide, a verdict is about the random seeds of this run; others can give another.")
         for claim in self.claims:
             page.quote(typeset(f"“{claim.quote}”")).text(_emphasised(self.verdicts()[claim.key]))
         if self.exercises:
