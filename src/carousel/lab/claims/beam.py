@@ -493,9 +493,10 @@ for strategy in (Greedy(), Beam(2), Exhaustive()):
                     col=1,
                 )
         drawn.update_yaxes(tickformat=".0%", range=[0, 1.08], row=1, col=1).update_yaxes(type="log", row=2, col=1)
-        ticks = widths[:1]
-        for width in widths:
-            ticks += [width] * (width >= 1.5 * ticks[-1])  # numbers that are closer would overlap on small screens
+        ticks: list[int] = []
+        for width in filter(None, widths):
+            if not ticks or width >= 1.5 * ticks[-1]:  # numbers that are closer would overlap on small screens
+                ticks.append(width)
         drawn.update_xaxes(type="log", tickvals=ticks, ticktext=[str(w) for w in ticks])
         return drawn.update_xaxes(title_text="width of the beam; 1 is greedy", row=2, col=1)
 
