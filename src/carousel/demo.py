@@ -3,7 +3,7 @@
 demo-dates/
   train.tsv dev.tsv test.tsv     pairs; no date of one file is in another
   run/                           what `carousel train translate` writes
-  report.html                    what came out, where the network looked, and its gates
+  report.html                    results, attention, and the gates of the network
 """
 
 from __future__ import annotations

@@ -36,9 +36,10 @@ def evaluate(
 ) -> None:
     """Evaluate a trained model on a file.
 
-    Perplexity of a language model; accuracy, F1 and confusions of a classifier
-    or tagger; BLEU and chrF of a translator, with the worst sentences, and in
-    JSON the scores of every sentence; errors of forecasts, by rolling origin.
+    Perplexity of a language model; accuracy, F1 and the confusion matrix of a
+    classifier or tagger; BLEU and chrF of a translator, with the worst
+    sentences, and in JSON the scores of every sentence; errors of forecasts,
+    by rolling origin.
     A task may have options of its own: carousel eval RUN --help shows them.
 
     \b

@@ -77,7 +77,7 @@ def similar(
     cell: CellOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per text.")] = False,
 ) -> None:
-    """Rank lines by how near their vectors are to that of a text (cosine), the nearest first.
+    """Rank lines by the cosine similarity of their vectors to that of a text, most similar first.
 
     \b
     carousel similar run texts.txt --to "a man plays a guitar"
@@ -92,7 +92,7 @@ def similar(
         typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
                    else f"{value:.4f}\t{text}")  # fmt: skip
     if len(texts) > n:
-        typer.echo(f"the {n:,} nearest of {len(texts):,} texts; more with -n", err=True)
+        typer.echo(f"the {n:,} most similar of {len(texts):,} texts; more with -n", err=True)
 
 
 def register(app: App, _: Sequence[str]) -> None:

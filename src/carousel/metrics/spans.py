@@ -26,9 +26,7 @@ class SpanScore:
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
         """Count one sentence, by its tags in any scheme and those that were predicted."""
         if len(gold) != len(predicted):
-            raise ArgumentError(
-                f"gold and predicted must be as long as each other, got {len(gold)} and {len(predicted)}"
-            )
+            raise ArgumentError(f"gold and predicted must have the same length, got {len(gold)} and {len(predicted)}")
         there, guessed = set(spans(gold)), set(spans(predicted))
         for count, these in ((self.there, there), (self.said, guessed), (self.right, there & guessed)):
             count.update(span.type for span in these)

@@ -7,7 +7,7 @@ once. With `batch_first` the batch is first in every argument and result: (B, T,
 The weights of a query are at least 0, sum to 1 over the places that its sequence has, and are exactly 0 past its end;
 whatever stands there, NaN included, reaches nothing. A memory of length 0 gives weights and context 0.
 
-In the place of `lengths`, `key_padding_mask` may say which places a sequence has, anywhere in it: bool (B, S) whatever
+Instead of `lengths`, `key_padding_mask` may say which positions a sequence has, anywhere in it: bool (B, S) whatever
 `batch_first` says, true where a place is ignored (the convention of `nn.MultiheadAttention`).
 
 Six kinds, by how query q and place m are scored before the softmax:

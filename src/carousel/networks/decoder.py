@@ -150,7 +150,7 @@ class Decoder(nn.Module):
         return AttentionMemory(self.attention.prepare(encoded, lengths, value, drop), of_state)
 
     def begin(self, state: Any, rows: int) -> Tensor | None:
-        """What the first step reads in the place of the previous one's `carried`, (rows, H), given the layers' state,
+        """What the first step reads in place of the previous one's `carried`, (rows, H), given the layers' state,
         (layers, rows, H) each: a vector of zeros, or of a Bahdanau decoder s_0."""
         if not self.sequential:
             return None

@@ -95,7 +95,8 @@ def find_for(files: Sequence[str | Path]) -> tuple[type[Any], str]:
         fitting, why = [task for task in tasks if extension in task.extensions], f"its name ends in {extension}"
     if fitting:
         return fitting[0], why
-    raise ArgumentError(f"{files[0]}: its name does not say what it is for; choose --task, one of {', '.join(names())}")
+    choices = ", ".join(names())
+    raise ArgumentError(f"{files[0]}: the task cannot be inferred from its name; choose --task, one of {choices}")
 
 
 def having(command: str) -> Iterable[str]:

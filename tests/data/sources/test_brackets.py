@@ -91,7 +91,7 @@ def test_dependencies(tmp_path):
     ("rows", "said"),
     {
         "head": ([(1, "a", 0), (2, "b", 7)], "t.conllu:2: 'b' has the head 7, but the sentence has 2 words"),
-        "circle": ([(1, "a", 0), (2, "b", 3), (3, "c", 2)], "t.conllu:2: the heads of 'b' go in a circle"),
+        "circle": ([(1, "a", 0), (2, "b", 3), (3, "c", 2)], "t.conllu:2: the heads of 'b' form a cycle"),
         "two roots": ([(1, "a", 0), (2, "b", 0)], "t.conllu:1: the sentence has 2 words with head 0"),
         "no number": ([(1, "a", "_")], "'_' is not the number of a head"),
         "numbers": ([(1, "a", 0), (3, "b", 1)], "word '3' comes after 1 word"),

@@ -133,7 +133,7 @@ def test_a_very_long_text(table):
             "t.xlsx",
             "a",
             {},
-            "t.xlsx: the name does not end like that of a table; give a table whose name ends in .tsv, .csv or .jsonl",
+            "t.xlsx: its extension is not that of a table; give a table whose name ends in .tsv, .csv or .jsonl",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_the_exact_word_comes_before_the_lower_one(vectors):
     ("text", "said"),
     [
         ("the 1 2\nsea 3\n", ":2: 1 number, where the first word has 2; each line is a word and its numbers"),
-        ("the 1 2\nsea 3 x\n", ":2: not all that follows 'sea' is a number; fix the line"),
+        ("the 1 2\nsea 3 x\n", ":2: a value after 'sea' is not a number; fix the line"),
         ("the 1 nan\n", ":1: the vector of 'the' is not finite"),
         ("uno 1 2\n", ": it has no word of the training data; give vectors for this language"),
         ("words\n", ":1: 0 numbers, where the first word has 0"),

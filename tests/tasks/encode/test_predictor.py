@@ -60,7 +60,7 @@ def test_embed_and_similar(command, trained, tmp_path):
     np.testing.assert_array_equal(np.array(table["vector"], np.float32), vectors)
     given = texts.replace(b"\n\n", b"\n")
     found = command("similar", trained, "--to", "the dog runs", "-n", 1, given=given)
-    assert found == (0, "1.0000\tthe dog runs\n", "the 1 nearest of 2 texts; more with -n\n")
+    assert found == (0, "1.0000\tthe dog runs\n", "the 1 most similar of 2 texts; more with -n\n")
     code, out, err = command("similar", trained, "--to", "the dog runs", given=given)
     assert (code, len(out.splitlines()), err) == (0, 2, "")
     code, _, err = command("embed", trained, "--out", tmp_path / "v.txt", given=texts)

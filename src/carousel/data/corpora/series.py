@@ -106,7 +106,7 @@ def _rows(text: str) -> list[Row]:
     """The rows of a CSV below its header; they must all be as wide as it."""
     header, *rows = csv.reader(text.splitlines())
     if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"a row has not the columns {', '.join(header)}")
+        raise ValueError(f"a row does not have the columns {', '.join(header)}")
     return [tuple(field.strip() for field in row) for row in rows]
 
 

@@ -255,7 +255,7 @@ def _dependency_tree(rows: list[tuple[int, str, int, str | None]], label: str | 
     if len(order) < len(rows):
         lost = min(set(range(1, len(rows) + 1)) - set(order))
         line, word, _, _ = rows[lost - 1]
-        raise DataError(path, line, f"the heads of {word!r} go in a circle", "correct the heads in column 7")
+        raise DataError(path, line, f"the heads of {word!r} form a cycle", "correct the heads in column 7")
     order.reverse()
     place = {node: k for k, node in enumerate(order)}
     labels = [rows[node - 1][3] for node in order]

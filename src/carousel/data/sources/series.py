@@ -402,12 +402,12 @@ def _wanted(
     wanted = [_place(path, header, name) for name in columns]
     wanted = wanted or [k for k in range(len(header)) if k not in others and k not in ahead]
     if not wanted:
-        raise DataError(path, None, "there is no column of numbers to forecast", "give a column of numbers beside it")
+        raise DataError(path, None, "there is no column of numbers to forecast", "add a column of numbers")
     for k in wanted:
         if k in others:
             raise DataError(path, None, f"{header[k]} is the column {others[k]}", "leave it out of columns")
         if k in ahead:
-            raise DataError(path, None, f"{header[k]} is both a variable and known ahead", "name it in one of both")
+            raise DataError(path, None, f"{header[k]} is both a variable and known ahead", "name it in one of the two")
     return wanted
 
 

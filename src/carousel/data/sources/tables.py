@@ -72,7 +72,7 @@ class Columns(Splittable):
         kind = KINDS.get(self.path.suffix.lower())
         if kind is None:
             remedy = "give a table whose name ends in .tsv, .csv or .jsonl"
-            raise DataError(self.path, None, "the name does not end like that of a table", remedy)
+            raise DataError(self.path, None, "its extension is not that of a table", remedy)
         self.kind = kind
 
     @property

@@ -212,7 +212,7 @@ def _numbers(path: Path, number: int, word: str, written: str, width: int) -> np
     except (ValueError, DeprecationWarning):  # by the version of numpy
         vector = np.zeros(0, np.float32)
     if len(vector) != width:
-        raise DataError(path, number, f"not all that follows {word[:50]!r} is a number", "fix the line")
+        raise DataError(path, number, f"a value after {word[:50]!r} is not a number", "fix the line")
     return vector
 
 

@@ -101,6 +101,6 @@ def show_nearest(model: SentenceEncoder, page: Page, texts: Sequence[str]) -> No
         for place, other in enumerate(np.argsort(-cosines, kind="stable")[:NEAREST]):
             rows.append([Html("") if place else shorten(texts[k]), shorten(texts[other]), f"{cosines[other]:.3f}"])
     page.heading("Nearest sentences").text(
-        f"For some sentences of the dev set, the {NEAREST} nearest of {len(texts):,} by the cosine of their vectors."
+        f"For some sentences of the dev set, the {NEAREST} most similar of {len(texts):,}, by cosine similarity."
     )
     page.table(["sentence", "nearest", "cosine"], rows)

@@ -1,7 +1,7 @@
 """A linear autoregression, fitted in closed form: each variable's steps ahead from its own past.
 
 Both sides are taken minus the last value, so that the level does not matter. The weights are one tensor (V, h, inputs):
-of the `lags` values before the origin, in the place of the last one, whose difference from itself is 0, the intercept;
+of the `lags` values before the origin, in place of the last one, whose difference from itself is 0, the intercept;
 then of what is known ahead, at the steps ahead and at as many before them. Several series share the weights.
 """
 

@@ -67,6 +67,6 @@ class LanguageSettings(CellSettings, TextSettings, defaults=DEFAULTS, presets=PR
             raise ValueError("output: adaptive has no label smoothing; set label_smoothing to 0")
         if self.tokens == "bpe":
             raise ValueError(
-                "output: adaptive needs tokens in order of frequency, which bpe has not; set tokens to word"
+                "output: adaptive needs tokens in order of frequency, which bpe does not have; set tokens to word"
             )
         return self

@@ -44,7 +44,7 @@ class HeldOutSettings(Settings):
             return given
         if given.get("dev_split", "none") not in ("none", None):
             raise SettingsError(
-                f"dev_split: {given['dev_split']} of train cannot be held out beside dev; give one of the two "
+                f"dev_split: {given['dev_split']} of train cannot be held out when dev is given; give one of the two "
                 "(dev_split: none)"
             )
         return {**given, "dev_split": "none"}

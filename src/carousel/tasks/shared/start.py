@@ -59,7 +59,7 @@ def take_weights(folder: Path, task: str, network: Network, assets: Any) -> list
                 left.append(f"{name} ({_shape(other)} there, {_shape(parameter)} here)")
     if not whole and not rows:
         raise RunError(
-            f"start_from: nothing in {folder} fits; it is a run of {source.task}; left were {', '.join(left)}"
+            f"start_from: nothing in {folder} fits; it is a run of {source.task}; not matched: {', '.join(left)}"
         )
     return _describe(folder, rows, whole, left)
 
