@@ -74,6 +74,27 @@ def test_a_handler_of_the_host_stays(monkeypatch, capsys):
     assert seen == [signal.SIGINT] and not interrupts.seen()
 
 
+def test_during_imports_the_process_ends_at_once():
+    code = (
+        "import os, signal\nfrom carousel.cli import interrupts\nwith interrupts.remembered():\n"
+        "    with interrupts.ending_at_once():\n        try:\n            os.kill(os.getpid(), signal.SIGINT)\n"
+        "            for _ in range(1000): pass\n        finally:\n            print('cleaned up')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
+
+
+def test_after_imports_it_is_an_exception_again(monkeypatch, capsys):
+    def action():
+        with interrupts.ending_at_once():
+            pass
+        pressed()
+
+    assert run(monkeypatch, capsys, action) == (130, "error: interrupted\n")
+    with interrupts.ending_at_once():  # outside of a command the host's own handler stays
+        assert signal.getsignal(signal.SIGINT) is not interrupts._end
+
+
 def test_the_package_itself_imports_next_to_nothing():
     """Before `main` runs, Ctrl-C is a traceback: that time is short."""
     code = "import sys; before = set(sys.modules); import carousel.__main__; print(*set(sys.modules) - before)"

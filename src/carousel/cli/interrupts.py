@@ -1,12 +1,14 @@
 """Ctrl-C on the command line, also where Python loses it.
 
-An import that is interrupted may raise another exception (numpy's `__getattr__` recurses to the limit), or none: what
-is raised in a callback, such as a finalizer, is printed or ignored.
+An import that is interrupted may raise another exception (numpy's `__getattr__` recurses to the limit), or none (what
+is raised in a callback, such as a finalizer, is printed or ignored), or abort (torch's C++ code is not made for it).
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -37,6 +39,25 @@ def _remember(number: int, frame: FrameType | None) -> None:
     global _seen
     _seen = True
     signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process: for imports, while there is nothing to clean up. Only where it is `remembered`."""
+    if signal.getsignal(signal.SIGINT) is not _remember:
+        yield
+        return
+    signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _remember)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.stderr.write("error: interrupted\n")
+    sys.stderr.flush()
+    os._exit(130)
 
 
 def seen() -> bool:

@@ -23,10 +23,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def load(folder: Path, command: str | None = None, task: str | None = None, cell: str | None = None) -> Any:
     """The model in a run directory, which must have `command` if one is named; `task`, `cell`: its own, FILE:CLASS."""
-    from carousel.tasks import find
-    from carousel.tasks.runs import load_run, task_of
-    from carousel.tasks.shared.cell import find_cell
-    from carousel.training import Run
+    with interrupts.ending_at_once():
+        import torch  # noqa: F401
+
+        from carousel.tasks import find
+        from carousel.tasks.runs import load_run, task_of
+        from carousel.tasks.shared.cell import find_cell
+        from carousel.training import Run
 
     if task is not None:
         find(task)

@@ -14,6 +14,7 @@ import typer
 from carousel.errors import CarouselError, RunError
 from carousel.wording import an
 
+from . import interrupts
 from .app import METAVARS, with_parameters
 
 TaskOption = Annotated[
@@ -74,8 +75,9 @@ def _task_of(args: Sequence[str]) -> Any:
             return find(arg.partition("=")[2] or value)
     for arg in args:
         if (Path(arg) / "config.yaml").is_file():
-            from carousel.tasks.runs import task_of  # late: help does not wait for torch
-            from carousel.training import Run
+            with interrupts.ending_at_once():
+                from carousel.tasks.runs import task_of  # late: help does not wait for torch
+                from carousel.training import Run
 
             try:
                 return task_of(Run(arg))

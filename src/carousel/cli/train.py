@@ -115,12 +115,13 @@ def _train(
     task: Any, name: str, given: dict[str, Any], out: Path, preset: str | None, config: Path | None,
     set: list[str] | None, resume: bool, force: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    from carousel.training.checkpoint_callback import Interrupted
-    from carousel.training.run import Run
-    from carousel.training.settings import gather
-    from carousel.training.several import train
-    from carousel.training.trainer import preset_settings, resume_command
-    from carousel.user_code import is_place
+    with interrupts.ending_at_once():
+        from carousel.training.checkpoint_callback import Interrupted
+        from carousel.training.run import Run
+        from carousel.training.settings import gather
+        from carousel.training.several import train
+        from carousel.training.trainer import preset_settings, resume_command
+        from carousel.user_code import is_place
 
     interrupts.check()
     if resume and force:
