@@ -36,9 +36,9 @@ def tagged(one, two):
     return {"accuracy": dict.fromkeys(("past", "future", "both"), rows)}
 
 
-def halved(one, two):
+def halved(one, two, accuracy=(0.5, 1.0)):
     rows = {"one direction": same(one), "two directions": same(two)}
-    return {"updates_to": dict.fromkeys(("past", "future", "both"), rows), "updates": 99}
+    return {"updates_to": dict.fromkeys(("past", "future", "both"), rows), "updates": 99, **tagged(*accuracy)}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,7 @@ def halved(one, two):
         ("effective", tagged(1.0, 1.0), Outcome.FAILS),
         ("faster", halved(40, 30), Outcome.HOLDS),
         ("faster", halved(27, 36), Outcome.FAILS),
+        ("faster", halved(40, 30, accuracy=(1.0, 1.0)), Outcome.FAILS),
     ],
 )
 def test_a_verdict_follows_from_the_numbers(key, numbers, expected):

@@ -20,7 +20,7 @@ def rates(slow, good):
 @pytest.mark.parametrize(
     ("key", "numbers", "expected"),
     [
-        ("hidden", sizes(30.0, 10.0), Outcome.HOLDS),
+        ("hidden", sizes(30.0, 10.0), Outcome.HOLDS_FOR),
         ("hidden", sizes(10.5, 10.0), Outcome.FAILS),
         ("rate", rates(3.0, 2.0), Outcome.HOLDS_FOR),
         ("rate", rates(2.0, 2.0), Outcome.FAILS),

@@ -21,7 +21,7 @@ def forcing(teacher, free):
 @pytest.mark.parametrize(
     ("key", "numbers", "expected"),
     [
-        ("helps", forcing([0.5, 0.9], [0.1, 0.9]), Outcome.HOLDS),
+        ("helps", forcing([0.5, 0.9], [0.1, 0.9]), Outcome.HOLDS_FOR),
         ("helps", forcing([0.1, 0.9], [0.5, 0.9]), Outcome.FAILS),
         ("helps", forcing([0.5, 0.9], [0.5, 0.9]), Outcome.UNDECIDED),
         ("own_words", forcing([0.1, 0.9], [0.1, 0.2]), Outcome.HOLDS),

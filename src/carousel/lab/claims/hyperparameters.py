@@ -27,9 +27,11 @@ BEGINNING = 20  # updates
 def _hidden(numbers: Numbers, tolerance: float) -> Verdict:
     rows = [numbers["sizes"][str(size)] for size in SIZES]
     text = "; ".join(f"{size} units {mean_and_spread(row)}" for size, row in zip(SIZES, rows, strict=True))
-    text = f"Dev perplexity after {numbers['updates']} updates: {text}."
+    text = (
+        f"Dev perplexity after {numbers['updates']} updates: {text}. Whether cells communicate, the run does not show."
+    )
     small, large = rows[0], rows[SIZES.index(BASE_SIZE)]
-    return by_seed([a > b * tolerance for a, b in zip(small, large, strict=True)], text)
+    return by_seed([a > b * tolerance for a, b in zip(small, large, strict=True)], text, "the performance")
 
 
 def _rate(numbers: Numbers, tolerance: float) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 
 from ...errors import check_counts
-from ..claim import Claim, Numbers, Verdict, fails, holds, undecided
+from ..claim import Claim, Numbers, Verdict, fails, holds, holds_for, undecided
 from ..drawing import SHARE, Line, line_figure
 from ..finding import Exercise, Step, Table
 from ..fitting import fit, mean_path, record, seeded
@@ -41,7 +41,7 @@ def _helps(numbers: Numbers, tolerance: float) -> Verdict:
         "their own tokens."
     )
     if min(ahead) > tolerance:
-        return holds(text)
+        return holds_for("the speed of learning", text)
     return fails(text) if max(ahead) < -tolerance else undecided(text)
 
 
