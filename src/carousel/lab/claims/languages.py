@@ -124,7 +124,7 @@ class Outcome:
 
     @property
     def reach(self) -> int:
-        """The largest n up to which at least 95 of 100 strings were right."""
+        """The largest n such that of the strings of all sizes up to n at least 95 of 100 were right."""
         return max((n for n, sum in enumerate(accumulate(self.right), 1) if sum >= 0.95 * n), default=0)
 
 
@@ -317,8 +317,9 @@ print(machine.accepts(["a" * n + "b" * n for n in (1, 50, 200, 5000)]))
         best, worst = max(reach, key=lambda c: reach[c]), min(reach, key=lambda c: reach[c])
         return (
             f"Trained on {LABELS[language]} with n up to {numbers['setting']['trained']}, the best of "
-            f"{counted(numbers['setting']['networks'], 'network')} is right up to n = {reach[best]} with the cell "
-            f"{numbers['labels'][best]}, and up to n = {reach[worst]} with {numbers['labels'][worst]}."
+            f"{counted(numbers['setting']['networks'], 'network')} reads at least 95 % of the strings without a "
+            f"mistake up to n = {reach[best]} with the cell {numbers['labels'][best]}, and up to n = {reach[worst]} "
+            f"with {numbers['labels'][worst]}."
         )
 
     def setup(self) -> Sequence[str]:
@@ -349,10 +350,10 @@ print(machine.accepts(["a" * n + "b" * n for n in (1, 50, 200, 5000)]))
             f"The share of strings without a mistake, mean over {counted(s.networks, 'network')}, for ten sizes at a "
             f"time; grey: the sizes of the training, n ≤ {s.trained}.",
         )  # fmt: skip
-        page.heading("Right up to n").text(
-            f"Up to which n at least 95 of 100 strings are right, from the worst to the best of "
-            f"{counted(s.networks, 'network')}. In brackets, how many of the long strings the best one reads, n = "
-            f"{s.further + 1} to {s.tested}."
+        page.heading("95 of 100 right, up to n").text(
+            "The largest n such that of the strings of all sizes up to n at least 95 of 100 are right, from the worst "
+            f"to the best of {counted(s.networks, 'network')}. In brackets, how many of the long strings the best one "
+            f"reads, n = {s.further + 1} to {s.tested}."
         ).table(*self.table(self.measured))
         page.figure(
             drawn["units"], "The counting unit",
