@@ -153,7 +153,8 @@ for configuration in run_exactly(network, Configuration("right", ((),)), word):
             f"Brackets of two kinds need a stack. The automaton is compiled to a network \\(h \\leftarrow \\sigma(U h "
             f"+ W x + b)\\) with \\(\\sigma(z) = \\min(1, \\max(0, z))\\), {n['units']} units and rational weights, "
             f"which takes {CYCLE} steps for a bracket. In float32 and float64 it runs as `carousel.RNN` with ReLUs, "
-            "two for each unit; exactly, with Python's fractions. The reference is a list.",
+            "two for each unit; exactly, with Python's fractions. The reference is a list. How deep it reads "
+            "is tried with one nest for each depth, of both kinds in turn.",
         )
 
     def figures(self) -> dict[str, Any]:

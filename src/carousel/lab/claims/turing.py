@@ -163,8 +163,8 @@ for configuration in run_exactly(network, tape_start(turing, [1, 1]), [None] * 8
             f"stack is a number whose digits are its symbols). {CYCLE} steps of the network are one of the machine.",
             f"*Unary increment* writes a 1 after some ones and returns; *palindromes* erases equal symbols from both "
             f"ends. All tapes of up to {n['length']} symbols are run exactly, beside a direct simulation on a "
-            "dictionary of cells; and one of each length, in which all symbols are equal, by `carousel.RNN` with ReLUs in "
-            "float32 and float64, until a step is wrong.",
+            "dictionary of cells; and one of each length, in which all symbols are equal, by `carousel.RNN` with ReLUs "
+            "in float32 and float64, until a step is wrong.",
         )
 
     def figures(self) -> dict[str, Any]:
