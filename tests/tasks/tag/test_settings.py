@@ -25,11 +25,11 @@ def test_defaults_with_vectors_unless_others_are_given(tmp_path):
     path.write_text("ada 1 2 3\n")
     given = {"train": path, "vectors": path}
     one = Tag.Settings.read(given)
-    assert (one.batch_size, one.character_hidden, one.hidden, one.embedding) == (32, 50, 128, 3) and not one.unused
-    assert Tag.Settings.read({"train": path}).hidden == 200
-    assert Tag.Settings.read({**given, "hidden": 64}).hidden == 64
+    assert (one.character_hidden, one.word_features, one.embedding) == (50, 32, 3) and not one.unused
+    assert Tag.Settings.read({"train": path}).word_features == 64
+    assert Tag.Settings.read({**given, "word_features": 48}).word_features == 48
     assert not Tag.Settings.read({**given, "optimizer": "sgd", "characters": "none"}).unused
-    assert Tag.Settings.read({}, pairs=[f"{key}={getattr(one, key)}" for key in ("train", "hidden")]).hidden == 128
+    assert Tag.Settings.read({}, pairs=[f"train={path}", "word_features=32"]).word_features == 32
 
 
 @pytest.mark.parametrize(("given", "predicts"), [({}, True), ({"lm_loss": 0}, False), ({"layers": 2}, False)])

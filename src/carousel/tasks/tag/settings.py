@@ -23,7 +23,7 @@ DEFAULTS = {
     # gradient: 0.126 with beta2 0.999, each time that a rare word occurs, 0.018 with 0.95.
     "beta2": 0.95,
 }  # fmt: skip
-WITH_VECTORS = {"hidden": 128, "batch_size": 32, "character_hidden": 50, "word_features": 32}
+WITH_VECTORS = {"character_hidden": 50, "word_features": 32}  # words are known by their vectors
 PRESETS = presets(
     fast=Preset({"epochs": 5, "hidden": 100, "characters": "cnn"}, "a fifth of the time"), best=ensemble_of(3)
 )
