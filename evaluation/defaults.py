@@ -1,6 +1,6 @@
 """The plain command on every data set: dev results of several seeds beside the best baseline, as a table.
 
-    python evaluation/defaults.py DATA --out DIR --seeds 0 1 2 [--only sst-2 products] [--vectors glove]
+    python evaluation/defaults.py DATA --out DIR --seeds 0 1 2 [--only sst-2 products] [--vectors glove] [--preset best]
 
 DATA has the folders named below, each with a train and a dev file. A run that is there already is not trained again;
 one that was interrupted is resumed.
@@ -33,8 +33,7 @@ DATA = {
         "translate", ("translate/train.en", "translate/train.de"), ("translate/dev.en", "translate/dev.de"),
         {"bleu_tokenize": "none"}, False,
     ),
-    # the vocabulary of the figures that it is compared with
-    "poems": ("lm", "poems/train.txt", "poems/dev.txt", {"min_frequency": 10}, False),
+    "poems": ("lm", "poems/train.txt", "poems/dev.txt", {}, False),
     "ptb": ("lm", "ptb/train.txt", "ptb/dev.txt", {"layout": "sentences", "tokens": "word"}, False),
 }  # fmt: skip
 
@@ -46,9 +45,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--vectors", help="word vectors, for the data sets that they are of use for")
+    parser.add_argument("--preset", help="a preset instead of the defaults")
     parser.add_argument("--threads", type=int)
     given = parser.parse_args()
-    print(f"instruction set {backend.isa()}, {given.threads or 'all'} threads, seeds {given.seeds}")
+    named = given.preset or "default"
+    print(f"instruction set {backend.isa()}, preset {named}, {given.threads or 'all'} threads, seeds {given.seeds}")
     print("| data | metric | dev | best baseline | | minutes |\n|---|---|---|---|---|---|")
     for name in given.only:
         task, train, dev, options, worded = DATA[name]
@@ -57,13 +58,15 @@ def main() -> None:
         options = {**options, **({"vectors": given.vectors} if given.vectors else {}), "threads": given.threads}
         runs = []
         for seed in given.seeds:
-            run = Run(given.out / f"{name}{'-' + Path(given.vectors).stem if given.vectors else ''}-{seed}")
+            parts = [name, given.vectors and Path(given.vectors).stem, given.preset, str(seed)]
+            run = Run(given.out / "-".join(filter(None, parts)))
             if run.result is None:
                 files = {"train": _under(given.data, train), "dev": _under(given.data, dev)}
                 alone = {"baseline": seed == given.seeds[0]}  # they are the same for every seed
                 begun = any((run.folder / "checkpoints").glob("*"))
                 place = {"out": run.folder, "resume": begun, "force": not begun}
-                carousel.train(task, **files, **place, seed=seed, quiet=True, **alone, **options)
+                preset = None if begun else given.preset
+                carousel.train(task, **files, **place, preset=preset, seed=seed, quiet=True, **alone, **options)
             runs.append(run.result or {})
         print(_row(name, runs), flush=True)
 
