@@ -9,7 +9,7 @@ import subprocess
 import sys
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Union
@@ -89,19 +89,19 @@ def data_parameters(task: Any, dev: str) -> list[inspect.Parameter]:
 def setting_parameters(task: Any, group: str | None = None, without: Sequence[str] = ()) -> list[inspect.Parameter]:
     """An option for every key of the task's settings, by group, or for those of one group, `without` some."""
     return [
-        _setting(key, field, f"Settings: {name}", task.Settings.WITH_VECTORS.get(key))
+        _setting(key, field, f"Settings: {name}", task.Settings.OTHER_DEFAULTS)
         for name, fields in task.Settings.grouped().items()
         for key, field in fields.items()
         if group in (None, name) and key not in ("task", "train", "dev", *without)
     ]
 
 
-def _setting(key: str, field: Any, panel: str, with_vectors: Any = None) -> inspect.Parameter:
-    """The option of a key of the settings; its default may be another `with_vectors`."""
+def _setting(key: str, field: Any, panel: str, others: Mapping[str, Mapping[str, Any]]) -> inspect.Parameter:
+    """The option of a key of the settings; `others` are the defaults that hold with another option."""
     from carousel.training.settings import Choices
 
     shown = ("" if field.default else "no-") + key.replace("_", "-") if field.annotation is bool else field.default
-    other = "" if with_vectors is None else f"; with --vectors {with_vectors}"
+    other = "".join(f"; with {option} {defaults[key]}" for option, defaults in others.items() if key in defaults)
     default = "" if field.default is None else f" [default: {shown}{other}]"
     known = next((extra for extra in field.metadata if isinstance(extra, Choices)), None)
     metavar = (field.json_schema_extra or {}).get("metavar")

@@ -26,6 +26,7 @@ from ..training.trainer import train
 MODEL: dict[str, Any] = {
     "embedding": 16, "hidden": 32, "tied": False, "dropout": 0.0, "batch_size": 64, "epochs": 5, "log_steps": 5,
     "lr": 0.01, "threads": 1, "optimizer": "adam", "weight_decay": 0.0, "schedule": "constant", "warmup": 0.0,
+    "unknown_singletons": 0.0,
 }  # fmt: skip
 
 

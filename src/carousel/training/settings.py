@@ -126,7 +126,7 @@ class Settings(BaseModel):
     }
 
     PRESETS: ClassVar[Mapping[str, Preset]] = {"default": DEFAULT}
-    WITH_VECTORS: ClassVar[Mapping[str, Any]] = {}  # other defaults with pre-trained word vectors
+    OTHER_DEFAULTS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by the option with which they hold
 
     def __init_subclass__(
         cls, defaults: Mapping[str, Any] | None = None, presets: Mapping[str, Preset] | None = None, **options: Any

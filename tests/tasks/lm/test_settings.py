@@ -3,7 +3,7 @@
 import pytest
 
 from carousel.errors import SettingsError
-from carousel.tasks.lm.settings import LanguageSettings
+from carousel.tasks.lm.settings import RUNNING, LanguageSettings
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,14 @@ def test_what_does_not_fit_together(given, message):
 def test_what_fits():
     own = LanguageSettings.read({"train": "t.txt", "output": "adaptive", "tied": False, "tokens": "word"})
     assert (own.output, own.label_smoothing) == ("adaptive", 0)
+
+
+@pytest.mark.parametrize("layout", ["running", "sentences"])
+def test_running_text_has_other_defaults(layout):
+    own = LanguageSettings.read({"train": "t.txt", "layout": layout, "dropout": 0.4})
+    lines = LanguageSettings.read({"train": "t.txt"})
+    assert {**RUNNING, "dropout": 0.4}.items() <= own.model_dump().items()
+    assert all(getattr(lines, name) != value for name, value in RUNNING.items())
+    assert LanguageSettings.read({"train": "t.txt", "layout": "lines"}) == lines
+    best = LanguageSettings.PRESETS["best"].settings
+    assert best.items() <= LanguageSettings.read({**best, "train": "t.txt", "layout": layout}).model_dump().items()

@@ -27,7 +27,7 @@ PRESETS = presets(fast=Preset({"epochs": 3, "hidden": 64}, "a third of the time"
 class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the classifier."""
 
-    WITH_VECTORS: ClassVar = WITH_VECTORS
+    OTHER_DEFAULTS: ClassVar = {"--vectors": WITH_VECTORS}
     task: Literal["classify"] = key("classify", "the task", "data")
     text_column: ColumnName | None = key(
         None, "column of texts, by name or by number from 1; null: detected", "data", metavar="COLUMN"

@@ -32,7 +32,7 @@ PRESETS = presets(
 class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the tagger."""
 
-    WITH_VECTORS: ClassVar = WITH_VECTORS
+    OTHER_DEFAULTS: ClassVar = {"--vectors": WITH_VECTORS}
     task: Literal["tag"] = key("tag", "the task", "data")
     column: ColumnName | None = key(
         None, "column of tags: upos or xpos of CoNLL-U, or a number; null: upos (.conllu), else the last",
