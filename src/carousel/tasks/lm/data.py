@@ -18,7 +18,7 @@ from ..shared.reading import TextAssets, load_reading
 from .check import TextCheck, check_text
 from .settings import LanguageSettings
 
-WINDOW = 1 << 24  # tokens that are counted at once: the text may be larger than memory
+WINDOW = 1 << 20  # tokens that are counted at once: the text may be larger than memory
 
 
 @dataclass
