@@ -44,8 +44,15 @@ def swallowed():
     interrupts.check()
 
 
+def as_typer_does():
+    try:
+        pressed()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("action", [pressed, recursing, swallowed])
+@pytest.mark.parametrize("action", [pressed, recursing, swallowed, as_typer_does])
 def test_an_interruption_is_one_line(monkeypatch, capsys, action):
     code, err = run(monkeypatch, capsys, action)
     assert (code, err.splitlines()[-1]) == (130, "error: interrupted")

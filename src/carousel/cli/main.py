@@ -70,6 +70,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             fail(usage(error), error.exit_code)
         except (KeyboardInterrupt, typer.Abort):
             fail("interrupted", 130)
+        except SystemExit as end:  # Typer's silent answer to Ctrl-C outside of a command's own code
+            if interrupts.seen() and end.code == 130:
+                fail("interrupted", 130)
+            raise
         except Exception as error:
             _report(error, args)
     sys.exit(code if isinstance(code, int) else 0)

@@ -124,6 +124,19 @@ def test_predict_reads_tables_as_training_does(command, trained, reviews, tmp_pa
     assert "wide.tsv:1: 3 columns, and it is not clear which is the text" in err
 
 
+def test_a_prediction_is_one_row(command, trained, tmp_path):
+    """Whatever would begin another cell or line in a text of JSON is shown as a space."""
+    texts = ["a warm\nfilm", "a dull\tfilm", "the\r\nplot\u2028was\x85dull"]
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    code, out, _ = command("predict", trained, file)
+    rows = [row.split("\t") for row in out.splitlines()]
+    assert (code, len(rows)) == (0, 4) and all(len(row) == 3 for row in rows)
+    assert [row[2] for row in rows[1:]] == ["a warm film", "a dull film", "the  plot was dull"]
+    plain = [json.loads(line)["text"] for line in command("predict", trained, file, "--json")[1].split("\n")[:-1]]
+    assert plain == texts
+
+
 def test_predict_does_not_replace_what_it_reads(command, trained, tmp_path):
     raw, link = tmp_path / "raw.txt", tmp_path / "link.txt"
     raw.write_text("a warm film\n")
