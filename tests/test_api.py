@@ -332,3 +332,23 @@ def test_a_config_that_cannot_be_is_ours_alone_too(place):
     assert "pydantic" not in "".join(traceback.format_exception(error.value))
     with pytest.raises(ArgumentError, match="beams: a language model has no such option of evaluation"):
         carousel.evaluate(carousel.train("lm", TEXTS, out="other", **TINY), TEXTS, beams=3)
+
+
+def test_errors_of_data_in_memory_name_the_data(tmp_path):
+    """Not the file that it was written to, which is gone by then."""
+    rows = [("a fine film", "good"), ("a dull film", "bad")] * 4
+    small = {"hidden": 4, "epochs": 1, "quiet": True, "threads": 1, "baseline": False, "linear": False}
+    model = carousel.train("classify", rows, out=tmp_path / "run", **small)
+    for call, said in (
+        (lambda: model.evaluate([("fine", "good"), ("fine", "ugly")]), "data:2: the label 'ugly' is not in the tr"),
+        (lambda: carousel.check([("fine", "good"), ("", "bad")], task="classify"), "train:2: the text is empty;"),
+        (lambda: carousel.train("classify", rows, dev=[("", "bad")], out=tmp_path / "b", **small), "dev:1: the te"),
+        (lambda: carousel.train("classify", [("", "x")], out=tmp_path / "b", **small), "train:1: the text is empty;"),
+    ):  # fmt: skip
+        with pytest.raises(carousel.CarouselError, match=f"^{said}"):
+            call()
+    assert not (tmp_path / "b").exists()
+    file = tmp_path / "train.tsv"
+    file.write_text("fine\tgood\n\tbad\n")
+    with pytest.raises(carousel.CarouselError, match=rf"^{file}:2: the text is empty"):
+        carousel.check(file, task="classify")

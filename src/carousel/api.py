@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .errors import ArgumentError, RunError
 from .tasks import find, find_for
-from .tasks.base import are_files
+from .tasks.base import are_files, errors_of_data
 from .wording import an
 
 if TYPE_CHECKING:
@@ -275,7 +275,8 @@ def _settings(task: type[Task], train: Any, dev: Any, given: Mapping[str, Any]) 
                 data = task.write_data(data, Path(folder) / name, values)
             if data is not None:
                 values[name] = data
-        yield task.Settings.check(values, {})
+        with errors_of_data(folder):
+            yield task.Settings.check(values, {})
 
 
 @contextmanager
@@ -301,7 +302,8 @@ def _written(
         run.data.mkdir()
         files = {name: _moved(given, run.data) for name, given in written.items()}
     try:
-        yield files
+        with errors_of_data(run.data):
+            yield files
     finally:
         if not run.begun:
             run.begin()

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DataError
 from ..training.settings import Settings, group_of
 from ..wording import an, capitalized, counted
 from .registry import find, register
@@ -229,6 +229,17 @@ def are_files(task: type[Task], data: Any) -> bool:
 
 
 @contextmanager
+def errors_of_data(folder: str | Path) -> Iterator[None]:
+    """Errors in a file of `folder`, to which data in memory was written, name the data: the file will be gone."""
+    try:
+        yield
+    except DataError as error:
+        if error.file is None or not error.file.is_relative_to(folder):
+            raise
+        raise DataError(error.file.stem, error.line, error.problem, error.remedy) from None
+
+
+@contextmanager
 def files_of(task: type[Task], data: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[list[Any]]:
     """A data set as files: those it names, or ones that data in memory is written to for a while."""
     given = data[0] if len(data) == 1 else data
@@ -238,7 +249,8 @@ def files_of(task: type[Task], data: Sequence[Any], settings: Mapping[str, Any])
         files = [given] if isinstance(given, str | Path) else list(given)
         if len(files) > task.num_files:
             raise ArgumentError(f"data: the task {task.name} reads {counted(task.num_files, 'file')}; got {len(files)}")
-        yield files
+        with errors_of_data(folder):
+            yield files
 
 
 def _of_any_data(evaluate: Callable[..., Any]) -> Callable[..., Any]:
