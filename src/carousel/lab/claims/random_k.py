@@ -197,7 +197,8 @@ for texts in (ARGMAX, RANDOM_K):
             "hand). The rest is measured on language models of dates, character by character, which the package makes: "
             f"an LSTM of {counted(n['hidden'], 'unit')}, {counted(n['updates'], 'update')} of 16 lines, "
             f"{counted(len(n['seeds']), 'random seed')}. Each writes {n['texts']} texts of at most {LENGTH} "
-            "characters, from as many different first characters as the corpus begins with, by argmax and by random-k.",
+            "characters, which begin with the most frequent first characters of the corpus in turn, by argmax and by "
+            "random-k.",
         )
 
     def figures(self) -> dict[str, Any]:
