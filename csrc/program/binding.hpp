@@ -47,39 +47,40 @@ void bind_program_calls(nanobind::module_& module, nanobind::class_<StepProgram>
 
   bound.def(("layout" + suffix).c_str(), [](const StepProgram& program) {
     const ProgramLayout l = program_layout<T>(program);
-    return std::make_tuple(l.states, l.saved, l.kept, l.sums, l.saved_row, l.kept_row, l.sums_row);
+    return std::make_tuple(l.states, l.saved, l.kept, l.saved_row, l.kept_row, l.projected_row);
   });
-  // sizes: M, N, K, length of the rows of A, B and C, whether A is turned over, whether C is added to, threads
-  module.def(("large_product" + suffix).c_str(), [](const std::array<long, 9>& n, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c) {
-    const LargeProduct<T> p{n[0], n[1], n[2], reinterpret_cast<const T*>(a), n[3], n[6] != 0, reinterpret_cast<const T*>(b), n[4],
-                            reinterpret_cast<T*>(c), n[5], n[7] != 0, int(n[8])};
-    nanobind::gil_scoped_release release;
-    large_product(p);
-  });
-  // projection: x, weight_ih, bias_ih and the size of x, in the place of the first tensor
+  // projection: x, weight_ih, bias_ih and the size of x, in the place of the first tensor; memory that keeps W x + b
+  using Projection = std::array<std::uintptr_t, 5>;
+  static const auto project = [](ProgramCall<T>& call, const Projection& from) {
+    call.x = reinterpret_cast<const T*>(from[0]), call.weight_ih = reinterpret_cast<const T*>(from[1]);
+    call.bias_ih = reinterpret_cast<const T*>(from[2]), call.input = long(from[3]);
+    call.projected = reinterpret_cast<T*>(from[4]);
+  };
   module.def(("program_forward" + suffix).c_str(),
              [](const StepProgram& program, const Sizes& sizes, const Shared& shared, const Addresses& tensors,
-                const Addresses& state_0, const Addresses& initial, const Addresses& state_n, const Shared& projection) {
+                const Addresses& state_0, const Addresses& initial, const Addresses& state_n, const Projection& projection) {
                ProgramCall<T> call = make_call<T>(program, sizes, shared, tensors, state_0, initial);
                fill(call.state_n, state_n, program.states.size());
-               call.x = reinterpret_cast<const T*>(projection[0]), call.weight_ih = reinterpret_cast<const T*>(projection[1]);
-               call.bias_ih = reinterpret_cast<const T*>(projection[2]), call.input = long(projection[3]);
+               project(call, projection);
                nanobind::gil_scoped_release release;
                program_forward(program, call);
              });
-  // gradients: d_output, kept, sums
+  // gradients: d_output, kept; d_projection: of x, weight_ih, bias_ih
   module.def(("program_backward" + suffix).c_str(),
              [](const StepProgram& program, const Sizes& sizes, const Shared& shared, const Addresses& tensors,
-                const Addresses& state_0, const Addresses& initial, const std::array<std::uintptr_t, 3>& gradients,
-                const Addresses& d_state_n, const Addresses& d_tensors, const Addresses& d_state_0, const Addresses& d_initial) {
+                const Addresses& state_0, const Addresses& initial, const std::array<std::uintptr_t, 2>& gradients,
+                const Addresses& d_state_n, const Addresses& d_tensors, const Addresses& d_state_0, const Addresses& d_initial,
+                const Projection& projection, const std::array<std::uintptr_t, 3>& d_projection) {
                if (!program.differentiable) throw std::invalid_argument("program: it has no derivative");
                ProgramCall<T> call = make_call<T>(program, sizes, shared, tensors, state_0, initial);
-               call.d_output = reinterpret_cast<const T*>(gradients[0]);
-               call.kept = reinterpret_cast<T*>(gradients[1]), call.sums = reinterpret_cast<T*>(gradients[2]);
+               call.d_output = reinterpret_cast<const T*>(gradients[0]), call.kept = reinterpret_cast<T*>(gradients[1]);
                fill(call.d_state_n, d_state_n, program.states.size());
                fill(call.d_tensors, d_tensors, program.tensors.size());
                fill(call.d_state_0, d_state_0, program.states.size());
                fill(call.d_initial, d_initial, program.states.size());
+               project(call, projection);
+               call.d_x = reinterpret_cast<T*>(d_projection[0]), call.d_weight_ih = reinterpret_cast<T*>(d_projection[1]);
+               call.d_bias_ih = reinterpret_cast<T*>(d_projection[2]);
                nanobind::gil_scoped_release release;
                program_backward(program, call);
              });
@@ -88,12 +89,13 @@ void bind_program_calls(nanobind::module_& module, nanobind::class_<StepProgram>
 inline void bind_programs(nanobind::module_& module) {
   using Widths = std::vector<long>;
   nanobind::class_<StepProgram> bound(module, "Program");
-  // tensors: (kind, numbers of a row); widths of states, saved planes, kept planes and sums; code forwards and back
-  bound.def("__init__", [](StepProgram* self, const std::vector<std::array<long, 2>>& tensors, const Widths& states,
-                           const Widths& saved, const Widths& kept, const Widths& sums, const EncodedCode& forward,
-                           const std::optional<EncodedCode>& backward) {
-    new (self) StepProgram(tensors, states, saved, kept, sums, forward, backward ? &*backward : nullptr);
-  }, nanobind::arg("tensors"), nanobind::arg("states"), nanobind::arg("saved"), nanobind::arg("kept"), nanobind::arg("sums"),
+  // tensors: (kind, numbers of a row); numbers of a gate in the first; widths of states, saved and kept planes; sums: (tensor,
+  // first number, width); code forwards and back
+  bound.def("__init__", [](StepProgram* self, const std::vector<std::array<long, 2>>& tensors, long gate, const Widths& states,
+                           const Widths& saved, const Widths& kept, const std::vector<std::array<long, 3>>& sums,
+                           const EncodedCode& forward, const std::optional<EncodedCode>& backward) {
+    new (self) StepProgram(tensors, gate, states, saved, kept, sums, forward, backward ? &*backward : nullptr);
+  }, nanobind::arg("tensors"), nanobind::arg("gate"), nanobind::arg("states"), nanobind::arg("saved"), nanobind::arg("kept"), nanobind::arg("sums"),
             nanobind::arg("forward"), nanobind::arg("backward").none());
   bind_program_calls<float>(module, bound, "32");
   bind_program_calls<double>(module, bound, "64");

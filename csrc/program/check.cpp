@@ -39,7 +39,7 @@ class Reader {
   }
 
  private:
-  enum Line : long { stage, product, reduce, loop, instruction };
+  enum Line : long { stage, product, reduce, loop, instruction, gradient, total };
 
   const StepProgram& program;
   const bool backward;
@@ -52,6 +52,11 @@ class Reader {
     const long size = size_of(slot.space, slot.index);
     if (size >= 0)
       require(slot.offset >= 0 && slot.width > 0 && slot.width < most && slot.offset <= size - slot.width, "a slot that is larger than its plane");
+    if (of_gates(slot)) {
+      const long gate = program.gate;
+      const bool whole = slot.offset % gate == 0 && slot.width % gate == 0;
+      require(whole || slot.offset / gate == (slot.offset + slot.width - 1) / gate, "a part of several gates");
+    }
     code.slots.push_back(slot);
   }
 
@@ -74,7 +79,9 @@ class Reader {
       case Space::d_new: case Space::d_old: require(backward, "a gradient in a forward step"); return at(program.states);
       case Space::saved: return at(program.saved);
       case Space::temporary: return at(code.temporaries);
-      case Space::sum: require(backward, "a sum in a forward step"); return at(program.sums);
+      case Space::sum:
+        require(backward && 0 <= index && index < long(program.sums.size()), "a sum that is not there");
+        return program.sums[index].width;
       case Space::kept: require(backward, "a kept plane in a forward step"); return at(program.kept);
     }
     throw std::invalid_argument("program: no such space");
@@ -88,6 +95,24 @@ class Reader {
     const Slot& s = slot(at);
     require(s.space != Space::reg && s.space != Space::constant && s.space != Space::sum, "a product or reduction of no row");
     return s;
+  }
+  // Gates lie apart in memory.
+  static bool of_gates(const Slot& s) { return (s.space == Space::input || s.space == Space::d_input) && s.index == 0; }
+  bool several_gates(const Slot& s) const { return of_gates(s) && s.width > program.gate; }
+  const Slot& row(long at) const {
+    const Slot& s = memory(at);
+    require(!several_gates(s), "several gates as one row");
+    return s;
+  }
+  const Slot& delta(long at) const {
+    const Slot& s = slot(at);
+    require(s.space == Space::d_input || s.space == Space::kept, "a gradient of what is not kept");
+    return s;
+  }
+  // Numbers of a tensor that all sequences share.
+  long shared(long at) const {
+    require(0 <= at && at < long(program.tensors.size()) && program.tensors[at].kind == Kind::unit, "no tensor that all sequences share");
+    return program.tensors[at].row;
   }
   void check_out(const Slot& s) const {
     const bool ahead = s.space == Space::now || s.space == Space::saved;
@@ -104,6 +129,8 @@ class Reader {
       case reduce: return add_reduction(n);
       case loop: return open_loop(n);
       case instruction: return add_instruction(n);
+      case gradient: return add_gradient(n);
+      case total: return add_total(n);
       default: throw std::invalid_argument("program: an unknown line");
     }
   }
@@ -126,11 +153,10 @@ class Reader {
   void add_product(const std::vector<long>& n) {
     require(n.size() == 10 && !in_loop(), "a product in the wrong place");
     MatrixProduct p{int(n[1]), int(n[2]), int(n[3]), n[4], n[5], n[6], n[7] != 0, n[8] != 0, int(n[9])};
-    const Slot &arg = memory(n[1]), &out = memory(n[2]);
+    const Slot &arg = p.turned ? row(n[1]) : memory(n[1]), &out = row(n[2]);
     check_out(out);
-    require(0 <= n[3] && n[3] < long(program.tensors.size()) && program.tensors[n[3]].kind == Kind::unit, "a product with no matrix");
     const bool positive = p.row >= 0 && 0 < p.rows && p.rows < most && p.row < most && 0 < p.depth && p.depth < most;
-    require(positive && (p.row + p.rows) * p.depth <= program.tensors[n[3]].row, "a product beyond its matrix");
+    require(positive && (p.row + p.rows) * p.depth <= shared(n[3]), "a product beyond its matrix");
     require(arg.width == (p.turned ? p.depth : p.rows) && out.width == (p.turned ? p.rows : p.depth), "a product of other sizes");
     if (n[9] != -1) {
       const Slot& bias = slot(n[9]);
@@ -143,10 +169,26 @@ class Reader {
     require(n.size() == 4 && !in_loop(), "a reduction in the wrong place");
     const bool copies = n[1] == long(Opcode::copy);
     require(copies || n[1] == long(Opcode::sum) || n[1] == long(Opcode::amax), "a reduction that there is not");
-    const Slot &arg = memory(n[2]), &out = memory(n[3]);
+    const Slot &arg = row(n[2]), &out = row(n[3]);
     check_out(out);
     require(!copies || arg.width == out.width, "a copy of another width");
     code.reductions.push_back({int(n[1]), int(n[2]), int(n[3])});
+  }
+
+  void add_gradient(const std::vector<long>& n) {
+    require(backward && n.size() == 5, "a gradient in the wrong place");
+    const Slot &d = delta(n[1]), &arg = row(n[2]);
+    const bool lasts = arg.space == Space::old || arg.space == Space::now || arg.space == Space::saved || arg.space == Space::kept ||
+                       (arg.space == Space::input && program.tensors[arg.index].kind != Kind::unit);
+    require(lasts, "a gradient by what is not kept");
+    require(n[4] >= 0 && n[4] < most && (n[4] + d.width) * arg.width <= shared(n[3]), "a gradient beyond its matrix");
+    code.matrices.push_back({int(n[1]), int(n[2]), int(n[3]), n[4]});
+  }
+
+  void add_total(const std::vector<long>& n) {
+    require(backward && n.size() == 4, "a total in the wrong place");
+    require(n[3] >= 0 && n[3] < most && n[3] + delta(n[1]).width <= shared(n[2]), "a total beyond its vector");
+    code.vectors.push_back({int(n[1]), int(n[2]), n[3]});
   }
 
   void open_loop(const std::vector<long>& n) {
@@ -171,9 +213,10 @@ class Reader {
       require(s.space != Space::sum, "a sum that is read");
       if (s.space == Space::reg) require(written[s.index], "a register that is read before it is written");
       else if (s.space != Space::constant && op != Opcode::splat) require(s.width == width, "an operand of another width");
+      require(!several_gates(s), "several gates as one row");
     }
     const Slot& out = slot(n[2]);
-    require(out.space != Space::constant && out.space != Space::input, "a result where none may go");
+    require(out.space != Space::constant && out.space != Space::input && !several_gates(out), "a result where none may go");
     check_out(out);
     require((op == Opcode::accumulate) == (out.space == Space::sum), "a sum that is not accumulated");
     if (out.space == Space::reg) written[out.index] = true;
@@ -193,15 +236,22 @@ std::vector<std::string> opcode_names() {
   };
 }
 
-StepProgram::StepProgram(const std::vector<std::array<long, 2>>& given, std::vector<long> states_, std::vector<long> saved_,
-                         std::vector<long> kept_, std::vector<long> sums_, const EncodedCode& ahead, const EncodedCode* back)
-    : states(std::move(states_)), saved(std::move(saved_)), kept(std::move(kept_)), sums(std::move(sums_)), differentiable(back) {
+StepProgram::StepProgram(const std::vector<std::array<long, 2>>& given, long gate, std::vector<long> states_, std::vector<long> saved_,
+                         std::vector<long> kept_, const std::vector<std::array<long, 3>>& sums_, const EncodedCode& ahead,
+                         const EncodedCode* back)
+    : gate(gate), states(std::move(states_)), saved(std::move(saved_)), kept(std::move(kept_)), differentiable(back) {
   for (const auto& t : given) {
     require(0 <= t[0] && t[0] <= long(Kind::step) && 0 < t[1] && t[1] < most, "a tensor that cannot be");
     tensors.push_back({Kind(t[0]), t[1]});
   }
+  require(!tensors.empty() && tensors[0].kind == Kind::step && gate > 0 && tensors[0].row % gate == 0, "no gates, or parts of one");
   require(!states.empty() && states.size() <= 8, "no states, or more than eight");
-  for (const auto* all : {&states, &saved, &kept, &sums}) Reader::widths(*all);
+  for (const auto* all : {&states, &saved, &kept}) Reader::widths(*all);
+  for (const auto& s : sums_) {
+    require(0 <= s[0] && s[0] < long(tensors.size()) && tensors[s[0]].kind == Kind::unit, "a sum of no tensor");
+    require(0 <= s[1] && s[1] < most && 0 < s[2] && s[2] < most && s[1] + s[2] <= tensors[s[0]].row, "a sum beyond its tensor");
+    sums.push_back({int(s[0]), s[1], s[2]});
+  }
   Reader(*this, ahead, false, forward);
   if (back) Reader(*this, *back, true, backward);
 }

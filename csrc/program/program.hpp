@@ -63,6 +63,17 @@ struct StepStage {
   int products[2], reductions[2], loops[2];  // first, last
 };
 
+// What a backward step adds to the gradients of tensors that all sequences share, over all steps and rows: δ argᵀ to rows
+// row … of a matrix, as many as δ is wide; and δ itself to numbers `start` … of a vector.
+struct MatrixGradient {
+  int delta, arg, tensor;
+  long row;
+};
+struct VectorGradient {
+  int delta, tensor;
+  long start;
+};
+
 struct StepCode {
   std::vector<Slot> slots;
   std::vector<double> constants;
@@ -73,6 +84,8 @@ struct StepCode {
   std::vector<Instruction> instructions;
   std::vector<Loop> loops;
   std::vector<StepStage> stages;
+  std::vector<MatrixGradient> matrices;
+  std::vector<VectorGradient> vectors;
 };
 
 enum class Kind : int { unit, sequence, step };
@@ -86,15 +99,23 @@ struct TensorSpec {
 using EncodedCode = std::tuple<std::vector<std::array<long, 4>>, std::vector<double>, long, std::vector<long>,
                                std::vector<std::vector<long>>>;
 
+struct SumSpec {
+  int tensor;
+  long start, width;  // the numbers of the tensor to whose gradient a sum belongs
+};
+
 struct StepProgram {
-  std::vector<TensorSpec> tensors;
-  std::vector<long> states, saved, kept, sums;  // widths
+  std::vector<TensorSpec> tensors;  // the first is W x + b: `gate` numbers for each gate
+  long gate;
+  std::vector<long> states, saved, kept;  // widths
+  std::vector<SumSpec> sums;
   StepCode forward, backward;
   bool differentiable = false;
 
   // Throws std::invalid_argument for code that would leave its memory, or read what nothing has written.
-  StepProgram(const std::vector<std::array<long, 2>>& tensors, std::vector<long> states, std::vector<long> saved,
-              std::vector<long> kept, std::vector<long> sums, const EncodedCode& forward, const EncodedCode* backward);
+  StepProgram(const std::vector<std::array<long, 2>>& tensors, long gate, std::vector<long> states, std::vector<long> saved,
+              std::vector<long> kept, const std::vector<std::array<long, 3>>& sums, const EncodedCode& forward,
+              const EncodedCode* backward);
 };
 
 // One direction of one layer. A null pointer stands for what is absent: a zero state, a gradient that is not needed.
@@ -105,9 +126,10 @@ struct ProgramCall {
   bool reverse = false;
   const std::int64_t* lengths = nullptr;  // (B)
   const std::uint8_t* reset = nullptr;    // (T, B): the state restarts before this step
-  std::vector<const T*> tensors;  // the first is W x + b (T, B, G·H); where x is given, null, or memory for it:
+  std::vector<const T*> tensors;  // the first is W x + b (T, B, G·H), or null where x is given:
   const T *x = nullptr, *weight_ih = nullptr, *bias_ih = nullptr;  // (T, B, I), (G·H, I), (G·H) or null
   long input = 0;
+  T* projected = nullptr;  // (T, B, projected_row) or null: where W x + b is kept for the backward step
   std::vector<const T*> state_0, initial;  // (B, S) each; (S) each
   T* output = nullptr;                     // (T, B, P)
   T* saved = nullptr;                      // (T, B, saved_row); null in a forward-only call
@@ -115,8 +137,9 @@ struct ProgramCall {
 
   const T* d_output = nullptr;
   std::vector<const T*> d_state_n;
-  std::vector<T*> d_tensors;  // of those of a step, as they are; null for others
-  T *kept = nullptr, *sums = nullptr;  // (T, B, kept_row), (sums_row)
+  std::vector<T*> d_tensors;  // like `tensors`; null: not needed
+  T* kept = nullptr;          // (T, B, kept_row) or null
+  T *d_x = nullptr, *d_weight_ih = nullptr, *d_bias_ih = nullptr;
   std::vector<T*> d_state_0, d_initial;
 };
 
@@ -124,24 +147,8 @@ struct ProgramCall {
 struct ProgramLayout {
   std::vector<long> states, saved, kept, sums;
   long saved_row, kept_row, sums_row;
+  long gate_plane, projected_row;  // W x + b of a gate, and of all gates
 };
-
-// C (M, N) (=, +=) A B, or Aᵀ B if `turned`; A (M, K) or (K, M), B (K, N), each with the length of its rows.
-template <class T>
-struct LargeProduct {
-  long M, N, K;
-  const T* A;
-  long lda;
-  bool turned;
-  const T* B;
-  long ldb;
-  T* C;
-  long ldc;
-  bool add;
-  int threads;
-};
-template <class T>
-void large_product(const LargeProduct<T>&);
 
 template <class T>
 ProgramLayout program_layout(const StepProgram&);

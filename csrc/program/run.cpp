@@ -1,11 +1,15 @@
 // A layer whose cell is a program, one direction: the loop over time, forwards and back.
 //
-// Threads share the rows of the batch, each alone with its own, or, where there are few rows or much weight, the columns of
-// a step, with a barrier after each stage. Sums over rows are taken in one order for a given number of threads.
+// A chunk of steps at a time, W x + b of all its rows is one product, into memory that stays in the cache; then step after
+// step. Backwards the chunk's rows of δ stay there in the same way, until their products give ∂L/∂x and the gradients of
+// matrices. Threads share the rows of the batch, each alone with its own, or, where there are few rows or much weight, the
+// columns of a step, with a barrier after each stage. Sums over rows are taken in one order for a given number of threads.
 #include <cstring>
 
 #include "core/gemm.hpp"
 #include "core/pool.hpp"
+#include "program/gradients.hpp"
+#include "program/input.hpp"
 #include "program/machine.hpp"
 #include "recurrent/layer.hpp"
 
@@ -51,9 +55,14 @@ ProgramLayout program_layout(const StepProgram& program) {
   }
   for (long w : program.saved) layout.saved.push_back(at), at += plane<T>(w);
   layout.saved_row = padded<T>(at + lanes<T>);  // a part at the end of a row may be read by whole vectors
-  layout.kept = places<T>(program.kept), layout.sums = places<T>(program.sums);
+  layout.kept = places<T>(program.kept);
+  std::vector<long> sums;
+  for (const SumSpec& s : program.sums) sums.push_back(s.width);
+  layout.sums = places<T>(sums);
   layout.kept_row = layout.kept.back() + lanes<T>, layout.sums_row = layout.sums.back();
   layout.kept.pop_back(), layout.sums.pop_back();
+  const GateRows<T> gates(program.tensors[0].row, program.gate);
+  layout.gate_plane = gates.plane, layout.projected_row = gates.row;
   return layout;
 }
 
@@ -75,13 +84,14 @@ class Runner {
   Runner(const StepProgram& program, const ProgramCall<T>& call, bool backward)
       : program(program), code(backward ? program.backward : program.forward), call(call), backward(backward),
         layout(program_layout<T>(program)), layer(times(call)), schedule(layer, call.reverse),
-        states(long(program.states.size())), tensors(call.tensors), temporary(places<T>(code.temporaries)), state(places<T>(program.states)) {
+        states(long(program.states.size())), chunk(std::min(call.steps, std::max(1L, 512 / std::max(1L, call.batch)))),
+        gates(program.tensors[0].row, program.gate),
+        input(call, gates, !backward || (reads(Space::input, 0) && !call.projected), few_inputs()),
+        gradients(chunk * call.batch), temporary(places<T>(code.temporaries)), state(places<T>(program.states)) {
     const long B = call.batch;
-    if (call.x && !tensors[0]) own_projected.reserve(call.steps * B * program.tensors[0].row + lanes<T>), tensors[0] = own_projected;
-    if (call.x) projected = const_cast<T*>(tensors[0]);
     for (std::size_t i = 0; i < code.slots.size(); i++) {  // rows of tensors that are no whole vectors pass through a copy
       const Slot& s = code.slots[i];
-      const bool outside = s.space == Space::d_input || (s.space == Space::input && kind(s) != Kind::unit);
+      const bool outside = (s.space == Space::d_input || (s.space == Space::input && kind(s) != Kind::unit)) && s.index != 0;
       const bool copied = outside && s.width % lanes<T>;
       staged.push_back(copied ? temporary.back() : -1);
       if (copied) temporary.push_back(temporary.back() + plane<T>(s.width)), stages_rows = true;
@@ -95,11 +105,15 @@ class Runner {
       if (call.initial[k]) std::copy_n(call.initial[k], n, initial + state[k]);
     }
     if (!call.saved) ring.reserve(2 * B * layout.saved_row);
+    if (!call.projected && reads(Space::input, 0)) projected.reserve(chunk * B * gates.row);
     memory.reserve(B * temporary.back() + lanes<T>);
     if (backward) {
       carry.zero(2 * B * state.back() + lanes<T>);
       if (call.reset) cut.zero(B * state.back());
       sums.zero(long(call.threads) * std::max(1L, layout.sums_row));
+      delta.reserve(chunk * B * gates.row);
+      if (!call.kept) kept.reserve(chunk * B * layout.kept_row);
+      declare_gradients();
     }
     for (std::size_t k = 0; k < code.constants.size(); k++) {
       constants.emplace_back();
@@ -107,24 +121,18 @@ class Runner {
       std::fill_n(T_of(constants.back()), plane<T>(widest), T(code.constants[k]));
     }
     copy_units();
-    if (!few()) {
-      long panels = 0;
-      for (const MatrixProduct& p : code.products) {
-        packed_at.push_back(panels);
-        panels += ceil_div(columns(p), panel<T>) * depth(p) * panel<T>;
-      }
-      packed.reserve(std::max(1L, panels));
-    }
+    split_products();
   }
 
   void run() {
+    long recurrent = 0;  // numbers of the matrices that every step reads
+    for (const MatrixProduct& p : code.products) recurrent += p.rows * p.depth;
     const double rows = double(call.steps) * call.batch;
-    double work = 8.0 * code.instructions.size() * widest;
-    long weights = 0;
-    if (call.x) work += double(program.tensors[0].row) * call.input;
-    for (const MatrixProduct& p : code.products) work += double(p.rows) * p.depth, weights += p.rows * p.depth * long(sizeof(T));
-    int threads = rows * work < double(1 << 16) ? 1 : call.threads;
-    const bool enough = call.batch >= 4 * threads && weights <= (700L << 10);
+    const double weights = double(recurrent) + (call.x ? double(program.tensors[0].row) * call.input : 0);
+    const double work = rows * (weights + 8.0 * code.instructions.size() * widest);
+    int threads = work < double(vector_bytes << 14) && weights * sizeof(T) < double(3 << 18) ? 1 : call.threads;
+    const long bytes = recurrent * long(sizeof(T));  // as in recurrent/layer.hpp
+    const bool enough = (call.batch >= 4 * threads && bytes <= (700L << 10)) || (call.batch >= 24 * threads && bytes <= (2L << 20));
     split_columns = threads > 1 && !enough && can_split();
     if (!split_columns) threads = int(std::min<long>(threads, call.batch));
     Region region;
@@ -134,9 +142,18 @@ class Runner {
   }
 
  private:
-  std::vector<const T*> tensors;
-  Buffer<T> own_projected;
-  T* projected = nullptr;              // (T, B, G·H): W x + b, if x is what was given
+  // A product as it runs: a part of one of the program's, whose argument begins `shift` further.
+  struct Part {
+    MatrixProduct p;
+    long shift, packed_at;
+  };
+
+  const long chunk;  // steps
+  const GateRows<T> gates;
+  InputProduct<T> input;
+  Gradients<T> gradients;
+  std::vector<int> delta_slots, arg_slots;  // of `gradients`
+  Buffer<T> projected, delta, kept;  // (rows of a chunk, ·): W x + b, its gradient, and what the backward step keeps
   std::vector<long> temporary, state;  // where planes begin in a row of temporaries; in one of all states
   std::vector<long> staged;            // of a slot: its copy in the row of temporaries, or −1
   bool stages_rows = false, split_columns = false;
@@ -149,13 +166,21 @@ class Runner {
   Buffer<T> packed;          // the matrices of the products
   std::deque<Buffer<T>> constants, units;
   std::vector<T*> unit_at;   // of a slot of a unit: its numbers
-  std::vector<long> packed_at;
+  std::vector<std::vector<Part>> parts;  // of each product
 
   static T* T_of(const Buffer<T>& b) { return b; }
-  Kind kind(const Slot& s) const { return program.tensors[s.index].kind; }
+  Kind kind_of(std::size_t tensor) const { return program.tensors[tensor].kind; }
+  Kind kind(const Slot& s) const { return kind_of(s.index); }
   // Few rows do not pay for packing: `dots` reads the matrices as they are. In a batch of one every product has one row.
   bool few() const { return !backward && (few_rows(call.steps * call.batch) || (call.batch == 1 && one_row_unpacked<T>(call.steps))); }
-  bool few_inputs() const { return few_rows(call.steps * call.batch) || (few() && call.steps <= few_steps); }
+  bool few_inputs() const {
+    return few_rows(call.steps * call.batch) || (whole_dots<T> && call.batch == 1 && call.steps <= few_steps);
+  }
+  bool reads(Space space, long index) const {
+    for (const Slot& s : code.slots)
+      if (s.space == space && s.index == index) return true;
+    return false;
+  }
   static long columns(const MatrixProduct& p) { return p.turned ? p.rows : p.depth; }
   static long depth(const MatrixProduct& p) { return p.turned ? p.depth : p.rows; }
 
@@ -171,8 +196,81 @@ class Runner {
     for (const Loop& loop : code.loops)
       if (loop.width == 1) return false;
     for (const Slot& s : code.slots)  // a part of a row belongs to other threads than the row
-      if (s.offset && s.space != Space::input && s.space != Space::d_input) return false;
+      if ((s.space == Space::input || s.space == Space::d_input) ? s.index == 0 && s.offset % program.gate : s.offset != 0) return false;
     return true;
+  }
+
+  // Gates may lie apart in memory: a product with several of them is then one for each.
+  void split_products() {
+    long panels = 0;
+    for (const MatrixProduct& p : code.products) {
+      parts.emplace_back();
+      const Slot& arg = code.slots[p.arg];
+      const bool apart = arg.space == Space::d_input && arg.index == 0 && !gates.contiguous() && arg.width > gates.gate;
+      for (long at = 0; at < (apart ? arg.width : 1); at += gates.gate) {
+        Part part{p, apart ? gates.at(arg.offset + at) - gates.at(arg.offset) : 0, panels};
+        if (apart) part.p.row += at, part.p.rows = gates.gate, part.p.add |= at > 0;
+        if (!few()) panels += ceil_div(columns(part.p), panel<T>) * depth(part.p) * panel<T>;
+        parts.back().push_back(part);
+      }
+    }
+    if (!few()) packed.reserve(std::max(1L, panels));
+  }
+
+  // Sums over all rows, in what receives them; each set of rows of δ and each argument is listed once.
+  void declare_gradients() {
+    auto zero = [](T* p, long n) {
+      if (p) std::fill_n(p, n, T(0));
+    };
+    for (std::size_t k = 0; k < program.tensors.size(); k++)
+      if (program.tensors[k].kind == Kind::unit) zero(call.d_tensors[k], program.tensors[k].row);
+    zero(call.d_weight_ih, program.tensors[0].row * call.input), zero(call.d_bias_ih, program.tensors[0].row);
+    auto position = [](std::vector<int>& all, int at, auto same) {
+      for (std::size_t k = 0; k < all.size(); k++)
+        if (same(all[k])) return k;
+      all.push_back(at);
+      return all.size() - 1;
+    };
+    auto same_rows = [&](int at) {
+      return [this, at](int other) {
+        return other >= 0 && at >= 0 ? code.slots[at].space == code.slots[other].space && code.slots[at].index == code.slots[other].index : other == at;
+      };
+    };
+    // δ in slot `at`, a gate at a time; −1 stands for that of all gates, and as an argument for x
+    auto each_gate = [&](int at, auto use) {
+      const bool input = at < 0 || (code.slots[at].space == Space::d_input && code.slots[at].index == 0);
+      const long offset = at < 0 ? 0 : code.slots[at].offset, width = at < 0 ? program.tensors[0].row : code.slots[at].width;
+      const std::size_t k = position(delta_slots, input ? -1 : at, same_rows(input ? -1 : at));
+      const long step = input && !gates.contiguous() ? gates.gate : width;
+      for (long done = 0; done < width; done += step)
+        use(k, input ? gates.at(offset + done) : offset, done, std::min(step, width - done));
+    };
+    auto matrix = [&](int at, int arg, T* to, long depth) {
+      if (!to) return;
+      const std::size_t place = position(arg_slots, arg, [&](int other) { return other == arg; });
+      each_gate(at, [&](std::size_t k, long column, long row, long rows) {
+        gradients.matrices.push_back({k, place, column, rows, to + row * depth});
+      });
+    };
+    auto vector = [&](int at, T* to) {
+      if (!to) return;
+      each_gate(at, [&](std::size_t k, long column, long row, long rows) { gradients.vectors.push_back({k, column, rows, to + row}); });
+    };
+    for (const MatrixGradient& m : code.matrices) {
+      const long depth = code.slots[m.arg].width;
+      matrix(m.delta, m.arg, call.d_tensors[m.tensor] ? call.d_tensors[m.tensor] + m.row * depth : nullptr, depth);
+    }
+    for (const VectorGradient& v : code.vectors) vector(v.delta, call.d_tensors[v.tensor] ? call.d_tensors[v.tensor] + v.start : nullptr);
+    if (call.x) matrix(-1, -1, call.d_weight_ih, call.input), vector(-1, call.d_bias_ih);
+    for (int at : delta_slots) gradients.deltas.push_back({{}, at < 0 ? gates.gates * gates.plane : row_of_delta(at)});
+    for (int at : arg_slots) gradients.args.emplace_back(), gradients.widths.push_back(at < 0 ? call.input : code.slots[at].width);
+    gradients.reserve();
+  }
+
+  // Numbers of a row of the tensor or the planes that a slot of δ is a part of: its offset counts from their beginning.
+  long row_of_delta(int at) const {
+    const Slot& s = code.slots[at];
+    return s.space == Space::kept ? program.kept[s.index] : program.tensors[s.index].row;
   }
 
   // Vectors that all rows share, as whole vectors.
@@ -181,7 +279,7 @@ class Runner {
       const Slot& s = code.slots[i];
       unit_at.push_back(nullptr);
       if (s.space != Space::input || kind(s) != Kind::unit) continue;
-      const T* from = tensors[s.index] + s.offset;
+      const T* from = call.tensors[s.index] + s.offset;
       units.emplace_back();
       units.back().zero(plane<T>(s.width) + lanes<T>);
       std::copy_n(from, s.width, T_of(units.back()));
@@ -210,17 +308,18 @@ class Runner {
   }
 
   // How the place of a slot changes: it is the same for all rows, or for all steps of a row; it moves on by the same
-  // distance with every step; or else it must be looked up.
-  enum class Moves { never, by_row, evenly, freely };
+  // distance with every step; it is a row of the chunk; or else it must be looked up.
+  enum class Moves { never, by_row, evenly, in_chunk, freely };
 
   Moves moves(std::size_t i) const {
     const Slot& s = code.slots[i];
     switch (s.space) {
       case Space::reg: case Space::constant: case Space::sum: return Moves::never;
       case Space::input: case Space::d_input:
+        if (s.index == 0) return s.space == Space::input && call.projected ? Moves::evenly : Moves::in_chunk;
         return unit_at[i] ? Moves::never : staged[i] >= 0 || kind(s) == Kind::sequence ? Moves::by_row : Moves::evenly;
       case Space::temporary: return Moves::by_row;
-      case Space::kept: return Moves::evenly;
+      case Space::kept: return call.kept ? Moves::evenly : Moves::in_chunk;
       case Space::now: return call.saved || layout.states[s.index] < 0 ? Moves::evenly : Moves::freely;
       case Space::saved: return call.saved ? Moves::evenly : Moves::freely;
       default: return Moves::freely;
@@ -231,18 +330,29 @@ class Runner {
   long distance(std::size_t i) const {
     const Slot& s = code.slots[i];
     const bool outside = s.space == Space::now && layout.states[s.index] < 0;
-    return call.batch * (s.space == Space::kept ? layout.kept_row
+    return call.batch * (s.space == Space::kept                     ? layout.kept_row
+                         : s.space == Space::input && s.index == 0 ? gates.row
                          : outside              ? program.states[0]
                          : s.space == Space::now || s.space == Space::saved ? layout.saved_row
                                                                             : program.tensors[s.index].row);
   }
 
+  // Of a slot in the chunk: its place in row 0, and the length of a row.
+  T* chunk_place(const Slot& s, long& row) const {
+    row = s.space == Space::kept ? layout.kept_row : gates.row;
+    if (s.space == Space::kept) return kept + layout.kept[s.index] + s.offset;
+    return (s.space == Space::input ? T_of(projected) : T_of(delta)) + gates.at(s.offset);
+  }
+
+  // Of a slot that is not in the chunk.
   T* place(std::size_t i, long t, long b) const {
     const Slot& s = code.slots[i];
     T* own = memory + b * temporary.back();
     if (staged[i] >= 0) return own + staged[i];
     switch (s.space) {
-      case Space::input: return tensor_at(s, const_cast<T*>(tensors[s.index]), t, b);  // only read
+      case Space::input:
+        if (s.index == 0) return call.projected + (t * call.batch + b) * gates.row + gates.at(s.offset);
+        return tensor_at(s, const_cast<T*>(call.tensors[s.index]), t, b);  // only read
       case Space::d_input: return tensor_at(s, call.d_tensors[s.index], t, b);
       case Space::old: return old_at(s.index, t, b) + s.offset;
       case Space::now: return new_at(s.index, t, b) + s.offset;
@@ -258,12 +368,16 @@ class Runner {
   // ---- one thread ----
 
   struct Mine {
-    List<long> rows;
+    List<long> rows, position, all;  // batch indices, where they stand among all; rows of every thread
     List<T*> places;       // (rows, slots)
     List<int> free, even;  // slots whose place moves freely, and evenly
     List<int> copied;      // slots that pass through a copy
+    List<int> chunked;     // slots of rows of the chunk
     List<long> distance;   // of the even ones
     List<T*> first;        // (rows, even ones): at time 0
+    List<T*> chunk_first;  // of the slots of the chunk: in its first row
+    List<long> chunk_row;  // and the length of a row
+    List<long> offset;     // of each step of the chunk: its first row
     Buffer<T> registers;
     List<const T*> a;
     List<T*> c;
@@ -272,7 +386,8 @@ class Runner {
   T** row_of(Mine& my, long j) const { return my.places.data() + j * long(code.slots.size()); }
 
   void prepare(Mine& my, const Team& team) const {
-    my.rows = split_columns ? schedule.rows(0, 1) : schedule.rows(team.rank, team.size);
+    my.rows = split_columns ? schedule.rows(0, 1, &my.position) : schedule.rows(team.rank, team.size, &my.position);
+    my.all = schedule.rows(0, 1);
     const long slots = long(code.slots.size()), n = long(my.rows.size()), width = plane<T>(widest);
     my.places.resize(n * slots);
     my.a.resize(n), my.c.resize(n);
@@ -282,6 +397,11 @@ class Runner {
       const Moves how = moves(i);
       if (how == Moves::freely) my.free.push_back(int(i));
       if (how == Moves::evenly) my.even.push_back(int(i)), my.distance.push_back(distance(i));
+      if (how == Moves::in_chunk) {
+        my.chunked.push_back(int(i));
+        my.chunk_row.push_back(0);
+        my.chunk_first.push_back(chunk_place(code.slots[i], my.chunk_row.back()));
+      }
       const Slot& s = code.slots[i];
       T* at = s.space == Space::reg        ? my.registers + s.index * width
               : s.space == Space::constant ? T_of(constants[s.index])
@@ -297,27 +417,101 @@ class Runner {
   void work_of(const Team& team) {
     Mine my;
     prepare(my, team);
-    const bool alone = call.x && few_inputs() && split_columns && own_columns();  // each thread makes what it will read
-    if (call.x) project(team, alone);
+    input.pack(team);
     pack(team);
-    if (!alone) team.sync();
+    team.sync();
     const Team inner{team.barrier, split_columns ? team.rank : 0, split_columns ? team.size : 1};
     if (backward) begin_carry(my, inner);
-    for (long s = 0; s < call.steps; s++) {
-      const long t = schedule.time(backward ? call.steps - 1 - s : s), n = schedule.active(my.rows, t);
-      for (long j = 0; j < n; j++) enter(my, inner, j, t);
-      if (backward) inner.sync();
-      const bool last = !backward && s + 1 == call.steps;  // nothing follows that other threads read
-      for (const StepStage& stage : code.stages) {
-        run_stage(my, inner, stage, n);
-        if (!last || &stage != &code.stages.back()) inner.sync();
-      }
-      if (!split_columns) leave(my, t, n);
-      else if (backward && call.reset) {
-        send_cuts(my, team.rank, team.size, t, n);
-        inner.sync();
-      }
+    const long chunks = ceil_div(call.steps, chunk);
+    for (long k = 0; k < chunks; k++) {
+      const long s0 = (backward ? chunks - 1 - k : k) * chunk, s1 = std::min(call.steps, s0 + chunk);
+      const long total = list_rows(my, s0, s1);
+      project(my, inner, s0, s1);
+      for (long s = backward ? s1 - 1 : s0; s0 <= s && s < s1; s += backward ? -1 : 1) step(my, inner, s, s0);
+      if (backward) end_chunk(my, team, s0, s1, total);
     }
+  }
+
+  void step(Mine& my, const Team& inner, long s, long s0) {
+    const long t = schedule.time(s), n = schedule.active(my.rows, t);
+    for (long j = 0; j < n; j++) enter(my, inner, j, t, s - s0, my.offset[s - s0]);
+    if (backward) inner.sync();
+    const bool last = !backward && s + 1 == call.steps;  // nothing follows that other threads read
+    for (const StepStage& stage : code.stages) {
+      run_stage(my, inner, stage, n);
+      if (!last || &stage != &code.stages.back()) inner.sync();
+    }
+    if (!split_columns) leave(my, t, n);
+    else if (backward && call.reset) {
+      send_cuts(my, inner.rank, inner.size, t, n);
+      inner.sync();
+    }
+  }
+
+  // The rows of a chunk in the order of its steps, in a step the longest sequence first, without gaps; their number. Rows of
+  // W x + b have gaps instead: the same of them belong to a thread in every chunk, and no thread waits for another.
+  long list_rows(Mine& my, long s0, long s1) const {
+    long total = 0;
+    my.offset.clear();
+    for (long s = s0; s < s1; s++) my.offset.push_back(total), total += schedule.active(my.all, schedule.time(s));
+    return total;
+  }
+
+  // What follows the steps of a chunk: ∂L/∂x, sums over its rows, and δ where the caller wants it.
+  void end_chunk(const Mine& my, const Team& team, long s0, long s1, long total) {
+    team.sync();
+    List<long> times, batch, places;
+    for (long s = s0; s < s1; s++) {
+      const long t = schedule.time(s), n = schedule.active(my.all, t);
+      for (long j = 0; j < n; j++) times.push_back(t), batch.push_back(my.all[j]), places.push_back((s - s0) * call.batch + j);
+    }
+    if (team.rank == 0) list_gradients(times, batch, places);
+    long from, to;
+    team.share(total, from, to);
+    if (call.d_x) {
+      List<const T*> rows;
+      List<T*> d_x;
+      for (long r = from; r < to; r++) rows.push_back(delta + r * gates.row), d_x.push_back(call.d_x + (times[r] * call.batch + batch[r]) * call.input);
+      input.backward(to - from, rows.data(), d_x.data());
+    }
+    for (long r = from; call.d_tensors[0] && r < to; r++)
+      for (long q = 0; q < gates.gates; q++)
+        std::copy_n(delta + r * gates.row + q * gates.plane, gates.gate,
+                    call.d_tensors[0] + ((times[r] * call.batch + batch[r]) * gates.gates + q) * gates.gate);
+    team.sync();
+    gradients.add(team, total);
+  }
+
+  void list_gradients(const List<long>& times, const List<long>& batch, const List<long>& places) {
+    for (std::size_t k = 0; k < delta_slots.size(); k++) {
+      List<const T*>& rows = gradients.deltas[k].rows;
+      rows.clear();
+      for (std::size_t r = 0; r < times.size(); r++) rows.push_back(delta_row(delta_slots[k], long(r), times[r], batch[r]));
+    }
+    for (std::size_t k = 0; k < arg_slots.size(); k++) {
+      List<const T*>& rows = gradients.args[k];
+      rows.clear();
+      for (std::size_t r = 0; r < times.size(); r++) rows.push_back(arg_row(arg_slots[k], long(r), places[r], times[r], batch[r]));
+    }
+  }
+
+  const T* delta_row(int at, long r, long t, long b) const {
+    if (at < 0) return delta + r * gates.row;
+    const Slot& s = code.slots[at];
+    if (s.space == Space::kept) return (call.kept ? call.kept + (t * call.batch + b) * layout.kept_row : kept + r * layout.kept_row) + layout.kept[s.index];
+    return call.d_tensors[s.index] + (t * call.batch + b) * program.tensors[s.index].row;
+  }
+
+  const T* arg_row(int at, long r, long place_of_input, long t, long b) const {
+    if (at < 0) return call.x + (t * call.batch + b) * call.input;
+    const Slot& s = code.slots[at];
+    if (moves(std::size_t(at)) == Moves::in_chunk) {
+      long row;
+      const T* first = chunk_place(s, row);
+      return first + (s.space == Space::input ? place_of_input : r) * row;
+    }
+    if (s.space == Space::input && s.index) return tensor_at(s, const_cast<T*>(call.tensors[s.index]), t, b);  // no copy of it
+    return place(std::size_t(at), t, b);
   }
 
   // A thread's columns of a row.
@@ -327,15 +521,19 @@ class Runner {
     to = std::min(width, panels * (rank + 1) / size * panel<T>);
   }
 
-  void enter(Mine& my, const Team& team, long j, long t) const {
-    const long b = my.rows[j];
+  void enter(Mine& my, const Team& team, long j, long t, long step, long offset) const {
+    const long b = my.rows[j], input_row = step * call.batch + my.position[j], row = offset + my.position[j];
     T** places = row_of(my, j);
     const std::size_t even = my.even.size();
+    for (std::size_t k = 0; k < my.chunked.size(); k++) {
+      const bool is_input = code.slots[my.chunked[k]].space == Space::input;
+      places[my.chunked[k]] = my.chunk_first[k] + (is_input ? input_row : row) * my.chunk_row[k];
+    }
     for (std::size_t k = 0; k < even; k++) places[my.even[k]] = my.first[j * even + k] + t * my.distance[k];
     for (int i : my.free) places[i] = place(i, t, b);
     for (int i : my.copied) {
       const Slot& s = code.slots[i];
-      if (s.space == Space::input) std::copy_n(tensor_at(s, const_cast<T*>(tensors[s.index]), t, b), s.width, places[i]);
+      if (s.space == Space::input) std::copy_n(tensor_at(s, const_cast<T*>(call.tensors[s.index]), t, b), s.width, places[i]);
     }
     if (!backward || !call.d_output) return;
     long from, to;
@@ -408,78 +606,66 @@ class Runner {
 
   // ---- products ----
 
-  // Whether loops alone read W x + b, all of one width, so that the threads' columns of it are those of their loops.
-  bool own_columns() const {
-    long width = 0;
-    for (const Slot& s : code.slots)
-      if (s.space == Space::input && s.index == 0) {
-        if ((width && s.width != width) || s.offset % s.width) return false;
-        width = s.width;
+  // W x + b of a chunk's rows, or copies of what was given in its place. Threads that share the columns of a step share
+  // those of the product, too.
+  void project(Mine& my, const Team& team, long s0, long s1) const {
+    if (!reads(Space::input, 0) || (backward && call.projected)) return;
+    List<const T*> x;
+    List<T*> to;
+    for (long s = s0; s < s1; s++) {
+      const long t = schedule.time(s), n = schedule.active(my.rows, t);
+      for (long j = 0; j < n; j++) {
+        const long at = t * call.batch + my.rows[j];
+        x.push_back(call.x ? call.x + at * call.input : call.tensors[0] + at * program.tensors[0].row);
+        to.push_back(call.projected ? call.projected + at * gates.row : projected + ((s - s0) * call.batch + my.position[j]) * gates.row);
       }
-    for (const MatrixProduct& p : code.products)
-      if (code.slots[p.arg].space == Space::input) return false;
-    return width && program.tensors[0].row % width == 0 && width == code.loops[0].width;
+    }
+    const long n = long(x.size());
+    long from, until;
+    if (!call.x) {
+      team.share(n, from, until);
+      for (long j = from; j < until; j++)
+        for (long q = 0; q < gates.gates; q++) std::copy_n(x[j] + q * gates.gate, gates.gate, to[j] + q * gates.plane);
+    } else if (few_inputs()) {
+      share(team.rank, team.size, gates.gate, from, until);
+      input.forward_few(n, x.data(), to.data(), from, until);
+      if (own_columns()) return;
+    } else {
+      team.share(input.panels(), from, until);
+      input.forward(n, x.data(), to.data(), from, until);
+    }
+    team.sync();
   }
 
-  // A thread's columns of W x + b: of each gate, or of all of them end to end.
-  void project(const Team& team, bool by_gate) {
-    const long rows = call.steps * call.batch, columns = program.tensors[0].row, I = call.input;
-    const long width = by_gate ? code.loops[0].width : columns;
-    long from, to;
-    share(team.rank, team.size, width, from, to);
-    if (from >= to) return;
-    if (few_inputs()) {
-      for (long j = 0; j < rows; j++)
-        for (long gate = 0; gate < columns; gate += width) project_few(j, gate + from, gate + to);
-      return;
-    }
-    const long first = from / panel<T>, last = ceil_div(to, panel<T>);
-    Buffer<T> panels, bias;
-    panels.reserve((last - first) * I * panel<T>);
-    for (long q = first; q < last; q++) {
-      const long n = std::min<long>(panel<T>, columns - q * panel<T>);
-      T* own = panels + (q - first) * I * panel<T>;
-      if (n < panel<T>) std::fill_n(own, I * panel<T>, T(0));
-      transpose<T>(call.weight_ih + q * panel<T> * I, I, n, I, own, panel<T>);
-    }
-    List<const T*> a(rows);
-    List<T*> c(rows);
-    for (long j = 0; j < rows; j++) a[j] = call.x + j * I, c[j] = projected + j * columns + from;
-    bias.zero((last - first) * panel<T>);
-    if (call.bias_ih) std::copy_n(call.bias_ih + from, to - from, T_of(bias));
-    const Packed<T> w{panels, I, nullptr, to - from, bias};
-    multiply<T>(rows, a.data(), 0, w, 0, last - first, c.data(), Into::store);
+  // Whether each thread reads W x + b only where it made it, with the weights as they are.
+  bool own_columns() const {
+    for (const Slot& s : code.slots)
+      if (s.space == Space::input && s.index == 0 && s.width != program.gate) return false;
+    for (const MatrixProduct& p : code.products)
+      if (code.slots[p.arg].space == Space::input) return false;
+    return true;
   }
 
   void pack(const Team& team) {
     if (few()) return;
-    for (std::size_t i = 0; i < code.products.size(); i++) {
-      const MatrixProduct& p = code.products[i];
-      const T* weight = tensors[p.tensor] + p.row * p.depth;
-      T* to = packed + packed_at[i];
-      long from, last;
-      team.share(ceil_div(columns(p), panel<T>), from, last);
-      if (!p.turned) {
-        pack_rows<T>(p.rows, p.depth, [&](long k) { return weight + k * p.depth; }, from, last, to);
-        continue;
+    for (const auto& product : parts)
+      for (const Part& part : product) {
+        const MatrixProduct& p = part.p;
+        const T* weight = call.tensors[p.tensor] + p.row * p.depth;
+        T* to = packed + part.packed_at;
+        long from, last;
+        team.share(ceil_div(columns(p), panel<T>), from, last);
+        if (!p.turned) {
+          pack_rows<T>(p.rows, p.depth, [&](long k) { return weight + k * p.depth; }, from, last, to);
+          continue;
+        }
+        for (long q = from; q < last; q++) {
+          const long n = std::min<long>(panel<T>, p.rows - q * panel<T>);
+          T* own = to + q * p.depth * panel<T>;
+          if (n < panel<T>) std::fill_n(own, p.depth * panel<T>, T(0));
+          transpose<T>(weight + q * panel<T> * p.depth, p.depth, n, p.depth, own, panel<T>);
+        }
       }
-      for (long q = from; q < last; q++) {
-        const long n = std::min<long>(panel<T>, p.rows - q * panel<T>);
-        T* own = to + q * p.depth * panel<T>;
-        if (n < panel<T>) std::fill_n(own, p.depth * panel<T>, T(0));
-        transpose<T>(weight + q * panel<T> * p.depth, p.depth, n, p.depth, own, panel<T>);
-      }
-    }
-  }
-
-  void project_few(long j, long from, long to) const {
-    const long I = call.input;
-    for (long u = from; u < to; u += lanes<T>) {
-      const int count = int(std::min<long>(lanes<T>, to - u));
-      Vec<T> sum = dots<T>(call.weight_ih + u * I, I, count, call.x + j * I, I);
-      if (call.bias_ih) sum += load_some<T>(call.bias_ih + u, count);
-      store_some<T>(projected + j * program.tensors[0].row + u, sum, count);
-    }
   }
 
   // Whether a product may fill the last panel of its result: no other numbers stand there.
@@ -497,25 +683,27 @@ class Runner {
   }
 
   void product(Mine& my, const Team& team, int at, long n) const {
-    const MatrixProduct& p = code.products[at];
-    const Slot& out = code.slots[p.out];
-    for (long j = 0; j < n; j++) my.a[j] = row_of(my, j)[p.arg], my.c[j] = row_of(my, j)[p.out];
-    long from, to;
-    share(team.rank, team.size, out.width, from, to);
-    const T* bias = p.bias < 0 ? nullptr : unit_at[p.bias];
-    if (few()) {
-      const T* weight = tensors[p.tensor] + p.row * p.depth;
-      for (long j = 0; j < n; j++)
-        for (long u = from; u < to; u += lanes<T>) {
-          const int count = int(std::min<long>(lanes<T>, to - u));
-          Vec<T> sum = dots<T>(weight + u * p.depth, p.depth, count, my.a[j], p.depth);
-          if (bias) sum += load<T>(bias + u);
-          store_some<T>(my.c[j] + u, sum, count);
-        }
-      return;
+    for (const Part& part : parts[at]) {
+      const MatrixProduct& p = part.p;
+      const Slot& out = code.slots[p.out];
+      for (long j = 0; j < n; j++) my.a[j] = row_of(my, j)[p.arg] + part.shift, my.c[j] = row_of(my, j)[p.out];
+      long from, to;
+      share(team.rank, team.size, out.width, from, to);
+      const T* bias = p.bias < 0 ? nullptr : unit_at[p.bias];
+      if (few()) {
+        const T* weight = call.tensors[p.tensor] + p.row * p.depth;
+        for (long j = 0; j < n; j++)
+          for (long u = from; u < to; u += lanes<T>) {
+            const int count = int(std::min<long>(lanes<T>, to - u));
+            Vec<T> sum = dots<T>(weight + u * p.depth, p.depth, count, my.a[j], p.depth);
+            if (bias) sum += load<T>(bias + u);
+            store_some<T>(my.c[j] + u, sum, count);
+          }
+        continue;
+      }
+      const Packed<T> w{packed + part.packed_at, depth(p), nullptr, whole(out) ? plane<T>(out.width) : out.width, bias};
+      multiply<T>(n, my.a.data(), 0, w, from / panel<T>, ceil_div(to, panel<T>), my.c.data(), p.add ? Into::add : Into::store);
     }
-    const Packed<T> w{packed + packed_at[at], depth(p), nullptr, whole(out) ? plane<T>(out.width) : out.width, bias};
-    multiply<T>(n, my.a.data(), 0, w, from / panel<T>, ceil_div(to, panel<T>), my.c.data(), p.add ? Into::add : Into::store);
   }
 
   // ---- at the end ----
@@ -536,7 +724,10 @@ class Runner {
     if (!backward) return;
     for (int r = 1; r < call.threads; r++)
       for (long u = 0; u < layout.sums_row; u++) sums[u] += sums[r * layout.sums_row + u];
-    if (call.sums) std::copy_n(T_of(sums), layout.sums_row, call.sums);
+    for (std::size_t k = 0; k < program.sums.size(); k++) {
+      const SumSpec& s = program.sums[k];
+      for (long u = 0; call.d_tensors[s.tensor] && u < s.width; u++) call.d_tensors[s.tensor][s.start + u] += sums[layout.sums[k] + u];
+    }
     for (long k = 0; k < states; k++) {
       if (!call.d_initial[k]) continue;
       std::fill_n(call.d_initial[k], program.states[k], T(0));
@@ -547,8 +738,9 @@ class Runner {
 
   void finish_gradients(long b, long length) const {
     for (long t = length; t < call.steps; t++) {
+      if (call.d_x) std::fill_n(call.d_x + (t * call.batch + b) * call.input, call.input, T(0));
       for (std::size_t i = 0; i < program.tensors.size(); i++)
-        if (call.d_tensors[i]) std::fill_n(call.d_tensors[i] + (t * call.batch + b) * program.tensors[i].row, program.tensors[i].row, T(0));
+        if (kind_of(i) == Kind::step && call.d_tensors[i]) std::fill_n(call.d_tensors[i] + (t * call.batch + b) * program.tensors[i].row, program.tensors[i].row, T(0));
       if (call.kept) std::fill_n(call.kept + (t * call.batch + b) * layout.kept_row, layout.kept_row, T(0));
     }
     const long first = schedule.reverse ? length - 1 : 0;

@@ -409,16 +409,9 @@ int main() {
         wrong += !check_program<double>(s[0], s[1], s[3], threads, options, random_numbers);
         calls += 2;
       }
-  for (long M : {1, 7, 33})
-    for (long N : {1, 20, 48})
-      for (long K : {1, 70, 1100})
-        for (int threads : {1, 2, 3}) {
-          wrong += !check_large_product<float>(M, N, K, threads, random_numbers);
-          wrong += !check_large_product<double>(M, N, K, threads, random_numbers);
-          calls += 2;
-        }
   for (int threads : {1, 2}) {  // many columns: threads share them; and allocations that fail
     wrong += !check_program<float>(2, 3, 448, threads, 14, random_numbers), calls++;
+    wrong += !check_program<double>(70, 9, 20, threads, 15, random_numbers), calls++;  // several chunks
     ProgramCase<float> c(3, 5, 24, threads, 14, random_numbers);
     wrong += !check_failures("program", [&] { program_forward(c.program, c.call), program_backward(c.program, c.call); }), calls++;
   }

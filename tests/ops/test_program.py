@@ -18,12 +18,13 @@ def parts():
     p = plan(carousel.cells.LSTM().program(), train=True, named=True)
     tensors = [[KINDS.index(t.kind), t.row] for t in p.tensors]
     forward, backward = (code.encoded(_opcodes()) for code in (p.forward, p.backward))
-    sums = [width for _, _, width in p.sums]
-    return copy.deepcopy([tensors, p.states, p.saved, p.kept, sums, list(forward), list(backward)])
+    return copy.deepcopy([tensors, p.states, p.saved, p.kept, p.sums, list(forward), list(backward), p.gate])
 
 
 def build(given):
-    return backend.load()[0].Program(*given[:5], tuple(given[5]), None if given[6] is None else tuple(given[6]))
+    tensors, states, saved, kept, sums, forward, backward, gate = given
+    codes = tuple(forward), None if backward is None else tuple(backward)
+    return backend.load()[0].Program(tensors, gate, states, saved, kept, sums, *codes)
 
 
 def lines(code, kind):
@@ -65,10 +66,11 @@ def test_slots(case, code):
     assert refused > 5
 
 
-@pytest.mark.parametrize("kind", ["product", "instruction", "loop"])
+@pytest.mark.parametrize("kind", ["product", "instruction", "loop", "gradient", "total"])
 @pytest.mark.parametrize("code", [5, 6])
 def test_numbers_of_lines(kind, code):
     """Every number of a line, replaced by one that is far too large."""
+    assert lines(parts()[code], kind) or code == 5
     for at in range(len(lines(parts()[code], kind))):
         for field in range(1, len(lines(parts()[code], kind)[at])):
             given = parts()
@@ -109,8 +111,10 @@ def test_calls_check_their_addresses():
     native = backend.load()[0]
     program = build(parts())
     with pytest.raises(ValueError, match="program: 1 addresses for"):
-        native.program_forward32(program, (1, 1, 1, 0), (0, 0, 0, 0), [0], [], [], [], (0, 0, 0, 0))
+        native.program_forward32(program, (1, 1, 1, 0), (0, 0, 0, 0), [0], [], [], [], (0,) * 5)
     given = parts()
     given[6] = None
     with pytest.raises(ValueError, match="no derivative"):
-        native.program_backward32(build(given), (1, 1, 1, 0), (0,) * 4, [], [], [], (0,) * 3, [], [], [], [])
+        native.program_backward32(
+            build(given), (1, 1, 1, 0), (0,) * 4, [], [], [], (0,) * 2, [], [], [], [], (0,) * 5, (0,) * 3
+        )

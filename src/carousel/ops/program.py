@@ -1,7 +1,4 @@
-"""One direction of one layer whose cell is a program, in native calls, as a differentiable function.
-
-The gradients of matrices are large products after the loop over time, and so is that of the input.
-"""
+"""One direction of one layer whose cell is a program, as a differentiable function: one native call each way."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from torch import Tensor
 from ..masks import length_mask
 from ..program.lowering import Plan, Slot
 from ..program.program import Program, evaluate
-from ..program.values import Product
 from .backend import autograd_records, empty_from_pool, gradients_by_reference, load, unsupported_reason
 from .kernels import addresses
 
@@ -38,18 +34,18 @@ class Compiled:
         tensors = [(KINDS.index(t.kind), t.row) for t in plan.tensors]
         forward = plan.forward.encoded(_opcodes())
         backward = None if plan.backward is None else plan.backward.encoded(_opcodes())
-        sums = [width for _, _, width in plan.sums]
         self.plan = plan
-        self.native = native.Program(tensors, plan.states, plan.saved, plan.kept, sums, forward, backward)
+        self.native = native.Program(
+            tensors, plan.gate, plan.states, plan.saved, plan.kept, plan.sums, forward, backward
+        )
         single = dtype is torch.float32
         self.forward = native.program_forward32 if single else native.program_forward64
         self.backward = native.program_backward32 if single else native.program_backward64
         layout = self.native.layout32() if single else self.native.layout64()
-        self.states, self.saved, self.kept, self.sums, self.saved_row, self.kept_row, self.sums_row = layout
+        self.states, self.saved, self.kept, self.saved_row, self.kept_row, self.projected_row = layout
         planes = [*zip(self.states, plan.states, strict=True), *zip(self.saved, plan.saved, strict=True)]
         ends = [(0, 0), *sorted((at, at + width) for at, width in planes if at >= 0), (self.saved_row, self.saved_row)]
         self.gaps = [(stop, start) for (_, stop), (start, _) in pairwise(ends) if stop < start]  # of a saved row
-        self.groups = _groups(plan, self.kept)
         used = () if plan.backward is None else plan.backward.slots
         self.reads_input = any(slot.space == "input" and slot.plane == 0 for slot in used)  # W x + b, in backward
 
@@ -118,33 +114,22 @@ def _split(call: ProgramCall, tensors: Sequence[Any]) -> tuple[Sequence[Any], Se
     return tensors[:n], tensors[n : n + states], tensors[n + states : n + 2 * states]
 
 
-def _projected(call: ProgramCall, tensors: Sequence[Any], keep: bool) -> tuple[Any, list[int]]:
-    """Memory for W x + b (T, B, G·H), or what was given in its place, and what makes it; None: it is not kept."""
-    x = tensors[0]
+def _projection(call: ProgramCall, tensors: Sequence[Any], projected: Tensor | None) -> list[int]:
+    """What makes W x + b, and the memory that keeps it, if any."""
     if not call.projects:
-        return x, [0, 0, 0, 0]
-    weight, bias = tensors[-2:]
-    projected = empty_from_pool(x, *x.shape[:2], weight.shape[0]) if keep else None
-    return projected, [*addresses((x, weight, bias)), weight.shape[1]]
-
-
-def _multiply(a: Tensor, b: Tensor, turned: bool, out: Tensor | None = None) -> Tensor:
-    """a (M, K) b (K, N), or aᵀ b of a (K, M), on the kernels' threads; added to `out` (M, N) if that is given."""
-    a, b = (m if m.stride(1) == 1 else m.contiguous() for m in (a, b))
-    if turned and len(a) > 1024 and a.shape[1] >= 4 * b.shape[1]:  # the narrower of the two is turned over: bᵀ a
-        found = _multiply(b, a, True).t()
-        return found.contiguous() if out is None else out.add_(found)
-    rows, depth = a.shape[::-1] if turned else a.shape
-    to = a.new_empty(rows, b.shape[1]) if out is None else out
-    native: Any = load()[0]
-    run = native.large_product32 if a.dtype is torch.float32 else native.large_product64
-    sizes = (rows, b.shape[1], depth, a.stride(0), b.stride(0), to.stride(0), turned, out is not None)
-    run((*sizes, torch.get_num_threads()), a.data_ptr(), b.data_ptr(), to.data_ptr())
-    return to
+        return [0] * 5
+    x, weight, bias = tensors[0], *tensors[-2:]
+    x, weight, bias, kept = addresses((x, weight, bias, projected))
+    return [x, weight, bias, tensors[0].shape[-1], kept]
 
 
 def _shared(call: ProgramCall, output: Tensor, saved: Tensor | None) -> list[int]:
     return addresses((call.lengths, call.reset, output, saved))
+
+
+def _given(call: ProgramCall, own: Sequence[Any]) -> list[int]:
+    """The tensors of the plan; the first is made by the call where it projects."""
+    return addresses((None if call.projects else own[0], *own[1:]))
 
 
 def _sizes(call: ProgramCall, state: Tensor, first: Tensor) -> tuple[int, int, int, int]:
@@ -157,17 +142,17 @@ def run_forward(
     """Output and final states; what is saved; and with `keep` W x + b. With `zero`, what lies between the rows of what
     is saved is 0, not what was in memory."""
     own, state, initial = _split(call, tensors)
-    projected, projection = _projected(call, tensors, keep)
     compiled = call.compiled
     sizes = steps, batch, _, _ = _sizes(call, state[0], tensors[0])
+    projected = empty_from_pool(state[0], steps, batch, compiled.projected_row) if keep and call.projects else None
     output = tensors[0].new_empty(steps, batch, compiled.plan.states[0])
     final = [output.new_empty(batch, width) for width in compiled.plan.states]
     saved = empty_from_pool(output, steps, batch, compiled.saved_row) if save else None
     if saved is not None and zero:
         saved.zero_()  # steps past the ends of sequences
     compiled.forward(
-        compiled.native, sizes, _shared(call, output, saved), addresses((projected, *own[1:])), addresses(state),
-        addresses(initial), addresses(final), projection,
+        compiled.native, sizes, _shared(call, output, saved), _given(call, own), addresses(state), addresses(initial),
+        addresses(final), _projection(call, tensors, projected),
     )  # fmt: skip
     if saved is not None and zero:
         for start, stop in compiled.gaps:
@@ -183,10 +168,7 @@ class ProgramLayer(torch.autograd.Function):
         (output, *final), saved, projected = run_forward(call, tensors, True, keep=call.compiled.reads_input)
         assert saved is not None
         ctx.call = call
-        needed = projected if call.projects else None
-        ctx.save_for_backward(
-            *tensors, output.data, saved, needed
-        )  # see ops/layer.py: the output may be changed in place
+        ctx.save_for_backward(*tensors, output.data, saved, projected)  # the output may be changed: see ops/layer.py
         ctx.counter = output.detach()
         ctx.counter.data = torch.empty(0, device="cpu")
         ctx.version = output._version
@@ -219,133 +201,34 @@ def differentiate(
     own, state, initial = _split(call, tensors)
     compiled, plan = call.compiled, call.compiled.plan
     output, saved, projected = kept_forward
-    if projected is None and compiled.reads_input:
-        projected = run_forward(call, tensors, False, keep=True)[2]
-    read = (projected if call.projects else own[0], *own[1:])
     sizes = steps, batch, _, _ = _sizes(call, state[0], own[0])
     d_output, *d_final = (None if g is None else g.contiguous() for g in grads)
-    steps_of = [t.kind == "step" and t.what[0] not in ("zone", "clamp") for t in plan.tensors]
-    shapes = [(*t.shape[:2], spec.row) for t, spec in zip(own, plan.tensors, strict=True)]
-    d_own: list[Tensor | None] = [
-        empty_from_pool(output, *shape) if of_a_step else None
-        for shape, of_a_step in zip(shapes, steps_of, strict=True)
-    ]
-    kept = empty_from_pool(output, steps, batch, compiled.kept_row)
-    sums = output.new_empty(compiled.sums_row)
+    named = call.gradients is not None  # nothing else is wanted then
+    d_own: list[Tensor | None] = []
+    for k, (given, spec) in enumerate(zip(own, plan.tensors, strict=True)):
+        if spec.kind == "step" and spec.what[0] not in ("zone", "clamp"):
+            full = k or named or not call.projects
+            d_own.append(empty_from_pool(output, steps, batch, spec.row) if full else None)
+        else:
+            d_own.append(torch.empty_like(given) if wanted[k] and spec.kind == "unit" else None)
+    kept = empty_from_pool(output, steps, batch, compiled.kept_row) if named else None
     d_state = [torch.empty_like(s) for s in state]
     d_initial = [None if s is None else torch.empty_like(s) for s in initial]
+    d_projection: list[Tensor | None] = []
+    if call.projects:  # the first tensor is x
+        parts = zip((own[0], *tensors[-2:]), (wanted[0], *wanted[-2:]), strict=True)
+        d_projection = [torch.empty_like(t) if t is not None and w else None for t, w in parts]
     compiled.backward(
-        compiled.native, sizes, _shared(call, output, saved), addresses(read), addresses(state), addresses(initial),
-        addresses((d_output, kept, sums)), addresses(d_final), addresses(d_own), addresses(d_state),
-        addresses(d_initial),
+        compiled.native, sizes, _shared(call, output, saved), _given(call, own), addresses(state), addresses(initial),
+        addresses((d_output, kept)), addresses(d_final), addresses(d_own), addresses(d_state), addresses(d_initial),
+        _projection(call, tensors, projected), addresses(d_projection or (None,) * 3),
     )  # fmt: skip
-    if call.gradients is not None:
+    if call.gradients is not None and kept is not None:
         call.gradients |= compiled.gradients(kept, d_own)
-    totals = _unit_gradients(compiled, own, d_own, kept, sums, wanted)
-    d_projection: Sequence[Tensor | None] = ()
     if call.projects:
-        d_own[0], *d_projection = _projection_gradients(d_own[0], tensors[0], tensors[-2], tensors[-1], totals, wanted)
+        d_own[0], *d_projection = d_projection
     found = (*d_own, *d_state, *d_initial, *d_projection)
     return [g if w else None for g, w in zip(found, wanted, strict=True)]
-
-
-def _projection_gradients(
-    d: Any, x: Tensor, weight: Tensor, bias: Tensor | None, totals: dict[Any, Tensor], wanted: Any
-) -> list[Tensor | None]:
-    """The gradients of x, weight_ih and bias_ih from that of W x + b."""
-    rows, width = d.flatten(0, 1), weight.shape[0]
-    d_x = _multiply(rows, weight, False).view(x.shape) if wanted[0] else None
-    d_weight = _multiply(rows, x.flatten(0, 1), True) if wanted[-2] else None
-    d_bias = None
-    if bias is not None and wanted[-1]:  # often bias_hh's too, and then known
-        known = totals.get(("d_input", 0, 0, width))
-        d_bias = rows.sum(0) if known is None else known.clone()
-    return [d_x, d_weight, d_bias]
-
-
-@dataclass
-class Group:
-    """Products of one matrix with one argument, whose rows follow one another and so do their δ."""
-
-    matrix: int  # tensor of the plan
-    row: int
-    rows: int
-    delta: tuple[str, int, int]  # space, tensor, column
-    argument: tuple[str, int, int, int]  # and its width
-    blocks: int
-    bias: tuple[int, int] | None  # tensor of the plan, and of its first number
-
-
-def _groups(plan: Plan, kept: Sequence[int]) -> list[Group]:
-    """The products of a plan as large products over all steps."""
-    position = {t.what: k for k, t in enumerate(plan.tensors)}
-
-    def column(slot: Slot) -> tuple[str, int, int]:
-        return (slot.space, 0, kept[slot.plane] + slot.offset) if slot.space == "kept" else slot[:3]
-
-    def one(p: Product, delta: Slot, argument: Slot) -> Group:
-        bias = None if p.bias is None else (position["hoisted", p.bias[0]], p.bias[1])
-        matrix = position["hoisted", p.matrix]
-        return Group(matrix, p.row, p.rows, column(delta), (*column(argument), argument.width), p.blocks, bias)
-
-    groups: list[Group] = []
-    for g in sorted((one(*each) for each in plan.products), key=lambda g: (g.matrix, g.argument, g.row)):
-        last = groups[-1] if groups else None
-        if last is not None and _follows(last, g):
-            last.rows += g.rows
-        else:
-            groups.append(g)
-    return groups
-
-
-def _follows(last: Group, g: Group) -> bool:
-    biased = last.bias is None and g.bias is None
-    if last.bias is not None and g.bias is not None:
-        biased = g.bias == (last.bias[0], last.bias[1] + last.rows)
-    same = (last.matrix, last.argument, last.blocks, last.row + last.rows) == (g.matrix, g.argument, 1, g.row)
-    return same and biased and (*last.delta[:2], last.delta[2] + last.rows) == g.delta
-
-
-def _unit_gradients(
-    compiled: Compiled, own: Sequence[Tensor], d_own: list[Tensor | None], kept: Tensor, sums: Tensor, wanted: Any
-) -> dict[Any, Tensor]:
-    """The gradients of what all sequences share: from the loop's sums, and from δ and the arguments of products.
-
-    Returns the sums of δ over rows that were needed on the way, by where δ is.
-    """
-    totals: dict[Any, Tensor] = {}
-
-    def rows(space: str, tensor: int, column: int, width: int) -> Tensor:
-        whole = kept if space == "kept" else d_own[tensor]
-        assert whole is not None
-        return whole.flatten(0, 1)[:, column : column + width]
-
-    def gradient(tensor: int) -> Tensor:
-        found = d_own[tensor]
-        if found is None:
-            found = d_own[tensor] = torch.zeros_like(own[tensor])
-        return found
-
-    for (tensor, start, width), at in zip(compiled.plan.sums, compiled.sums, strict=True):
-        if wanted[tensor]:
-            gradient(tensor).view(-1)[start : start + width] += sums[at : at + width]
-    for g in compiled.groups:
-        δ = rows(*g.delta, g.rows)
-        if wanted[g.matrix]:
-            argument = rows(*g.argument)
-            if g.blocks == 1:
-                whole = d_own[g.matrix] is None and own[g.matrix].shape[0] == g.rows
-                if whole:
-                    d_own[g.matrix] = _multiply(δ, argument, True)
-                else:
-                    _multiply(δ, argument, True, gradient(g.matrix)[g.row : g.row + g.rows])
-            else:
-                blocks = (m.unflatten(1, (g.blocks, -1)) for m in (δ, argument))
-                gradient(g.matrix)[g.row : g.row + g.rows] += torch.einsum("rnm,rnk->nmk", *blocks).flatten(0, 1)
-        if g.bias is not None and wanted[g.bias[0]]:
-            total = totals[*g.delta, g.rows] = δ.sum(0)
-            gradient(g.bias[0]).view(-1)[g.bias[1] : g.bias[1] + g.rows] += total
-    return totals
 
 
 def run_by_torch(call: ProgramCall, tensors: Sequence[Any]) -> list[Tensor]:

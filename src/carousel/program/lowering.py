@@ -30,7 +30,7 @@ SPACES = (
     "sum",
     "kept",
 )
-LINES = ("stage", "product", "reduce", "loop", "instruction")
+LINES = ("stage", "product", "reduce", "loop", "instruction", "gradient", "total")
 
 
 class Slot(NamedTuple):
@@ -43,6 +43,11 @@ class Slot(NamedTuple):
 
     def part(self, start: int, width: int) -> Slot:
         return Slot(self.space, self.plane, self.offset + start, width)
+
+    def joined(self, after: Slot) -> Slot | None:
+        """Both as one, if the other follows this one in its plane."""
+        follows = self[:2] == after[:2] and self.offset + self.width == after.offset
+        return self._replace(width=self.width + after.width) if follows else None
 
 
 @dataclass
@@ -206,12 +211,24 @@ class Lowering:
 
     def _back(self, value: Value) -> None:
         out = self.home[value.serial]
-        for k, (delta, p) in enumerate(zip(self.args(value), value.attribute, strict=True)):
+        terms: dict[Slot, list[tuple[int, Slot, int, Product]]] = {}  # of each block of the result
+        for delta, p in zip(self.args(value), value.attribute, strict=True):
             arg = self._place(delta)
             rows, depth = p.rows // p.blocks, out.width // p.blocks
-            for j in range(p.blocks):
-                part, own = out.part(j * depth, depth), arg.part(j * rows, rows)
-                self._multiply(own, part, p, p.row + j * rows, rows, False, k > 0, -1)
+            for k in range(p.blocks):
+                term = p.matrix, arg.part(k * rows, rows), p.row + k * rows, p
+                terms.setdefault(out.part(k * depth, depth), []).append(term)
+        for part, own in terms.items():
+            joined: list[tuple[int, Slot, int, Product]] = []  # neighbouring gates are one product
+            for matrix, arg, row, p in sorted(own, key=lambda term: term[:3]):
+                if joined and joined[-1][0] == matrix and joined[-1][2] + joined[-1][1].width == row:
+                    whole = joined[-1][1].joined(arg)
+                    if whole is not None:
+                        joined[-1] = (matrix, whole, joined[-1][2], p)
+                        continue
+                joined.append((matrix, arg, row, p))
+            for k, (_, arg, row, p) in enumerate(joined):
+                self._multiply(arg, part, p, row, arg.width, False, k > 0, -1)
 
     def _loops(self, stage: int, stages: int, here: list[Value]) -> None:
         work: dict[int, list[tuple[str, Value, Slot | None]]] = {}
@@ -318,6 +335,7 @@ class Plan:
 
     program: Program
     tensors: list[Tensor]
+    gate: int  # numbers of a gate in the first tensor
     states: list[int]
     saved: list[int]  # widths of planes that the forward step keeps besides the states
     names: dict[str, Slot]  # where what `let` named is kept: space "new" or "saved"
@@ -325,7 +343,6 @@ class Plan:
     backward: Code | None = None
     kept: list[int] = field(default_factory=list)  # planes that the backward step keeps for the gradients of matrices
     sums: list[tuple[int, int, int]] = field(default_factory=list)  # tensor, offset, width: summed over rows and steps
-    products: list[tuple[Product, Slot, Slot]] = field(default_factory=list)  # with its δ and its argument
     gradients: dict[str, Slot] = field(default_factory=dict)  # ∂L/∂(what `let` named), where it was asked for
 
 
@@ -351,11 +368,12 @@ class Planner:
             *((v, Slot("saved", self.saved[v.serial], 0, self.widths[self.saved[v.serial]])) for v in self.keep),
         ]
         forward = Lowering(outputs, self._input, self._matrix).run()
-        self.plan = Plan(program, self.listed, list(program.states.values()), self.widths, self.names, forward)
+        gate, states = next(iter(program.gates.values())), list(program.states.values())
+        self.plan = Plan(program, self.listed, gate, states, self.widths, self.names, forward)
         if backward is not None:
-            self.plan.backward = backward.run()
-            self.plan.kept, self.plan.sums, self.plan.products = self.kept, self.sums, self.products
-            self.plan.gradients = self.d_names
+            code = self.plan.backward = backward.run()
+            self._sums_over_rows(code, gate)
+            self.plan.kept, self.plan.sums, self.plan.gradients = self.kept, self.sums, self.d_names
 
     # ---- what is given ----
 
@@ -478,8 +496,41 @@ class Planner:
     def _keep_product(self, value: Value, delta: Value, homes: dict[int, Slot], send: Any) -> None:
         p: Product = value.attribute
         own = self._keep(delta, p.rows, homes, send)
-        argument = self._keep(value.args[0], value.args[0].width, homes, send)
-        self.products.append((p, own, argument))
+        arg = resolve(value.args[0])
+        known = None if arg.op in ("constant", "unit") else self._known_backward(arg)
+        if known is None:
+            known = self._keep(arg, arg.width, homes, send)
+        self.products.append((p, own, known))
+
+    def _sums_over_rows(self, code: Code, gate: int) -> None:
+        """The gradients of matrices and of the biases of products, from the products' δ and arguments."""
+        matrices: list[tuple[int, Slot, int, Slot]] = []  # tensor, argument, row, δ
+        vectors: list[tuple[int, int, Slot]] = []  # tensor, first number, δ
+        for p, delta, arg in self.products:
+            rows, depth = p.rows // p.blocks, arg.width // p.blocks
+            matrix = self.tensors["hoisted", p.matrix]
+            for k in range(p.blocks):
+                matrices.append((matrix, arg.part(k * depth, depth), p.row + k * rows, delta.part(k * rows, rows)))
+            if p.bias is not None:
+                vectors.append((self.tensors["hoisted", p.bias[0]], p.bias[1], delta))
+
+        def join(last: Slot, after: Slot) -> Slot | None:
+            if last.space == "d_input" and (last.offset % gate or last.width % gate or after.width % gate):
+                return None  # parts of gates
+            return last.joined(after)
+
+        joined: list[tuple[int, Slot, int, Slot]] = []  # neighbouring rows with one argument are one
+        for tensor, arg, row, delta in sorted(matrices):
+            if joined and joined[-1][:2] == (tensor, arg) and joined[-1][2] + joined[-1][3].width == row:
+                whole = join(joined[-1][3], delta)
+                if whole is not None:
+                    joined[-1] = (tensor, arg, joined[-1][2], whole)
+                    continue
+            joined.append((tensor, arg, row, delta))
+        for tensor, arg, row, delta in joined:
+            code.lines.append(["gradient", code.slot(delta), code.slot(arg), tensor, row])
+        for tensor, start, delta in vectors:
+            code.lines.append(["total", code.slot(delta), tensor, start])
 
 
 def plan_text(plan: Plan) -> str:
@@ -490,25 +541,23 @@ def plan_text(plan: Plan) -> str:
             return None
         return [list(given.slots), list(given.constants), given.registers, given.temporaries, given.lines]
 
-    parts = plan.tensors, plan.states, plan.saved, code(plan.forward), code(plan.backward), plan.kept, plan.sums
-    return json.dumps([*parts, plan.products], separators=(",", ":"))
+    parts = plan.tensors, plan.gate, plan.states, plan.saved, code(plan.forward), code(plan.backward), plan.kept, plan.sums
+    return json.dumps(parts, separators=(",", ":"))
 
 
 def plan_from_text(text: str) -> Plan:
     """The plan that :func:`plan_text` wrote, without its program."""
-    tensors, states, saved, forward, backward, kept, sums, products = json.loads(text)
+    tensors, gate, states, saved, forward, backward, kept, sums = json.loads(text)
 
     def code(given: Any) -> Code:
         slots, constants, *rest = given
         return Code({Slot(*s): k for k, s in enumerate(slots)}, {c: k for k, c in enumerate(constants)}, *rest)
 
-    def product(matrix: int, row: int, rows: int, label: str, blocks: int, bias: Any) -> Product:
-        return Product(matrix, row, rows, label, blocks, None if bias is None else tuple(bias))
-
     none: Any = None
     return Plan(
         none,
         [Tensor(tuple(what), kind, row) for what, kind, row in tensors],
+        gate,
         states,
         saved,
         {},
@@ -516,7 +565,6 @@ def plan_from_text(text: str) -> Plan:
         None if backward is None else code(backward),
         kept,
         [tuple(each) for each in sums],
-        [(product(*p), Slot(*delta), Slot(*argument)) for p, delta, argument in products],
     )
 
 
