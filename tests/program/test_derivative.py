@@ -15,13 +15,24 @@ UNARY = [name for name, op in OPS.items() if "{1}" not in op.text and name in RU
 BINARY = ["add", "sub", "mul", "div", "min", "max"]
 
 
+def inputs_of(cell, program, w):
+    """What the program reads as inputs, and what the gates see of it."""
+    if program.projects:
+        raw = draw(B, len(cell.gates) * H, seed=20).requires_grad_()
+        return {None: raw}, cell.project_input(raw, w).chunk(len(cell.gates), -1)
+    inputs = {gate: draw(B, H, seed=20 + k).requires_grad_() for k, gate in enumerate(cell.gates)}
+    return inputs, inputs.values()
+
+
 @pytest.mark.parametrize("name", [*registry()])
 def test_gradients_of_states_inputs_and_named_values(name):
     cell, sizes = registry()[name](), Sizes(I, H, H)
     program = program_of(cell, sizes, torch.float64)
     parameters = {n: 0.6 * draw(*shape, seed=k) for k, (n, shape) in enumerate(cell.parameters(sizes).items())}
+    if program.projects:  # W x is the input, and W the identity
+        parameters["weight_ih"] = torch.eye(len(cell.gates) * H, dtype=torch.float64)
     w = Weights(cell, parameters)
-    inputs = {gate: draw(B, H, seed=20 + k).requires_grad_() for k, gate in enumerate(cell.gates)}
+    inputs, gates = inputs_of(cell, program, w)
     states = {state: draw(B, H, seed=40 + k).requires_grad_() for k, state in enumerate(cell.states)}
     d_new = {state: draw(B, H, seed=60 + k) for k, state in enumerate(cell.states)}
     nudges = {}
@@ -30,7 +41,7 @@ def test_gradients_of_states_inputs_and_named_values(name):
         nudges[name] = torch.zeros_like(value, requires_grad=True)
         return value + nudges[name]
 
-    new = cell.step(cell.Inputs(**inputs), tuple(states.values()), w, let)
+    new = cell.step(cell.Inputs(*gates), tuple(states.values()), w, let)
     named = dict(nudges)
     expected = torch.autograd.grad(new, [*inputs.values(), *states.values(), *named.values()], [*d_new.values()])
 

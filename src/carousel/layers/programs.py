@@ -65,8 +65,9 @@ def _program(layer: Any, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Prog
     key = sizes, dtype, masked
     if key not in programs:
         try:
-            programs[key] = program_of(layer.cell, sizes, dtype, masked)
-            _check_projection(layer, sizes, dtype)
+            program = programs[key] = program_of(layer.cell, sizes, dtype, masked)
+            if not program.projects:
+                _check_projection(layer, sizes, dtype)
         except NotAProgram as error:
             programs[key] = str(error)
     return programs[key]
@@ -135,14 +136,14 @@ def run(
     assert run.state is not None and run.restart_state is not None
     if gradients is not None:  # nothing else is differentiated
         w = Weights(layer.cell, {n: v.detach() for n, v in vars(w).items() if isinstance(v, Tensor)}, w.mask)
-    plain = type(layer.cell).project_input is Cell.project_input and not layer.cell.input_window
-    projected, past = (x, None) if plain else project(layer.cell, w, x, run)
+    inside, whole = projects(layer, at, x.dtype, w.mask is not None)
+    projected, past = (x, None) if inside else project(layer.cell, w, x, run)
     count = len(layer.cell.own_states)
     state, restart = run.state[:count], run.restart_state[:count]
     if gradients is not None:
         state, restart = _detached(state), _detached(restart)
     initial = [None if batch.reset is None else s[0] for s in restart]
-    projection = (w.weight_ih, w.bias_ih) if plain else ()
+    projection = (w.weight_ih, w.bias_ih if whole else None) if inside else ()
     given: dict[tuple[str, Any], Any] = {("projected", None): projected, ("mask", None): w.mask}
     given |= {("side", n): s.reshape(*x.shape[:2], -1) for n, s in zip(layer.cell.side_inputs, run.side, strict=True)}
     if run.zoneout is not None:
@@ -214,6 +215,14 @@ def why_not(layer: Any, at: int, dtype: torch.dtype, masked: bool) -> str | None
     return program if isinstance(program, str) else None
 
 
+def projects(layer: Any, at: int, dtype: torch.dtype, masked: bool) -> tuple[bool, bool]:
+    """Whether the native call reads x itself, and if so whether W x + b is all that it makes of it."""
+    if type(layer.cell).project_input is Cell.project_input and not layer.cell.input_window:
+        return True, True
+    program = _program(layer, layer._sizes(at), dtype, masked)
+    return isinstance(program, Program) and program.projects, False
+
+
 def recipe_of(layer: Any, at: int, dtype: torch.dtype, masked: bool) -> tuple[Any, ...]:
     program = _program(layer, layer._sizes(at), dtype, masked)
     assert isinstance(program, Program)
@@ -231,7 +240,7 @@ def code_of(
 
 
 # torch.compile calls these once, and keeps what they give: see kernels.py
-for _constant in (options_of, why_not, recipe_of, code_of):
+for _constant in (options_of, why_not, projects, recipe_of, code_of):
     setattr(_constant, "_dynamo_marked_constant", True)  # noqa: B010
 
 
@@ -305,7 +314,7 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
 
 def _step_plan(layer: Any, dtype: torch.dtype) -> StepPlan | None:
     cell = layer.cell
-    usual = type(cell).project_input is Cell.project_input and not cell.input_window and not cell.side_inputs
+    usual = not cell.input_window and not cell.side_inputs and projects(layer, 0, dtype, False)[0]
     if layer.bidirectional or not usual or backend.MISSING or dtype not in (torch.float32, torch.float64):
         return None
     found: list[Program] = []
@@ -318,6 +327,7 @@ def _step_plan(layer: Any, dtype: torch.dtype) -> StepPlan | None:
         read = [program.hoisted[t.what[1]] for t in compiled.plan.tensors[1:]]
         plain = plain and all(h.parameter and h.parameter + f"_l{at}" in layer._parameters for h in read)
         shapes = {name: layer._shapes.get(f"{name}_l{at}") for name in ("weight_ih", "bias_ih")}
+        shapes["bias_ih"] = None if program.projects else shapes["bias_ih"]
         slots = [shape and (f"{name}_l{at}", shape) for name, shape in shapes.items()]
         for t, hoisted in zip(compiled.plan.tensors[1:], read, strict=True):
             slots.append((f"{hoisted.parameter or t.what[1]}_l{at}", hoisted.shape))

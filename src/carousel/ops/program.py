@@ -268,7 +268,9 @@ def _leaves(program: Program, plan: Plan, own: Sequence[Tensor], old: list[Tenso
     leaves: dict[Any, Tensor] = {("state", name): s for name, s in zip(program.states, old, strict=True)}
     for spec, tensor in zip(plan.tensors, own, strict=True):
         what, name = spec.what
-        if what == "projected":
+        if what == "projected" and program.projects:
+            leaves["input", None] = tensor[t]
+        elif what == "projected":
             parts = tensor[t].split(list(program.gates.values()), -1)
             leaves |= {("input", gate): part for gate, part in zip(program.gates, parts, strict=True)}
         elif what in ("side", "zone", "clamp", "held"):

@@ -90,6 +90,8 @@ class Equations:
         op, name = value.op, value.attribute
         if op == "constant":
             return f"{name:g}", 9 if name >= 0 else 3
+        if op == "input" and name is None:
+            return "W x", 2
         if op == "input":
             return (f"W_{{{name}}} x + b_{{{name}}}" if self.latex else f"W_{name} x + b_{name}"), 1
         if op == "state":

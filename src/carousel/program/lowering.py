@@ -368,7 +368,7 @@ class Planner:
             *((v, Slot("saved", self.saved[v.serial], 0, self.widths[self.saved[v.serial]])) for v in self.keep),
         ]
         forward = Lowering(outputs, self._input, self._matrix).run()
-        gate, states = next(iter(program.gates.values())), list(program.states.values())
+        gate, states = self._gate(), list(program.states.values())
         self.plan = Plan(program, self.listed, gate, states, self.widths, self.names, forward)
         if backward is not None:
             code = self.plan.backward = backward.run()
@@ -376,6 +376,11 @@ class Planner:
             self.plan.kept, self.plan.sums, self.plan.gradients = self.kept, self.sums, self.d_names
 
     # ---- what is given ----
+
+    def _gate(self) -> int:
+        """Numbers of the first tensor that are one row: those of a gate, or of all gates as W x is."""
+        widths = self.program.gates.values()
+        return sum(widths) if self.program.projects else next(iter(widths))
 
     def _tensor(self, what: tuple[str, Any], kind: str, row: int) -> int:
         if what not in self.tensors:
@@ -387,7 +392,7 @@ class Planner:
         """Where a leaf of the forward step is."""
         p, name = self.program, v.attribute
         if v.op == "input":
-            row, at = sum(p.gates.values()), list(p.gates).index(name)
+            row, at = sum(p.gates.values()), 0 if name is None else list(p.gates).index(name)
             return Slot("input", self._tensor(("projected", None), "step", row), at * v.width, v.width)
         if v.op in ("side", "zone", "clamp", "held"):
             return Slot("input", self._tensor((v.op, name), "step", v.width), 0, v.width)
@@ -460,7 +465,8 @@ class Planner:
         at = 0
         by_leaf = {(leaf.op, leaf.attribute): value for leaf, value in d.leaves.items()}
         zero = program.builder.constant(0.0)
-        for gate, width in program.gates.items():
+        parts = {None: sum(program.gates.values())} if program.projects else program.gates
+        for gate, width in parts.items():
             send(by_leaf.get(("input", gate), zero), Slot("d_input", projected, at, width))
             at += width
         held = {v.attribute: v.width for v in program.values() if v.op == "held"}

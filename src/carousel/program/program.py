@@ -45,6 +45,7 @@ class Program:
     results: dict[str, Value]
     named: dict[str, Value]
     builder: Builder
+    projects: bool = False  # the step reads W x, and makes of it what the gates see
 
     @cached_property
     def recipe(self) -> tuple[Any, ...]:
@@ -168,7 +169,8 @@ def program_of(cell: Cell, sizes: Sizes, dtype: torch.dtype = torch.float32, mas
         widths[name] = shape(sizes)[0] if shape else own
     sides = {name: (side.shape(sizes) or (1,))[0] for name, side in cell.side_inputs.items()}
     gates = dict.fromkeys(cell.gates, sizes.hidden)
-    return Program(repr(cell), gates, sides, widths, traced.hoisted, traced.states, traced.named, traced.builder)
+    results, named = traced.states, traced.named
+    return Program(repr(cell), gates, sides, widths, traced.hoisted, results, named, traced.builder, traced.projects)
 
 
 def recipe(hoisted: Sequence[Hoisted]) -> tuple[Any, ...]:

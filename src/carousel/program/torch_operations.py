@@ -18,6 +18,7 @@ class Tracer(Protocol):
     """What handlers need of the tracer."""
 
     builder: Builder
+    hoisted: list[Any]
     batch: int
     units: dict[int, int]
     dtype: Any
@@ -388,6 +389,10 @@ def _mm(t: Tracer, out: Tensor, a: Tensor, b: Tensor, bias: tuple[int, int] | No
         raise t.refused("a product of two values of a step has no opcode")
     at = t.transposed(b)
     value = t.builder.widen(t.value(a), a.shape[1])
+    if value.op == "x":
+        if t.hoisted[at].parameter != "weight_ih" or bias is not None:
+            raise t.refused("a product of x with another matrix than weight_ih has no opcode")
+        return t.builder.make("input", width=b.shape[1])
     return t.builder.make("product", (value,), Product(at, 0, b.shape[1], "", bias=bias), b.shape[1])
 
 

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from ..cells.spec import Cell, ParameterSpec, Sizes, Weights
 from .torch_operations import HANDLERS
-from .values import Builder, Product, Value
+from .values import Builder, Product, Value, reachable
 
 _HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
 
@@ -260,6 +260,7 @@ class Traced:
     states: dict[str, Value]  # the new states
     named: dict[str, Value]
     builder: Builder
+    projects: bool = False  # what the cell's own `project_input` makes of W x is a part of the step
 
 
 def trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
@@ -272,11 +273,20 @@ def trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
     for name, side in cell.side_inputs.items():
         if len(side.shape(sizes)) > 1:
             raise NotAProgram(f"the side input {name!r} of {cell!r} has more than one dimension at a step")
-    taken = {*sizes, len(cell.gates), cell.blocks, 1}
+    if type(cell).project_input is not Cell.project_input and not cell.input_window:
+        try:
+            return _trace(cell, sizes, dtype, masked, projects=True)
+        except NotAProgram:
+            pass  # torch computes it before the loop
+    return _trace(cell, sizes, dtype, masked, projects=False)
+
+
+def _trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, projects: bool) -> Traced:
+    taken = {*sizes, len(cell.gates), cell.blocks, len(cell.gates) * sizes.hidden, 1}
     batch = next(n for n in range(11, 1000) if n not in taken)  # to be told from every other size
     with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
         tracer = Tracer(batch, dtype)
-        step = _prepare(cell, sizes, dtype, masked, tracer)
+        step = _prepare(cell, sizes, dtype, masked, tracer, projects)
         try:
             with tracer:
                 new = step()
@@ -284,7 +294,11 @@ def trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
             raise
         except Exception as error:  # the reference path meets it again, and raises it where it belongs
             raise NotAProgram(f"the step of {cell!r} cannot be traced: {type(error).__name__}: {error}") from None
-        return _finish(cell, sizes, tracer, new)
+        traced = _finish(cell, sizes, tracer, new)
+    traced.projects = projects
+    if projects and any(v.op == "x" for v in reachable([*traced.states.values(), *traced.named.values()])):
+        raise NotAProgram(f"{cell!r}.project_input reads x not only through weight_ih")
+    return traced
 
 
 def _state_shape(cell: Cell, name: str, sizes: Sizes) -> tuple[int, ...]:
@@ -292,8 +306,10 @@ def _state_shape(cell: Cell, name: str, sizes: Sizes) -> tuple[int, ...]:
     return shape(sizes) if shape else (sizes.projected if name == cell.output else sizes.hidden,)
 
 
-def _prepare(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, tracer: Tracer) -> Callable[[], Any]:
-    """The step as a function without arguments, on tensors of the trace."""
+def _prepare(
+    cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, tracer: Tracer, projects: bool
+) -> Callable[[], Any]:
+    """The step as a function without arguments, on tensors of the trace; `projects`: from x itself."""
 
     def row(op: str, name: str | None, *shape: int) -> Tensor:
         width = shape[0] if shape else 1
@@ -311,10 +327,21 @@ def _prepare(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, tracer:
         parameters[name] = tracer.enter_unit(value.clone(), Hoisted(parameter=name))
     mask = row("mask", None, *_state_shape(cell, cell.output, sizes)) if masked else None
     weights = TracedWeights(cell, parameters, tracer, mask, sizes)
-    gates = [row("input", gate, sizes.hidden) for gate in cell.gates]
+    gates = [] if projects else [row("input", gate, sizes.hidden) for gate in cell.gates]
+    x = row("x", None, sizes.input) if projects else None
     sides = [row("side", name, *side.shape(sizes)) for name, side in cell.side_inputs.items()]
     states = tuple(row("state", name, *_state_shape(cell, name, sizes)) for name in cell.own_states)
-    return lambda: cell.step(cell.Inputs(*gates, *sides), states, weights, tracer.let)
+
+    def step() -> Any:
+        own = gates
+        if x is not None:
+            projected = cell.project_input(x, weights)
+            if projected.shape != (tracer.batch, len(cell.gates) * sizes.hidden):
+                raise NotAProgram(f"{cell!r}.project_input gives another shape than that of W x + b")
+            own = list(projected.chunk(len(cell.gates), -1))
+        return cell.step(cell.Inputs(*own, *sides), states, weights, tracer.let)
+
+    return step
 
 
 def _finish(cell: Cell, sizes: Sizes, tracer: Tracer, new: Any) -> Traced:

@@ -65,7 +65,7 @@ OPS: dict[str, Op] = {
     "d_tanh": Op(lambda d, y: d * (1 - y * y), "{0}∘(1 − {1}²)", r"{0} \circ (1 - {1}^2)", 2),
 }  # fmt: skip
 
-LEAVES = frozenset(("input", "side", "state", "mask", "zone", "clamp", "held", "unit", "constant", "gradient"))
+LEAVES = frozenset(("x", "input", "side", "state", "mask", "zone", "clamp", "held", "unit", "constant", "gradient"))
 _serial = itertools.count()
 
 
@@ -75,7 +75,8 @@ class Value:
 
     `op` is a name in `OPS` or one of
 
-    * `input` (attribute: gate): W x + b; `side` (name): a side input; `state` (name): a state before the step;
+    * `input` (attribute: gate): W x + b; or (None) W x of all gates, where the cell projects the input in its own way;
+      `x`: the input itself, only while a cell is traced; `side` (name): a side input; `state` (name): a state before the step;
     * `mask`: recurrent dropout's, (B, P); `zone` (state): zoneout's; `clamp` (name): where an intervention holds
       what `let` named so, and `held` (name): at what;
     * `unit` (position in `Program.hoisted`, place of its first number): a vector that all sequences share: a parameter,
