@@ -89,13 +89,13 @@ void bind_program_calls(nanobind::module_& module, nanobind::class_<StepProgram>
 inline void bind_programs(nanobind::module_& module) {
   using Widths = std::vector<long>;
   nanobind::class_<StepProgram> bound(module, "Program");
-  // tensors: (kind, numbers of a row); numbers of a gate in the first; widths of states, saved and kept planes; sums: (tensor,
-  // first number, width); code forwards and back
+  // tensors: (kind, numbers of a row); numbers of a gate in the first; widths of states, saved planes, kept planes and sums;
+  // targets: (sum, tensor, first number); code forwards and back
   bound.def("__init__", [](StepProgram* self, const std::vector<std::array<long, 2>>& tensors, long gate, const Widths& states,
-                           const Widths& saved, const Widths& kept, const std::vector<std::array<long, 3>>& sums,
-                           const EncodedCode& forward, const std::optional<EncodedCode>& backward) {
-    new (self) StepProgram(tensors, gate, states, saved, kept, sums, forward, backward ? &*backward : nullptr);
-  }, nanobind::arg("tensors"), nanobind::arg("gate"), nanobind::arg("states"), nanobind::arg("saved"), nanobind::arg("kept"), nanobind::arg("sums"),
+                           const Widths& saved, const Widths& kept, const Widths& sums,
+                           const std::vector<std::array<long, 3>>& targets, const EncodedCode& forward, const std::optional<EncodedCode>& backward) {
+    new (self) StepProgram(tensors, gate, states, saved, kept, sums, targets, forward, backward ? &*backward : nullptr);
+  }, nanobind::arg("tensors"), nanobind::arg("gate"), nanobind::arg("states"), nanobind::arg("saved"), nanobind::arg("kept"), nanobind::arg("sums"), nanobind::arg("targets"),
             nanobind::arg("forward"), nanobind::arg("backward").none());
   bind_program_calls<float>(module, bound, "32");
   bind_program_calls<double>(module, bound, "64");
@@ -103,7 +103,11 @@ inline void bind_programs(nanobind::module_& module) {
   nanobind::class_<ProgramPlan>(module, "ProgramPlan")
       .def(nanobind::init<int, const nanobind::list&>())
       .def("step", &ProgramPlan::step, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none(),
-           nanobind::arg("threads"));
+           nanobind::arg("threads"))
+      .def("sequence", &ProgramPlan::sequence, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none(),
+           nanobind::arg("threads"))
+      .def("fits", &ProgramPlan::fits, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none())
+      .def_static("is_plain", &ProgramPlan::is_plain);
 }
 
 }  // namespace carousel

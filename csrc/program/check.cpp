@@ -79,9 +79,7 @@ class Reader {
       case Space::d_new: case Space::d_old: require(backward, "a gradient in a forward step"); return at(program.states);
       case Space::saved: return at(program.saved);
       case Space::temporary: return at(code.temporaries);
-      case Space::sum:
-        require(backward && 0 <= index && index < long(program.sums.size()), "a sum that is not there");
-        return program.sums[index].width;
+      case Space::sum: require(backward, "a sum in a forward step"); return at(program.sums);
       case Space::kept: require(backward, "a kept plane in a forward step"); return at(program.kept);
     }
     throw std::invalid_argument("program: no such space");
@@ -98,6 +96,7 @@ class Reader {
   }
   // Gates lie apart in memory.
   static bool of_gates(const Slot& s) { return (s.space == Space::input || s.space == Space::d_input) && s.index == 0; }
+  static bool takes_scalar(Opcode op) { return op >= Opcode::add_scalar && op <= Opcode::submul_scalar; }
   bool several_gates(const Slot& s) const { return of_gates(s) && s.width > program.gate; }
   const Slot& row(long at) const {
     const Slot& s = memory(at);
@@ -166,13 +165,14 @@ class Reader {
   }
 
   void add_reduction(const std::vector<long>& n) {
-    require(n.size() == 4 && !in_loop(), "a reduction in the wrong place");
-    const bool copies = n[1] == long(Opcode::copy);
-    require(copies || n[1] == long(Opcode::sum) || n[1] == long(Opcode::amax), "a reduction that there is not");
+    require(n.size() == 5 && !in_loop(), "a reduction in the wrong place");
+    const bool copies = n[1] == long(Opcode::copy), dot = n[1] == long(Opcode::dot);
+    require(copies || dot || n[1] == long(Opcode::sum) || n[1] == long(Opcode::amax), "a reduction that there is not");
     const Slot &arg = row(n[2]), &out = row(n[3]);
     check_out(out);
     require(!copies || arg.width == out.width, "a copy of another width");
-    code.reductions.push_back({int(n[1]), int(n[2]), int(n[3])});
+    require(dot ? row(n[4]).width == arg.width : n[4] == -1, "a second row of another width");
+    code.reductions.push_back({int(n[1]), int(n[2]), int(n[3]), int(n[4])});
   }
 
   void add_gradient(const std::vector<long>& n) {
@@ -201,7 +201,7 @@ class Reader {
 
   void add_instruction(const std::vector<long>& n) {
     require(n.size() == 6 && in_loop(), "an instruction in the wrong place");
-    require(0 <= n[1] && n[1] < num_opcodes && n[1] != long(Opcode::sum) && n[1] != long(Opcode::amax), "an unknown instruction");
+    require(0 <= n[1] && n[1] < long(Opcode::sum), "an unknown instruction");  // reductions come last
     const Opcode op = Opcode(n[1]);
     const long width = code.loops.back().width;
     for (int k = 0; k < 3; k++) {
@@ -212,7 +212,8 @@ class Reader {
       const Slot& s = slot(n[3 + k]);
       require(s.space != Space::sum, "a sum that is read");
       if (s.space == Space::reg) require(written[s.index], "a register that is read before it is written");
-      else if (s.space != Space::constant && op != Opcode::splat) require(s.width == width, "an operand of another width");
+      else if (op == Opcode::splat || (k == 1 && takes_scalar(op))) require(s.space == Space::constant || s.width == 1, "a row for one number");
+      else if (s.space != Space::constant) require(s.width == width, "an operand of another width");
       require(!several_gates(s), "several gates as one row");
     }
     const Slot& out = slot(n[2]);
@@ -237,20 +238,21 @@ std::vector<std::string> opcode_names() {
 }
 
 StepProgram::StepProgram(const std::vector<std::array<long, 2>>& given, long gate, std::vector<long> states_, std::vector<long> saved_,
-                         std::vector<long> kept_, const std::vector<std::array<long, 3>>& sums_, const EncodedCode& ahead,
-                         const EncodedCode* back)
-    : gate(gate), states(std::move(states_)), saved(std::move(saved_)), kept(std::move(kept_)), differentiable(back) {
+                         std::vector<long> kept_, std::vector<long> sums_, const std::vector<std::array<long, 3>>& targets_,
+                         const EncodedCode& ahead, const EncodedCode* back)
+    : gate(gate), states(std::move(states_)), saved(std::move(saved_)), kept(std::move(kept_)), sums(std::move(sums_)), differentiable(back) {
   for (const auto& t : given) {
     require(0 <= t[0] && t[0] <= long(Kind::step) && 0 < t[1] && t[1] < most, "a tensor that cannot be");
     tensors.push_back({Kind(t[0]), t[1]});
   }
   require(!tensors.empty() && tensors[0].kind == Kind::step && gate > 0 && tensors[0].row % gate == 0, "no gates, or parts of one");
   require(!states.empty() && states.size() <= 8, "no states, or more than eight");
-  for (const auto* all : {&states, &saved, &kept}) Reader::widths(*all);
-  for (const auto& s : sums_) {
-    require(0 <= s[0] && s[0] < long(tensors.size()) && tensors[s[0]].kind == Kind::unit, "a sum of no tensor");
-    require(0 <= s[1] && s[1] < most && 0 < s[2] && s[2] < most && s[1] + s[2] <= tensors[s[0]].row, "a sum beyond its tensor");
-    sums.push_back({int(s[0]), s[1], s[2]});
+  for (const auto* all : {&states, &saved, &kept, &sums}) Reader::widths(*all);
+  for (const auto& t : targets_) {
+    require(0 <= t[0] && t[0] < long(sums.size()), "a sum that is not there");
+    require(0 <= t[1] && t[1] < long(tensors.size()) && tensors[t[1]].kind == Kind::unit, "a sum of no tensor");
+    require(0 <= t[2] && t[2] < most && t[2] + sums[t[0]] <= tensors[t[1]].row, "a sum beyond its tensor");
+    targets.push_back({int(t[0]), int(t[1]), t[2]});
   }
   Reader(*this, ahead, false, forward);
   if (back) Reader(*this, *back, true, backward);

@@ -1,6 +1,7 @@
 // The virtual machine: instructions on tiles of a row.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -94,6 +95,26 @@ CAROUSEL_INLINE Vec<T> root_of(Vec<T> x) {
     }                                                                  \
     break;
 
+// The second operand is one number for the whole row.
+#define CAROUSEL_SCALAR(name, result)                                  \
+  case Opcode::name: {                                                 \
+    const V y = splat<T>(p[i->b][0]);                                  \
+    for (long k = 0; k < n; k += L) {                                  \
+      const V x = load<T>(a + k);                                      \
+      store<T>(o + k, result);                                         \
+    }                                                                  \
+    break;                                                             \
+  }
+#define CAROUSEL_SCALAR_THREE(name, result)                            \
+  case Opcode::name: {                                                 \
+    const V y = splat<T>(p[i->b][0]);                                  \
+    for (long k = 0; k < n; k += L) {                                  \
+      const V x = load<T>(a + k), z = load<T>(c + k);                  \
+      store<T>(o + k, result);                                         \
+    }                                                                  \
+    break;                                                             \
+  }
+
 // Instructions first ≤ i < last on columns u0 … u0 + n of the places p; whole vectors, so up to a vector more.
 template <class T>
 void execute(const Instruction* first, const Instruction* last, T* const* p, long u0, long n) {
@@ -150,26 +171,52 @@ void execute(const Instruction* first, const Instruction* last, T* const* p, lon
       CAROUSEL_THREE(muladd, x * y + z)
       CAROUSEL_THREE(mulsub, x * y - z)
       CAROUSEL_THREE(submul, z - x * y)
+      CAROUSEL_TWO(sigmoid_sum, sigmoid<T>(x + y))
+      CAROUSEL_TWO(tanh_sum, tanh<T>(x + y))
+      CAROUSEL_SCALAR(add_scalar, x + y)
+      CAROUSEL_SCALAR(sub_scalar, x - y)
+      CAROUSEL_SCALAR(mul_scalar, x * y)
+      CAROUSEL_SCALAR_THREE(muladd_scalar, x * y + z)
+      CAROUSEL_SCALAR_THREE(mulsub_scalar, x * y - z)
+      CAROUSEL_SCALAR_THREE(submul_scalar, z - x * y)
       case Opcode::sum:
-      case Opcode::amax: break;  // reductions are no instructions
+      case Opcode::amax:
+      case Opcode::dot: break;  // reductions are no instructions
     }
   }
 }
 #undef CAROUSEL_ONE
 #undef CAROUSEL_TWO
 #undef CAROUSEL_THREE
+#undef CAROUSEL_SCALAR
+#undef CAROUSEL_SCALAR_THREE
+
+// The sum over a row of f(k, n): numbers k … k + n, a whole vector where n is that many.
+template <class T, class F>
+CAROUSEL_INLINE T sum_over(long n, const F& f) {
+  constexpr long L = lanes<T>, together = 4;
+  Vec<T> all[together] = {};
+  long k = 0;
+  for (; k + together * L <= n; k += together * L)
+#pragma GCC unroll 4
+    for (long i = 0; i < together; i++) all[i] += f(k + i * L, L);
+  for (; k < n; k += L) all[0] += f(k, std::min(L, n - k));
+  return total<T>((all[0] + all[1]) + (all[2] + all[3]));
+}
+
+template <class T>
+T dot(const T* a, const T* b, long n) {
+  return sum_over<T>(n, [&](long k, long count) {
+    if (count == lanes<T>) return load<T>(a + k) * load<T>(b + k);
+    return load_some<T>(a + k, int(count)) * load_some<T>(b + k, int(count));
+  });
+}
 
 // Σ or the greatest of a row; NaN stays.
 template <class T>
 T reduce(int op, const T* row, long n) {
-  constexpr long L = lanes<T>;
-  if (Opcode(op) == Opcode::sum) {
-    Vec<T> sum = {};
-    long k = 0;
-    for (; k + L <= n; k += L) sum += load<T>(row + k);
-    if (k < n) sum += load_some<T>(row + k, int(n - k));
-    return total<T>(sum);
-  }
+  if (Opcode(op) == Opcode::sum)
+    return sum_over<T>(n, [&](long k, long count) { return count == lanes<T> ? load<T>(row + k) : load_some<T>(row + k, int(count)); });
   T most = row[0];
   for (long k = 1; k < n; k++) most = most > row[k] || most != most ? most : row[k];
   return most;

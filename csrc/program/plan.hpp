@@ -1,4 +1,5 @@
-// One step of a stack of layers whose cell is a program, from tensors to tensors, without gradients; see binding/plan.hpp.
+// A stack of layers whose cell is a program, from tensors to tensors, without gradients: whole sequences, or one step; see
+// binding/plan.hpp.
 // What does not fit gives None, and Python takes the general way.
 #pragma once
 
@@ -33,12 +34,37 @@ class ProgramPlan {
   // x (B, I), state (L, B, S) each or None for zeros → output (B, P) and the new state.
   nb::object step(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
     View seen;
-    if (!Torch::is_plain() || !Torch::read(x.ptr(), seen) || seen.bits != bits || seen.ndim != 2) return nb::none();
-    if (!seen.shape[0] || seen.shape[1] != layers[0].slots[0].shape[1]) return nb::none();
+    if (!reads(x, 2, seen)) return nb::none();
     return bits == 32 ? run<float>(seen, own, state, threads) : run<double>(seen, own, state, threads);
   }
 
+  // x (T, B, I) → output (T, B, P) and the state after the last step.
+  nb::object sequence(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
+    View seen;
+    if (!reads(x, 3, seen)) return nb::none();
+    return bits == 32 ? run<float>(seen, own, state, threads) : run<double>(seen, own, state, threads);
+  }
+
+  // Whether `sequence` would run.
+  bool fits(const nb::dict& own, nb::handle x, nb::handle state) const {
+    View seen;
+    if (!reads(x, 3, seen)) return false;
+    std::vector<const float*> before, weights;
+    if (bits == 32) return read_state(state, seen.shape[1], before) && read_parameters(own, weights);
+    std::vector<const double*> before64, weights64;
+    return read_state(state, seen.shape[1], before64) && read_parameters(own, weights64);
+  }
+
+  static bool is_plain() { return Torch::is_plain(); }
+
  private:
+  bool reads(nb::handle x, int ndim, View& seen) const {
+    if (!Torch::is_plain() || !Torch::read(x.ptr(), seen) || seen.bits != bits || seen.ndim != ndim) return false;
+    for (int d = 0; d < ndim - 1; d++)
+      if (!seen.shape[d]) return false;
+    return seen.shape[ndim - 1] == layers[0].slots[0].shape[1];
+  }
+
   struct Slot {
     nb::object name;  // none: absent
     std::vector<long> shape;
@@ -114,17 +140,19 @@ class ProgramPlan {
   template <class T>
   nb::object run(const View& x, const nb::dict& own, nb::handle state, int threads) const {
     const std::vector<long>& sizes = layers[0].program->states;
-    const long batch = x.shape[0], states = long(sizes.size()), count = long(layers.size());
+    const bool one = x.ndim == 2;
+    const long steps = one ? 1 : x.shape[0], batch = x.shape[one ? 0 : 1];
+    const long states = long(sizes.size()), count = long(layers.size());
     std::vector<const T*> before, weights;
     if (!read_state(state, batch, before) || !read_parameters(own, weights)) return nb::none();
     T* output = nullptr;
-    nb::object result = Torch::make<T>({batch, sizes[0]}, output);
+    nb::object result = one ? Torch::make<T>({batch, sizes[0]}, output) : Torch::make<T>({steps, batch, sizes[0]}, output);
     std::vector<T*> after(states);
     std::vector<nb::object> made;
     for (long k = 0; k < states; k++) made.push_back(Torch::make<T>({count, batch, sizes[k]}, after[k]));
     {
       nb::gil_scoped_release release;
-      stack(static_cast<const T*>(x.data), batch, threads, weights, before, after, output);
+      stack(static_cast<const T*>(x.data), steps, batch, threads, weights, before, after, output);
     }
     if (states == 1) return nb::make_tuple(result, made[0]);
     nb::object final = nb::steal(PyTuple_New(states));
@@ -133,13 +161,14 @@ class ProgramPlan {
   }
 
   template <class T>
-  void stack(const T* x, long batch, int threads, const std::vector<const T*>& weights, const std::vector<const T*>& before,
+  void stack(const T* x, long steps, long batch, int threads, const std::vector<const T*>& weights, const std::vector<const T*>& before,
              const std::vector<T*>& after, T* output) const {
     const T* const* own = weights.data();
+    Buffer<T> between[2];  // outputs of all layers but the last
     for (std::size_t l = 0; l < layers.size(); l++) {
       const StepProgram& program = *layers[l].program;
       ProgramCall<T> call;
-      call.steps = 1, call.batch = batch, call.threads = threads;
+      call.steps = steps, call.batch = batch, call.threads = threads;
       call.x = x, call.weight_ih = own[0], call.bias_ih = own[1], call.input = layers[l].slots[0].shape[1];
       call.tensors.assign(own + 1, own + layers[l].slots.size());
       call.tensors[0] = nullptr;  // W x + b
@@ -149,9 +178,13 @@ class ProgramPlan {
         call.state_n.push_back(after[k] + at);
       }
       call.initial.assign(program.states.size(), nullptr);
-      call.output = output;  // of all but the last layer it is written over: the next reads its new state
+      call.output = output;
+      if (l + 1 < layers.size()) {
+        between[l % 2].reserve(steps * batch * program.states[0]);
+        call.output = between[l % 2];
+      }
       program_forward(program, call);
-      x = call.state_n[0];
+      x = call.output;
       own += layers[l].slots.size();
     }
   }

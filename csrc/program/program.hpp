@@ -19,7 +19,9 @@ namespace carousel {
   X(copy, 1) X(splat, 1) X(accumulate, 1) X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(neg, 1) X(sigmoid, 1)         \
   X(tanh, 1) X(relu, 1) X(exp, 1) X(log, 1) X(log1p, 1) X(expm1, 1) X(softplus, 1) X(sqrt, 1) X(rsqrt, 1)         \
   X(square, 1) X(abs, 1) X(sign, 1) X(sin, 1) X(cos, 1) X(erf, 1) X(pow, 2) X(min, 2) X(max, 2) X(lt, 2) X(le, 2) \
-  X(eq, 2) X(where, 3) X(d_sigmoid, 2) X(d_tanh, 2) X(muladd, 3) X(mulsub, 3) X(submul, 3) X(sum, 1) X(amax, 1)
+  X(eq, 2) X(where, 3) X(d_sigmoid, 2) X(d_tanh, 2) X(muladd, 3) X(mulsub, 3) X(submul, 3) X(sigmoid_sum, 2)        \
+  X(tanh_sum, 2) X(add_scalar, 2) X(sub_scalar, 2) X(mul_scalar, 2) X(muladd_scalar, 3) X(mulsub_scalar, 3)           \
+  X(submul_scalar, 3) X(sum, 1) X(amax, 1) X(dot, 2)
 
 enum class Opcode : int {
 #define CAROUSEL_NAME(name, operands) name,
@@ -50,8 +52,8 @@ struct Instruction {
   int op, out, a, b, c;
 };
 
-struct Reduction {  // sum or amax of a row; or copy, of exactly the columns that the slots have
-  int op, arg, out;
+struct Reduction {  // sum or amax of a row, or dot of two; or copy, of exactly the columns that the slots have
+  int op, arg, out, other;
 };
 
 struct Loop {
@@ -99,23 +101,23 @@ struct TensorSpec {
 using EncodedCode = std::tuple<std::vector<std::array<long, 4>>, std::vector<double>, long, std::vector<long>,
                                std::vector<std::vector<long>>>;
 
-struct SumSpec {
-  int tensor;
-  long start, width;  // the numbers of the tensor to whose gradient a sum belongs
+struct SumTarget {  // the numbers `start` … of a tensor to whose gradient a sum belongs
+  int sum, tensor;
+  long start;
 };
 
 struct StepProgram {
   std::vector<TensorSpec> tensors;  // the first is W x + b: `gate` numbers for each gate
   long gate;
-  std::vector<long> states, saved, kept;  // widths
-  std::vector<SumSpec> sums;
+  std::vector<long> states, saved, kept, sums;  // widths
+  std::vector<SumTarget> targets;
   StepCode forward, backward;
   bool differentiable = false;
 
   // Throws std::invalid_argument for code that would leave its memory, or read what nothing has written.
   StepProgram(const std::vector<std::array<long, 2>>& tensors, long gate, std::vector<long> states, std::vector<long> saved,
-              std::vector<long> kept, const std::vector<std::array<long, 3>>& sums, const EncodedCode& forward,
-              const EncodedCode* backward);
+              std::vector<long> kept, std::vector<long> sums, const std::vector<std::array<long, 3>>& targets,
+              const EncodedCode& forward, const EncodedCode* backward);
 };
 
 // One direction of one layer. A null pointer stands for what is absent: a zero state, a gradient that is not needed.

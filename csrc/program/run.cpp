@@ -56,9 +56,7 @@ ProgramLayout program_layout(const StepProgram& program) {
   for (long w : program.saved) layout.saved.push_back(at), at += plane<T>(w);
   layout.saved_row = padded<T>(at + lanes<T>);  // a part at the end of a row may be read by whole vectors
   layout.kept = places<T>(program.kept);
-  std::vector<long> sums;
-  for (const SumSpec& s : program.sums) sums.push_back(s.width);
-  layout.sums = places<T>(sums);
+  layout.sums = places<T>(program.sums);
   layout.kept_row = layout.kept.back() + lanes<T>, layout.sums_row = layout.sums.back();
   layout.kept.pop_back(), layout.sums.pop_back();
   const GateRows<T> gates(program.tensors[0].row, program.gate);
@@ -590,6 +588,7 @@ class Runner {
         const T* arg = row_of(my, j)[r.arg];
         T* out = row_of(my, j)[r.out];
         if (Opcode(r.op) == Opcode::copy) std::copy_n(arg, code.slots[r.arg].width, out);
+        else if (Opcode(r.op) == Opcode::dot) out[0] = dot<T>(arg, row_of(my, j)[r.other], code.slots[r.arg].width);
         else out[0] = reduce<T>(r.op, arg, code.slots[r.arg].width);
       }
     }
@@ -724,10 +723,9 @@ class Runner {
     if (!backward) return;
     for (int r = 1; r < call.threads; r++)
       for (long u = 0; u < layout.sums_row; u++) sums[u] += sums[r * layout.sums_row + u];
-    for (std::size_t k = 0; k < program.sums.size(); k++) {
-      const SumSpec& s = program.sums[k];
-      for (long u = 0; call.d_tensors[s.tensor] && u < s.width; u++) call.d_tensors[s.tensor][s.start + u] += sums[layout.sums[k] + u];
-    }
+    for (const SumTarget& to : program.targets)
+      for (long u = 0; call.d_tensors[to.tensor] && u < program.sums[to.sum]; u++)
+        call.d_tensors[to.tensor][to.start + u] += sums[layout.sums[to.sum] + u];
     for (long k = 0; k < states; k++) {
       if (!call.d_initial[k]) continue;
       std::fill_n(call.d_initial[k], program.states[k], T(0));

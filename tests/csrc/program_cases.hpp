@@ -37,7 +37,7 @@ inline StepProgram mgu_program(long H) {
        {4, op("mul"), 6, 0, 6, -1}, {4, op("muladd"), 12, 11, 1, 6}, {0}, {1, 8, 13, 1, 0, H, H, 0, 0, -1}, {3, H},
        {4, op("add"), 14, 12, 13, -1}, {5, 7, 9, 1, H}, {5, 8, 3, 1, 0}, {6, 7, 3, 0}, {6, 10, 4, 0}}};
   // the vector of 2 H numbers is read by nothing: its gradient is the sum of δ of both gates
-  return StepProgram({{2, 2 * H}, {0, 2 * H * H}, {0, H}, {0, H}, {0, 2 * H}}, H, {H}, {H, H}, {H}, {{2, 0, H}}, forward, &backward);
+  return StepProgram({{2, 2 * H}, {0, 2 * H * H}, {0, H}, {0, H}, {0, 2 * H}}, H, {H}, {H, H}, {H}, {H}, {{0, 2, 0}}, forward, &backward);
 }
 
 template <class T>

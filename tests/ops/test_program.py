@@ -18,13 +18,13 @@ def parts():
     p = plan(carousel.cells.LSTM().program(), train=True, named=True)
     tensors = [[KINDS.index(t.kind), t.row] for t in p.tensors]
     forward, backward = (code.encoded(_opcodes()) for code in (p.forward, p.backward))
-    return copy.deepcopy([tensors, p.states, p.saved, p.kept, p.sums, list(forward), list(backward), p.gate])
+    return copy.deepcopy([tensors, p.states, p.saved, p.kept, p.sums, list(forward), list(backward), p.gate, p.targets])
 
 
 def build(given):
-    tensors, states, saved, kept, sums, forward, backward, gate = given
+    tensors, states, saved, kept, sums, forward, backward, gate, targets = given
     codes = tuple(forward), None if backward is None else tuple(backward)
-    return backend.load()[0].Program(tensors, gate, states, saved, kept, sums, *codes)
+    return backend.load()[0].Program(tensors, gate, states, saved, kept, sums, targets, *codes)
 
 
 def lines(code, kind):
@@ -94,9 +94,8 @@ def test_order_and_spaces():
     spoil(lambda code: code[4].append([9]))
     spoil(lambda code: code[4].append([]))
     spoil(lambda code: code[4].append([LINES.index("instruction"), 0, 0]))
-    spoil(
-        lambda code: lines(code, "instruction")[0].__setitem__(3, lines(code, "instruction")[0][2])
-    )  # unwritten register
+    register = [SPACES[slot[0]] for slot in parts()[5][0]].index("register")
+    spoil(lambda code: lines(code, "instruction")[0].__setitem__(3, register))  # read before it is written
     spoil(lambda code: code[0].append([SPACES.index("d_new"), 0, 0, 4]))  # a gradient in a forward step
     spoil(lambda code: lines(code, "instruction")[0].__setitem__(1, _opcodes()["sum"]))  # a reduction as an instruction
     written = lines(parts()[5], "product")[0]

@@ -101,3 +101,31 @@ def test_what_nothing_depends_on_has_no_gradient():
     h, c = (b.make("state", attribute=name, width=H) for name in "hc")
     d = derive(b, {"h": b.make("let", (h,), "h", H), "c": b.make("detach", (c,), width=H)}, {})
     assert d.states.keys() == {"h"}
+
+
+def test_parts_of_a_row():
+    """Apart, neighbouring, overlapping: the gradient of the row is that of autograd."""
+    b = Builder()
+    row = b.make("state", attribute="s", width=6)
+    spans = [(0, 2), (1, 2), (3, 2), (1, 2)]
+    parts = [b.slice(row, start, width) for start, width in spans]
+    made = b.apply("mul", b.apply("add", parts[0], parts[1]), b.apply("mul", parts[2], parts[3]))
+    d = derive(b, {"h": made}, {})
+    s, g = draw(B, 6), draw(B, 2, seed=5)
+    found = evaluate(d.states, {("state", "s"): s, ("gradient", "h"): g}, [])["s"]
+    given = s.clone().requires_grad_()
+    one, two, three, four = (given[:, start : start + width] for start, width in spans)
+    torch.testing.assert_close(found, torch.autograd.grad((one + two) * (three * four), given, g)[0])
+
+
+def test_numbers_meet_rows_as_numbers():
+    """What is done to rows of one number is done to the number; a sum of such a row is a product."""
+    b = Builder()
+    number, row = b.make("state", attribute="n", width=1), b.make("state", attribute="r", width=H)
+    wide = b.apply("mul", b.widen(number, H), 2.0)
+    assert wide.op == "splat" and wide.args[0].op == "mul" and b.sum(wide, H).width == 1
+    assert b.sum(b.apply("neg", row), H).op == "neg"
+    leaves = {("state", "n"): draw(B, 1), ("state", "r"): draw(B, H)}
+    found = evaluate({"a": b.sum(wide, H), "b": b.sum(b.apply("neg", row), H)}, leaves, [])
+    torch.testing.assert_close(found["a"], leaves["state", "n"] * 2 * H)
+    torch.testing.assert_close(found["b"], -leaves["state", "r"].sum(-1, keepdim=True))

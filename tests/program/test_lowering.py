@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import carousel
 from carousel import Recurrent
 from carousel.cells import registry
+from carousel.layers import programs
 from carousel.ops import backend
 
 pytestmark = pytest.mark.skipif(not backend.available(), reason="no kernels")
@@ -64,6 +65,89 @@ def test_built_in_cells_as_a_user_would_write_them(name):
     assert "program" in own.path(x, **call).why and "program" not in theirs.path(x, **call).why
     for one, other in zip(results(own, x, **call), results(theirs, x, **call), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name, cell in registry().items() if cell().kernel()])
+@pytest.mark.parametrize("hidden", [16, 9])
+@pytest.mark.parametrize("lengths", [None, [150, 3, 0, 149, 77, 76, 150]])
+def test_several_chunks_of_steps(name, hidden, lengths):
+    """512 rows are a chunk: 73 steps of these 7 sequences. Beside the kernels."""
+    cell = registry()[name]
+    theirs = randomise(carousel.layers.named(name)(I, hidden, bidirectional=True, dtype=torch.float64))
+    own = Recurrent(type("Own", (cell,), {})(), I, hidden, bidirectional=True, dtype=torch.float64)
+    own.load_state_dict(theirs.state_dict())
+    reset = torch.rand(150, 7, generator=torch.Generator().manual_seed(0)) < 0.02
+    x, call = draw(150, 7, I).requires_grad_(), {"lengths": lengths, "reset": reset}
+    for one, other in zip(results(own, x, **call), results(theirs, x, **call), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name, cell in registry().items() if cell().kernel()])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 3}, {"batch_first": True}, {"bias": False}])
+@pytest.mark.parametrize("given", [False, True])
+def test_plain_calls(name, options, given):
+    """Whole sequences, with gradients and without: the kernels' results."""
+    cell = registry()[name]
+    theirs = randomise(carousel.layers.named(name)(I, H, dtype=torch.float64, **options))
+    own = Recurrent(type("Own", (cell,), {})(), I, H, dtype=torch.float64, **options)
+    own.load_state_dict(theirs.state_dict())
+    x, layers = draw(T, B, I).requires_grad_(), options.get("num_layers", 1)
+    hx = [
+        draw(layers, T if "batch_first" in options else B, H, seed=k).requires_grad_()
+        for k in range(len(own.cell.states))
+    ]
+    state = None if not given else tuple(hx) if len(hx) > 1 else hx[0]
+    leaves = hx if given else []
+    assert programs.call_plainly(own, x, state) is not None
+    for one, other in zip(results(own, x, leaves, state), results(theirs, x, leaves, state), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
+    with torch.no_grad():
+        turned = x.detach().transpose(0, 1).contiguous().transpose(0, 1)
+        for one, other in zip(own(turned, state), theirs(turned, state), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        assert (
+            programs.call_plainly(own, x[..., :-1], state) is None and programs.call_plainly(own, x.float(), hx) is None
+        )
+
+
+def test_a_plain_call_sees_what_becomes_of_a_layer():
+    """A parameter that is computed, pruned or replaced after the first call, and other options of the cell."""
+    layer = randomise(Recurrent(type("Own", (registry()["lstm"],), {})(), I, H, dtype=torch.float64))
+    x = draw(T, B, I)
+    layer(x)
+    torch.nn.utils.parametrizations.spectral_norm(layer, "weight_hh_l0")
+    layer.eval()
+    plain = carousel.LSTM(I, H, dtype=torch.float64)
+    plain.load_state_dict({**plain.state_dict(), **{n: getattr(layer, n) for n in plain.state_dict()}})
+    torch.testing.assert_close(layer(x), plain(x))
+    layer.zoneout = {"c": 0.5}
+    with torch.no_grad():
+        assert not torch.equal(layer(x)[0], plain(x)[0])
+        torch.testing.assert_close(layer(x), layer(x, reset=torch.zeros(T, B, dtype=torch.bool)))  # not a plain call
+
+
+class Scaled(registry()["lstm"]):
+    """Its inputs are W x, scaled by a norm: a part of the program. `beside` reads x in another way, too."""
+
+    def __init__(self, beside):
+        super().__init__()
+        self.beside = beside
+
+    def project_input(self, x, w):
+        projected = torch.nn.functional.linear(x, w.weight_ih, w.bias_ih)
+        scaled = projected / (1 + projected.square().mean(-1, keepdim=True)).sqrt()
+        return scaled * x.sum(-1, keepdim=True) if self.beside else scaled
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_projection_of_ones_own(monkeypatch, beside):
+    layer = randomise(Recurrent(Scaled(beside), I, H, num_layers=2, dtype=torch.float64))
+    assert layer.cell.program(H, I).projects is not beside
+    check(monkeypatch, layer, draw(T, B, I).requires_grad_(), lengths=torch.tensor([5, 0, 2, 5, 1, 3]))
+    check(monkeypatch, layer, draw(T, B, I).requires_grad_())
+    with torch.no_grad():
+        y, _ = layer.step(draw(T, B, I)[0])
+        torch.testing.assert_close(y, by_reference(monkeypatch, lambda: layer(draw(T, B, I)[:1])[0][0]))
 
 
 @pytest.mark.parametrize("name", ["own-exponential", "own-convolved", "own-independent"])

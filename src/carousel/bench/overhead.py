@@ -85,7 +85,7 @@ def _forward(layer: Recurrent, x: Tensor) -> dict[str, Callable[[], Any]]:
     """A call without gradients, and its parts."""
     plan, identity, count = native_layers._plan(layer), nn.Identity(), torch.get_num_threads()
     assert plan is not None
-    own, run = native_layers._own(layer, plan), plan.native
+    own, run = native_layers.own_parameters(layer, plan), plan.native
     weights = Weights(layer.cell, layer._parameters_of(0, 0))
     kept, native = recorded(["forward32"], lambda: fused_layer(layer.cell, [weights], x, [None]))
 
@@ -109,7 +109,7 @@ def _step(layer: Recurrent, x: Tensor) -> dict[str, Callable[[], Any]]:
     before, after = [s.data_ptr() for s in given], [s.data_ptr() for s in new]
     stepper, plan = native_layers.keep(layer), native_layers._plan(layer)
     assert stepper is not None and plan is not None
-    own, run = native_layers._own(layer, plan), plan.native
+    own, run = native_layers.own_parameters(layer, plan), plan.native
     kernel, rows, count = stepper.stream.step_native, x.shape[0], torch.get_num_threads()
     sequence = x.unsqueeze(0)
 

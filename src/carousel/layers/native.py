@@ -140,7 +140,7 @@ def _plan(layer: Any) -> Plan | None:
     return plan
 
 
-def _own(layer: Any, plan: Plan) -> dict[str, Tensor | None]:
+def own_parameters(layer: Any, plan: Any) -> dict[str, Tensor | None]:
     """The parameters by name: a weight that is computed from others (weight norm, pruning) is not among them."""
     if not plan.groups:
         return layer._parameters
@@ -161,12 +161,12 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     plan = _plan(layer)
     if plan is None or not isinstance(x, Tensor) or is_noisy(layer) or (plan.learned and hx is None):
         return None
-    own, run, batch_first = _own(layer, plan), plan.native, layer.batch_first
+    own, run, batch_first = own_parameters(layer, plan), plan.native, layer.batch_first
     if batch_first or not x.is_contiguous():
         if x.dim() != 3 or not run.is_plain():
             return None
         x = (x.transpose(0, 1) if batch_first else x).contiguous()
-    if autograd_records() and _any_requires_grad(x, own, hx):
+    if autograd_records() and any_requires_grad(x, own, hx):
         result = _train(layer, plan, own, x, hx) if run.fits(own, x, hx) and not plan.zoneout else None
     else:
         result = run.sequence(own, x, hx, get_num_threads())
@@ -175,7 +175,7 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     return result[0].transpose(0, 1), result[1]
 
 
-def _any_requires_grad(x: Tensor, own: Mapping[str, Tensor | None], hx: Any) -> bool:
+def any_requires_grad(x: Tensor, own: Mapping[str, Tensor | None], hx: Any) -> bool:
     if x.requires_grad:
         return True
     for p in own.values():
@@ -207,13 +207,13 @@ def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     plan = _plan(layer)
     if plan is None or is_noisy(layer) or (plan.learned and state is None):
         return None
-    return plan.native.step(_own(layer, plan), x, state, get_num_threads())
+    return plan.native.step(own_parameters(layer, plan), x, state, get_num_threads())
 
 
 def step_cell(cell: Any, x: Any, hx: Any) -> Any:
     """The state after one step of a single cell, x (B, I) or (I), without gradients; or None as in `step`."""
     plan = _plan(cell)
-    return None if plan is None else plan.native.cell(_own(cell, plan), x, hx, get_num_threads())
+    return None if plan is None else plan.native.cell(own_parameters(cell, plan), x, hx, get_num_threads())
 
 
 def train_cell(cell: Any, x: Any, hx: Any) -> Any:
@@ -221,11 +221,11 @@ def train_cell(cell: Any, x: Any, hx: Any) -> Any:
     plan = _plan(cell)
     if plan is None:
         return None
-    own = _own(cell, plan)
+    own = own_parameters(cell, plan)
     new = plan.native.train_cell(own, x, hx, get_num_threads())
     if new is None:
         return None
-    if autograd_records() and _any_requires_grad(x, own, hx):
+    if autograd_records() and any_requires_grad(x, own, hx):
         states = [None] * len(plan.kernel.states) if hx is None else (hx,) if plan.alone else hx
         parameters = [own[name] if name else None for name in plan.names[0]]
         reference = partial(_cell_reference, cell, plan.kernel)

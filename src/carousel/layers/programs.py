@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from ..cells.spec import Cell, Sizes, State, Weights
+from ..cells.spec import Cell, Sizes, Weights
 from ..ops import backend
-from ..ops.program import Compiled, ProgramCall, run_program
+from ..ops.program import Compiled, ProgramCall, differentiable, run_program
 from ..ops.program_operator import program_operator
 from ..program import NotAProgram, Program, program_of
 from ..program.lowering import plan, plan_text
@@ -33,7 +33,7 @@ class Programs:
     options: Any  # what its cell's attributes were
     programs: dict[Any, Program | str] = field(default_factory=dict)  # or why there is none
     compiled: dict[Any, Compiled] = field(default_factory=dict)
-    steps: dict[Any, StepPlan | None] = field(default_factory=dict)
+    plain: dict[Any, Plain | None] = field(default_factory=dict)
 
 
 # Beside the layers, not in them: a layer is copied and pickled.
@@ -133,16 +133,16 @@ def run(
 
     `gradients` receives ∂L/∂(value) by name when the call is differentiated; the parameters then have no gradient.
     """
-    assert run.state is not None and run.restart_state is not None
     if gradients is not None:  # nothing else is differentiated
         w = Weights(layer.cell, {n: v.detach() for n, v in vars(w).items() if isinstance(v, Tensor)}, w.mask)
     inside, whole = projects(layer, at, x.dtype, w.mask is not None)
     projected, past = (x, None) if inside else project(layer.cell, w, x, run)
     count = len(layer.cell.own_states)
-    state, restart = run.state[:count], run.restart_state[:count]
+    nothing: tuple[Tensor | None, ...] = (None,) * count
+    state, restart = (nothing if s is None else s[:count] for s in (run.state, run.restart_state))
     if gradients is not None:
         state, restart = _detached(state), _detached(restart)
-    initial = [None if batch.reset is None else s[0] for s in restart]
+    initial = [None if s is None or batch.reset is None else s[0] for s in restart]
     projection = (w.weight_ih, w.bias_ih if whole else None) if inside else ()
     given: dict[tuple[str, Any], Any] = {("projected", None): projected, ("mask", None): w.mask}
     given |= {("side", n): s.reshape(*x.shape[:2], -1) for n, s in zip(layer.cell.side_inputs, run.side, strict=True)}
@@ -247,8 +247,8 @@ for _constant in (options_of, why_not, projects, recipe_of, code_of):
 # ------------------------------------------------------------------------------------------------ code
 
 
-def _detached(state: State) -> State:
-    return tuple(s.detach() for s in state)
+def _detached(state: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    return tuple(None if s is None else s.detach() for s in state)
 
 
 def _held(layer: Any, program: Program, clamps: Sequence[Clamp], x: Tensor) -> dict[tuple[str, Any], Tensor]:
@@ -284,67 +284,132 @@ def _compiled(
     return known[key]
 
 
-# ------------------------------------------------------------------------------------------------ one step
+# ------------------------------------------------------------------------------------------------ plain calls
 
 
 @dataclass(slots=True)
-class StepPlan:
-    """A step of a stack of layers as one native call."""
+class Plain:
+    """What a call without lengths, restarts, side inputs or noise needs to know of a layer, looked up once."""
 
     native: Any
     programs: list[Program]
-    plain: bool  # all that the programs read are parameters as they are
+    parameters: bool  # all that the programs read are parameters as they are
+    groups: bool  # some of them are those of modules in the layer, such as the gains of norms
     starts: bool  # the state before the first step is zero
+    # of each layer, once it has been differentiated: its code; the names of weight_ih, bias_ih and of what the code
+    # reads; "": absent
+    graded: list[tuple[Compiled, list[str]]] | None = None
+
+
+def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+    """A call on a batch of whole sequences: see native.call_plainly."""
+    if not isinstance(x, Tensor) or native.is_noisy(layer):
+        return None
+    found = _plain(layer, x)
+    if found is None or (hx is None and not found.starts):
+        return None
+    batch_first, run = layer.batch_first, found.native
+    if batch_first or not x.is_contiguous():
+        if x.dim() != 3 or not run.is_plain():
+            return None
+        x = (x.transpose(0, 1) if batch_first else x).contiguous()
+    own = native.own_parameters(layer, found) if found.parameters else _computed(layer, found)
+    if backend.autograd_records() and native.any_requires_grad(x, own, hx):
+        result = _train(layer, found, own, x, hx) if run.fits(own, x, hx) else None
+    else:
+        result = run.sequence(own, x, hx, torch.get_num_threads())
+    if result is None or not batch_first:
+        return result
+    return result[0].transpose(0, 1), result[1]
+
+
+def _train(layer: Any, found: Plain, own: Mapping[str, Any], x: Tensor, hx: Any) -> tuple[Tensor, Any]:
+    """The same with gradients, of what `fits`."""
+    if found.graded is None:
+        found.graded = []
+        for at, program in enumerate(found.programs):
+            compiled = Compiled(plan(program.with_zoneout(layer.zoneout, False), True, False), x.dtype)
+            names = [slot[0] if slot else "" for slot in _slots(layer, at, program, compiled)]
+            found.graded.append((compiled, names))
+        if not all(not name or name in own for _, names in found.graded for name in names):
+            found.parameters = False
+            own = _computed(layer, found)
+    count, alone = len(layer.cell.states), len(layer.cell.states) == 1
+    given = None if hx is None else (hx,) if alone else hx
+    final: list[list[Tensor]] = []
+    for at, (compiled, (weight, bias, *names)) in enumerate(found.graded):
+        state = [None] * count if given is None else [s[at] for s in given]
+        tensors = [x, *(own[name] for name in names), *state, *[None] * count]
+        x, *new = differentiable(compiled, tensors, own[weight], own[bias] if bias else None)
+        final.append(new)
+    last = final[0] if len(final) == 1 else [torch.stack(parts) for parts in zip(*final, strict=True)]
+    last = [s.unsqueeze(0) for s in last] if len(final) == 1 else last
+    return x, last[0] if alone else tuple(last)
 
 
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """One step of a stream without gradients, or None where the general way is needed (to complain, for one)."""
-    known, key = _programs(layer).steps, (x.dtype, *layer.zoneout.items())
-    if key not in known:
-        if backend.unsupported_reason("step", x) is not None:  # a mode would see the step while it is traced
-            return None
-        known[key] = _step_plan(layer, x.dtype)
-    found = known[key]
+    found = _plain(layer, x)
     if found is None or native.is_noisy(layer) or (state is None and not found.starts):
         return None
-    own = layer._parameters if found.plain else _step_tensors(layer, found)
+    own = native.own_parameters(layer, found) if found.parameters else _computed(layer, found)
     result: tuple[Tensor, Any] | None = found.native.step(own, x, state, torch.get_num_threads())
     return result
 
 
-def _step_plan(layer: Any, dtype: torch.dtype) -> StepPlan | None:
+def _plain(layer: Any, x: Tensor) -> Plain | None:
+    known, key = _programs(layer).plain, (x.dtype, *layer.zoneout.items())
+    if key not in known:
+        if backend.unsupported_reason("step", x) is not None:  # a mode would see the step while it is traced
+            return None
+        known[key] = _make_plain(layer, x.dtype)
+    return known[key]
+
+
+def _make_plain(layer: Any, dtype: torch.dtype) -> Plain | None:
     cell = layer.cell
     usual = not cell.input_window and not cell.side_inputs and projects(layer, 0, dtype, False)[0]
     if layer.bidirectional or not usual or backend.MISSING or dtype not in (torch.float32, torch.float64):
         return None
-    found: list[Program] = []
-    layers, plain = [], True
+    result = Plain(None, [], True, any("." in parameter for parameter in layer._names), False)
+    layers = []
     for at in range(layer.num_layers):
         program = _program(layer, layer._sizes(at), dtype, False)
         if isinstance(program, str):
             return None
         compiled = Compiled(plan(program.with_zoneout(layer.zoneout, False), False, False), dtype)
-        read = [program.hoisted[t.what[1]] for t in compiled.plan.tensors[1:]]
-        plain = plain and all(h.parameter and h.parameter + f"_l{at}" in layer._parameters for h in read)
-        shapes = {name: layer._shapes.get(f"{name}_l{at}") for name in ("weight_ih", "bias_ih")}
-        shapes["bias_ih"] = None if program.projects else shapes["bias_ih"]
-        slots = [shape and (f"{name}_l{at}", shape) for name, shape in shapes.items()]
-        for t, hoisted in zip(compiled.plan.tensors[1:], read, strict=True):
-            slots.append((f"{hoisted.parameter or t.what[1]}_l{at}", hoisted.shape))
-        layers.append((compiled.native, slots))
-        found.append(program)
-    starts = not layer.learn_initial_state and not any(spec.initial for spec in cell.states.values())
-    plan_of: Any = backend.load()[0]
-    return StepPlan(plan_of.ProgramPlan(32 if dtype is torch.float32 else 64, layers), found, plain, starts)
+        layers.append((compiled.native, _slots(layer, at, program, compiled)))
+        result.programs.append(program)
+    own = native.own_parameters(layer, result)
+    result.parameters = all(slot is None or slot[0] in own for _, slots in layers for slot in slots)
+    result.starts = layer._starts_at_zero()
+    module: Any = backend.load()[0]
+    result.native = module.ProgramPlan(32 if dtype is torch.float32 else 64, layers)
+    return result
 
 
-def _step_tensors(layer: Any, found: StepPlan) -> dict[str, Tensor]:
+def _slots(layer: Any, at: int, program: Program, compiled: Compiled) -> list[tuple[str, tuple[int, ...]] | None]:
+    """The names and shapes of weight_ih, bias_ih (None: absent) and of what the code reads besides W x + b."""
+    shapes = {name: layer._shapes.get(f"{name}_l{at}") for name in ("weight_ih", "bias_ih")}
+    if program.projects:  # what is added to W x is a part of the program
+        shapes["bias_ih"] = None
+    slots = [shape and (f"{name}_l{at}", shape) for name, shape in shapes.items()]
+    slots += [(_slot_name(program, t.what[1], at), program.hoisted[t.what[1]].shape) for t in compiled.plan.tensors[1:]]
+    return slots
+
+
+def _slot_name(program: Program, k: int, at: int) -> str:
+    """The name of what the program has at k in layer `at`: that of a parameter, or a number."""
+    group, dot, member = program.hoisted[k].parameter.partition(".")
+    return f"{group or k}_l{at}{dot}{member}"
+
+
+def _computed(layer: Any, found: Plain) -> dict[str, Tensor]:
     """What the programs read, by the names of the plan's slots, where some of it is computed."""
     own: dict[str, Tensor] = {}
     for at, program in enumerate(found.programs):
         values = layer._values_at(f"_l{at}")
         hoisted = hoist(program.recipe, values)
         own |= {f"{name}_l{at}": values[name] for name in ("weight_ih", "bias_ih") if name in values}
-        for k, (each, tensor) in enumerate(zip(program.hoisted, hoisted, strict=True)):
-            own[f"{each.parameter or k}_l{at}"] = tensor.contiguous()
+        own |= {_slot_name(program, k, at): tensor.contiguous() for k, tensor in enumerate(hoisted)}
     return own

@@ -237,13 +237,14 @@ class Recurrent(CellModule):
         `side` has the cell's side inputs by name.
         """
         may_be_plain = reset is None and not side and not torch.compiler.is_compiling()
+        call_plainly = (native if self.cell.kernel() else programs).call_plainly
         if may_be_plain and lengths is None:
-            plain = native.call_plainly(self, input, hx)
+            plain = call_plainly(self, input, hx)
             if plain is not None:
                 return plain
         batch = read(self, input, lengths, reset, side)
         if may_be_plain and lengths is not None and batch.lengths is None:  # all sequences have all steps
-            plain = native.call_plainly(self, input, hx)
+            plain = call_plainly(self, input, hx)
             if plain is not None:
                 return plain
         state = None if hx is None else read_state(self, hx, batch)
@@ -368,6 +369,11 @@ class Recurrent(CellModule):
         """What runs the layers on `path`: the cell's `kernel`, its `program`, or the `reference` path."""
         return "reference" if path != "fused" else "program" if self.cell.kernel() is None else "kernel"
 
+    def _starts_at_zero(self) -> bool:
+        """Whether zeros are the state before the first step, and nothing but the cell's step reads them."""
+        own = not self.learn_initial_state and not self.cell.input_window
+        return own and not any(spec.initial for spec in self.cell.states.values())
+
     def _initial(self, batch: Batch) -> list[Tensor]:
         """The state before the first step, (L·D, B, *shape) for each of the cell's states: the cell's initial value, or
         the learned one."""
@@ -404,7 +410,10 @@ class Recurrent(CellModule):
         active = None if fused else batch.active
         if active is not None:
             x = torch.where(active.unsqueeze(-1), x, 0)  # what stands in the padding, even NaN, stops here
-        if state is None and (not fused or self.learn_initial_state):  # to the kernels None is zeros
+        zero = fused and not self.learn_initial_state
+        if by == "program" and batch.direct and batch.reset is None:
+            zero = self._starts_at_zero()
+        if state is None and not zero:  # to native code None is zeros
             state = self._initial(batch)
         fresh = self._initial(batch) if batch.reset is not None and not fused else state
         final: list[State] = []

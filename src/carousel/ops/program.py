@@ -36,7 +36,7 @@ class Compiled:
         backward = None if plan.backward is None else plan.backward.encoded(_opcodes())
         self.plan = plan
         self.native = native.Program(
-            tensors, plan.gate, plan.states, plan.saved, plan.kept, plan.sums, forward, backward
+            tensors, plan.gate, plan.states, plan.saved, plan.kept, plan.sums, plan.targets, forward, backward
         )
         single = dtype is torch.float32
         self.forward = native.program_forward32 if single else native.program_forward64
@@ -88,17 +88,17 @@ class ProgramCall:
 def run_program(
     call: ProgramCall,
     tensors: Sequence[Tensor],
-    state: Sequence[Tensor],
+    state: Sequence[Tensor | None],
     initial: Sequence[Tensor | None],
     projection: Sequence[Tensor | None] = (),
 ) -> tuple[Tensor, list[Tensor], Tensor | None]:
     """Output (T, B, P), final states (B, S), and what the plan saved, (T, B, ·), if the call is traced.
 
-    `tensors` in the order of the plan's; `state` (B, S) before the first step, `initial` (S) after a reset. With
+    `tensors` in the order of the plan's; `state` (B, S) before the first step, `initial` (S) after a reset, None for
+    zeros. With
     `projection`, weight_ih and bias_ih, the first tensor is x in the place of W x + b.
     """
-    given: list[Tensor | None] = [t.contiguous() for t in (*tensors, *state)]
-    given += [None if s is None else s.contiguous() for s in (*initial, *projection)]
+    given = [None if t is None else t.contiguous() for t in (*tensors, *state, *initial, *projection)]
     call.projects = bool(projection)
     if autograd_records() and any(t is not None and t.requires_grad for t in given):
         output, *rest = ProgramLayer.apply(call, *given)
@@ -106,6 +106,18 @@ def run_program(
         (output, *rest), saved, _ = run_forward(call, given, call.traced)
         rest = rest if saved is None else [*rest, saved]
     return output, rest[: call.states], rest[-1] if call.traced else None
+
+
+def differentiable(
+    compiled: Compiled, tensors: Sequence[Tensor | None], weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Output (T, B, P) and final states (B, S) of a whole batch.
+
+    `tensors`: the plan's, the first of which is x; the states before the first step, None for zeros; and those after a
+    reset; all contiguous.
+    """
+    call = ProgramCall(compiled, False, None, None, False, projects=True)
+    return ProgramLayer.apply(call, *tensors, weight, bias)
 
 
 def _split(call: ProgramCall, tensors: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
@@ -132,8 +144,8 @@ def _given(call: ProgramCall, own: Sequence[Any]) -> list[int]:
     return addresses((None if call.projects else own[0], *own[1:]))
 
 
-def _sizes(call: ProgramCall, state: Tensor, first: Tensor) -> tuple[int, int, int, int]:
-    return first.shape[0], state.shape[0], torch.get_num_threads(), int(call.reverse)
+def _sizes(call: ProgramCall, first: Tensor) -> tuple[int, int, int, int]:
+    return first.shape[0], first.shape[1], torch.get_num_threads(), int(call.reverse)
 
 
 def run_forward(
@@ -143,8 +155,8 @@ def run_forward(
     is saved is 0, not what was in memory."""
     own, state, initial = _split(call, tensors)
     compiled = call.compiled
-    sizes = steps, batch, _, _ = _sizes(call, state[0], tensors[0])
-    projected = empty_from_pool(state[0], steps, batch, compiled.projected_row) if keep and call.projects else None
+    sizes = steps, batch, _, _ = _sizes(call, tensors[0])
+    projected = empty_from_pool(tensors[0], steps, batch, compiled.projected_row) if keep and call.projects else None
     output = tensors[0].new_empty(steps, batch, compiled.plan.states[0])
     final = [output.new_empty(batch, width) for width in compiled.plan.states]
     saved = empty_from_pool(output, steps, batch, compiled.saved_row) if save else None
@@ -201,7 +213,7 @@ def differentiate(
     own, state, initial = _split(call, tensors)
     compiled, plan = call.compiled, call.compiled.plan
     output, saved, projected = kept_forward
-    sizes = steps, batch, _, _ = _sizes(call, state[0], own[0])
+    sizes = steps, batch, _, _ = _sizes(call, own[0])
     d_output, *d_final = (None if g is None else g.contiguous() for g in grads)
     named = call.gradients is not None  # nothing else is wanted then
     d_own: list[Tensor | None] = []
@@ -212,7 +224,7 @@ def differentiate(
         else:
             d_own.append(torch.empty_like(given) if wanted[k] and spec.kind == "unit" else None)
     kept = empty_from_pool(output, steps, batch, compiled.kept_row) if named else None
-    d_state = [torch.empty_like(s) for s in state]
+    d_state = [None if s is None else torch.empty_like(s) for s in state]
     d_initial = [None if s is None else torch.empty_like(s) for s in initial]
     d_projection: list[Tensor | None] = []
     if call.projects:  # the first tensor is x
@@ -244,7 +256,9 @@ def run_by_torch(call: ProgramCall, tensors: Sequence[Any]) -> list[Tensor]:
         if spec.what[0] == "hoisted":
             hoisted[spec.what[1]] = tensor
     active = None if call.lengths is None else length_mask(call.lengths, steps).unsqueeze(-1)
-    old, outputs = list(state), [state[0]] * steps
+    zeros = (own[0].new_zeros(own[0].shape[1], width) for width in plan.states)
+    old = [zero if s is None else s for s, zero in zip(state, zeros, strict=True)]
+    outputs = [old[0]] * steps
     for t in reversed(range(steps)) if call.reverse else range(steps):
         restart = _restart(call.reset, t, call.reverse)
         if restart is not None:

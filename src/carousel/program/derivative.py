@@ -30,11 +30,13 @@ def derive(builder: Builder, results: dict[str, Value], named: dict[str, Value])
     """Differentiate the new states `results`."""
     parts: dict[int, list[Value]] = {}
     through: dict[int, list[tuple[Value, Product]]] = {}  # what comes back through products
+    pieces: dict[int, list[tuple[int, int, Value]]] = {}  # and through parts of a row: first column, width, gradient
     for name, value in results.items():
         parts.setdefault(value.serial, []).append(builder.make("gradient", attribute=name, width=value.width))
     out = Derivative({}, {}, [])
     for value in reversed(reachable([*results.values(), *named.values()])):
-        d = _total(builder, value, parts.pop(value.serial, []), through.pop(value.serial, []))
+        own = [*parts.pop(value.serial, []), *_whole(builder, value.width, pieces.pop(value.serial, []))]
+        d = _total(builder, value, own, through.pop(value.serial, []))
         if d is None:
             continue
         if value.op != "constant":
@@ -51,6 +53,8 @@ def derive(builder: Builder, results: dict[str, Value], named: dict[str, Value])
             out.products.append((value, d))
             if value.args[0].op != "constant":
                 through.setdefault(value.args[0].serial, []).append((d, value.attribute))
+        elif value.op == "slice":
+            pieces.setdefault(value.args[0].serial, []).append((value.attribute, value.width, d))
         elif value.op in RULES:
             for arg, share in zip(value.args, RULES[value.op](builder, value, d), strict=True):
                 if share is not None and arg.op != "constant":
@@ -84,11 +88,19 @@ def _amax(b: Builder, v: Value, d: Value) -> list[Value | None]:
     return [b.apply("mul", greatest, b.apply("div", d, b.sum(greatest, row.width)))]
 
 
-def _slice(b: Builder, v: Value, d: Value) -> list[Value | None]:
-    (row,) = v.args
-    zero, rest = b.constant(0.0), row.width - v.attribute - v.width
-    parts = [(zero, v.attribute), (d, v.width), (zero, rest)]
-    return [b.cat(*(part for part in parts if part[1]))]
+def _whole(b: Builder, width: int, pieces: list[tuple[int, int, Value]]) -> list[Value]:
+    """The gradients of parts of a row, put together to as few rows as they fill: one, unless they overlap."""
+    rows: list[list[tuple[Value, int]]] = []  # each row as parts end to end
+    for start, columns, d in sorted(pieces, key=lambda piece: (piece[0], piece[2].serial)):
+        row = next((row for row in rows if sum(w for _, w in row) <= start), None)
+        if row is None:
+            rows.append(row := [])
+        gap = start - sum(w for _, w in row)
+        row += [(b.constant(0.0), gap)] * (gap > 0) + [(d, columns)]
+    for row in rows:
+        rest = width - sum(w for _, w in row)
+        row += [(b.constant(0.0), rest)] * (rest > 0)
+    return [b.cat(*row) for row in rows]
 
 
 def _cat(b: Builder, v: Value, d: Value) -> list[Value | None]:
@@ -139,6 +151,5 @@ RULES: dict[str, Rule] = {
     "splat": lambda b, v, d: [b.sum(d, v.width)],
     "sum": lambda b, v, d: [b.widen(d, v.args[0].width)],
     "amax": _amax,
-    "slice": _slice,
     "cat": _cat,
 }

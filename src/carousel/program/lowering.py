@@ -30,6 +30,7 @@ SPACES = (
     "sum",
     "kept",
 )
+WHOLE_VECTORS = 16  # a multiple of this many numbers is a number of whole vectors in every instruction set
 LINES = ("stage", "product", "reduce", "loop", "instruction", "gradient", "total")
 
 
@@ -99,6 +100,8 @@ class Lowering:
         self.copies: list[tuple[Value, Slot]] = []
         self.registers: dict[int, Slot] = {}
         outputs = [(resolve(v), slot) for v, slot in outputs]
+        self.dots: dict[int, Value] = {}  # sums of products that nothing else needs: serial of the sum → product
+        self.dots = self._dots(outputs)
         self.order = reachable((v for v, _ in outputs), self.args)
         parted = {a.serial for v in self.order if _takes_parts(v) for a in self.args(v)}
         for value, slot in outputs:
@@ -111,13 +114,41 @@ class Lowering:
                 self.copies.append((value, slot))
         self.uses = Counter(a.serial for v in self.order for a in self.args(v))
         self.uses.update(v.serial for v, _ in self.copies)
+        self.scalars = self._scalars()
         for value in self.order:
             self.stage[value.serial] = self._stage(value)
         for value in self.order:
             self._settle(value)
 
     def args(self, value: Value) -> list[Value]:
-        return [] if self.leaf(value) is not None else [resolve(a) for a in value.args]
+        if self.leaf(value) is not None:
+            return []
+        return [resolve(a) for a in self.dots.get(value.serial, value).args]
+
+    def _dots(self, outputs: Sequence[tuple[Value, Slot]]) -> dict[int, Value]:
+        order = reachable((v for v, _ in outputs), self.args)
+        uses = Counter(a.serial for v in order for a in self.args(v))
+        uses.update(v.serial for v, _ in outputs)
+        found = {}
+        for value in order:
+            if value.op != "sum" or self.leaf(value) is not None:
+                continue
+            (row,) = self.args(value)
+            of_rows = row.op in ("mul", "square") and self.leaf(row) is None and uses[row.serial] == 1
+            if of_rows and not any(a.op in ("constant", "splat") for a in self.args(row)):
+                found[value.serial] = row
+        return found
+
+    def _scalars(self) -> set[int]:
+        """Rows of one number that need not be filled: all that reads them has a form that reads the number itself."""
+        rows = {v.serial for v in self.order if v.op == "splat" and self.args(v) and self.args(v)[0].op != "constant"}
+        rows -= {v.serial for v, _ in self.copies} | self.home.keys()
+        for value in self.order:
+            of_rows = [a.serial for a in self.args(value) if a.op == "splat"]
+            second = value.op == "sub" and [a.op == "splat" for a in self.args(value)] == [False, True]
+            if len(of_rows) != 1 or not (second or value.op in ("add", "mul")) or len(self.args(value)) < 2:
+                rows.difference_update(of_rows)
+        return rows
 
     def _in_memory(self, value: Value) -> bool:
         return self.leaf(value) is not None
@@ -136,8 +167,10 @@ class Lowering:
     def _settle(self, value: Value) -> None:
         """Give a place in memory to the arguments that `value` does not find in registers."""
         whole = value.op in ("product", "back", "sum", "amax", "slice", "cat", "splat")
+        if value.op == "cat" and not self._in_memory(value):
+            self._put_together(value)
         for arg in self.args(value):
-            if arg.op == "constant" or self._in_memory(arg):
+            if arg.op == "constant" or arg.serial in self.scalars or self._in_memory(arg):
                 continue
             if (
                 whole
@@ -147,6 +180,16 @@ class Lowering:
                 self._place(arg)
         if value.op in ("product", "back", "sum", "amax", "cat") and not self._in_memory(value):
             self._place(value)
+
+    def _put_together(self, value: Value) -> None:
+        """Let the parts of a row be computed where they are to stand, if each is made of whole vectors."""
+        whole, at = self._place(value), 0
+        for part in self.args(value):
+            aligned = at % WHOLE_VECTORS == part.width % WHOLE_VECTORS == 0
+            computed = part.op in OPS and not self._in_memory(part) and part.serial not in self.home
+            if aligned and computed and whole.space != "d_input":
+                self.home[part.serial] = whole.part(at, part.width)
+            at += part.width
 
     def _place(self, value: Value) -> Slot:
         known = self._known(value)
@@ -177,16 +220,24 @@ class Lowering:
                 elif value.op == "back":
                     self._back(value)
                 elif value.op in ("sum", "amax"):
-                    arg, out = self._place(self.args(value)[0]), self.home[value.serial]
-                    self.code.lines.append(["reduce", value.op, self.code.slot(arg), self.code.slot(out)])
+                    args = [self._place(a) for a in self.args(value)]
+                    if value.serial in self.dots:
+                        self._reduce("dot", args[0], self.home[value.serial], args[-1])
+                    else:
+                        self._reduce(value.op, args[0], self.home[value.serial])
                 elif value.op == "cat":
                     at = 0
                     for part in self.args(value):
                         arg, out = self._place(part), self.home[value.serial].part(at, part.width)
                         at += part.width
-                        self.code.lines.append(["reduce", "copy", self.code.slot(arg), self.code.slot(out)])
+                        if arg != out:
+                            self._reduce("copy", arg, out)
             self._loops(stage, stages, here)
         return self.code
+
+    def _reduce(self, op: str, arg: Slot, out: Slot, other: Slot | None = None) -> None:
+        second = -1 if other is None else self.code.slot(other)
+        self.code.lines.append(["reduce", op, self.code.slot(arg), self.code.slot(out), second])
 
     def _multiply(
         self, arg: Slot, out: Slot, p: Product, row: int, rows: int, turned: bool, add: bool, bias: int
@@ -233,7 +284,7 @@ class Lowering:
     def _loops(self, stage: int, stages: int, here: list[Value]) -> None:
         work: dict[int, list[tuple[str, Value, Slot | None]]] = {}
         for value in here:
-            if value.op in OPS or value.op == "splat":
+            if value.op in OPS or (value.op == "splat" and value.serial not in self.scalars):
                 work.setdefault(value.width, []).append(("compute", value, None))
         for value, slot in self.copies:
             if self.stage[value.serial] == stage:
@@ -261,18 +312,24 @@ class Lowering:
                     op = "splat"
             else:
                 op, out = self._opcode(value, fused), self._write(value, free)
+                if any(a.serial in self.scalars for a in args):
+                    op += "_scalar"
             self.code.lines.append(["instruction", op, self.code.slot(out), *places, *[-1] * (3 - len(places))])
 
     def _fused(self, values: list[Value]) -> dict[int, int]:
-        """Sums that take up a product which nothing else uses: serial of the sum → serial of the product."""
+        """What takes up an operation that nothing else uses, a sum a product and σ or tanh a sum: serial of the one →
+        serial of the other."""
         here = {v.serial for v in values}
         fused: dict[int, int] = {}
         for value in values:
-            if value.op not in ("add", "sub"):
+            wanted = {"add": "mul", "sub": "mul", "sigmoid": "add", "tanh": "add"}.get(value.op)
+            if any(a.serial in self.scalars for a in self.args(value)):
                 continue
             for arg in self.args(value):
+                if value.op in ("sigmoid", "tanh") and any(a.serial in self.scalars for a in self.args(arg)):
+                    continue
                 alone = arg.serial in here and self.uses[arg.serial] == 1 and arg.serial not in self.home
-                if arg.op == "mul" and alone and value.serial not in fused:
+                if arg.op == wanted and alone and value.serial not in fused and arg.serial not in fused:
                     fused[value.serial] = arg.serial
         return fused
 
@@ -283,14 +340,18 @@ class Lowering:
             return []
         args = self.args(value)
         if value.serial not in fused:
-            return args
-        product = next(a for a in args if a.serial == fused[value.serial])
-        other = args[1] if args[0] is product else args[0]
-        return [*self.args(product), other]
+            return self._scalar_last(args)
+        inner = next(a for a in args if a.serial == fused[value.serial])
+        return [*self._scalar_last(self.args(inner)), *(a for a in args if a is not inner)]
+
+    def _scalar_last(self, args: list[Value]) -> list[Value]:
+        return sorted(args, key=lambda a: a.serial in self.scalars)
 
     def _opcode(self, value: Value, fused: Mapping[int, int]) -> str:
         if value.serial not in fused:
             return value.op
+        if value.op in ("sigmoid", "tanh"):
+            return f"{value.op}_sum"
         first = self.args(value)[0].serial == fused[value.serial]
         return "muladd" if value.op == "add" else "mulsub" if first else "submul"
 
@@ -303,6 +364,8 @@ class Lowering:
             return self.code.slot(Slot("constant", at, 0, 0))
         if value.op == "slice":
             return self.code.slot(self._place(value))
+        if value.serial in self.scalars:
+            return self.code.slot(self._place(self.args(value)[0]))
         return self.code.slot(self.registers[value.serial])
 
     def _write(self, value: Value, free: list[int]) -> Slot:
@@ -342,7 +405,8 @@ class Plan:
     forward: Code
     backward: Code | None = None
     kept: list[int] = field(default_factory=list)  # planes that the backward step keeps for the gradients of matrices
-    sums: list[tuple[int, int, int]] = field(default_factory=list)  # tensor, offset, width: summed over rows and steps
+    sums: list[int] = field(default_factory=list)  # widths of what is summed over rows and steps
+    targets: list[tuple[int, int, int]] = field(default_factory=list)  # sum; tensor and offset that it is a gradient of
     gradients: dict[str, Slot] = field(default_factory=dict)  # ∂L/∂(what `let` named), where it was asked for
 
 
@@ -373,7 +437,8 @@ class Planner:
         if backward is not None:
             code = self.plan.backward = backward.run()
             self._sums_over_rows(code, gate)
-            self.plan.kept, self.plan.sums, self.plan.gradients = self.kept, self.sums, self.d_names
+            self.plan.kept, self.plan.sums, self.plan.targets = self.kept, self.sums, self.targets
+            self.plan.gradients = self.d_names
 
     # ---- what is given ----
 
@@ -450,7 +515,9 @@ class Planner:
         program = self.program
         d = program.differentiate()
         self.kept: list[int] = []
-        self.sums: list[tuple[int, int, int]] = []
+        self.sums: list[int] = []
+        self.targets: list[tuple[int, int, int]] = []
+        summed: dict[tuple[int, int], int] = {}  # value and width → sum
         self.products: list[tuple[Product, Slot, Slot]] = []
         self.d_names: dict[str, Slot] = {}
         outputs: list[tuple[Value, Slot]] = []
@@ -481,8 +548,11 @@ class Planner:
                 if leaf.op == "unit":
                     place = self._input(leaf)
                     assert place is not None
-                    self.sums.append((place.plane, place.offset, leaf.width))
-                    outputs.append((value, Slot("sum", len(self.sums) - 1, 0, leaf.width)))
+                    at = summed.setdefault((resolve(value).serial, leaf.width), len(self.sums))
+                    if at == len(self.sums):
+                        self.sums.append(leaf.width)
+                        outputs.append((value, Slot("sum", at, 0, leaf.width)))
+                    self.targets.append((at, place.plane, place.offset))
         else:
             widths = {name: slot.width for name, slot in self.names.items()} | program.states
             for name, value in (d.named | d.results).items():  # of a name that is a state's, the state's
@@ -547,13 +617,13 @@ def plan_text(plan: Plan) -> str:
             return None
         return [list(given.slots), list(given.constants), given.registers, given.temporaries, given.lines]
 
-    parts = plan.tensors, plan.gate, plan.states, plan.saved, code(plan.forward), code(plan.backward), plan.kept, plan.sums
-    return json.dumps(parts, separators=(",", ":"))
+    parts = plan.tensors, plan.gate, plan.states, plan.saved, code(plan.forward), code(plan.backward), plan.kept
+    return json.dumps([*parts, plan.sums, plan.targets], separators=(",", ":"))
 
 
 def plan_from_text(text: str) -> Plan:
     """The plan that :func:`plan_text` wrote, without its program."""
-    tensors, gate, states, saved, forward, backward, kept, sums = json.loads(text)
+    tensors, gate, states, saved, forward, backward, kept, sums, targets = json.loads(text)
 
     def code(given: Any) -> Code:
         slots, constants, *rest = given
@@ -570,7 +640,8 @@ def plan_from_text(text: str) -> Plan:
         code(forward),
         None if backward is None else code(backward),
         kept,
-        [tuple(each) for each in sums],
+        sums,
+        [tuple(each) for each in targets],
     )
 
 

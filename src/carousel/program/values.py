@@ -76,7 +76,8 @@ class Value:
     `op` is a name in `OPS` or one of
 
     * `input` (attribute: gate): W x + b; or (None) W x of all gates, where the cell projects the input in its own way;
-      `x`: the input itself, only while a cell is traced; `side` (name): a side input; `state` (name): a state before the step;
+      `x`: the input itself, only while a cell is traced; `side` (name): a side input; `state` (name): a state before
+      the step;
     * `mask`: recurrent dropout's, (B, P); `zone` (state): zoneout's; `clamp` (name): where an intervention holds
       what `let` named so, and `held` (name): at what;
     * `unit` (position in `Program.hoisted`, place of its first number): a vector that all sequences share: a parameter,
@@ -137,6 +138,9 @@ class Builder:
         if simple is not None:
             return simple
         width = max(a.width for a in args)
+        inner = [a.args[0] if a.op == "splat" else a for a in args]
+        if width > 1 and all(a.width == 1 for a in inner):  # rows of one number each: the operation on the numbers
+            return self.widen(self.apply(op, *inner), width)
         return self.make(op, tuple(self.widen(a, width) for a in args), width=width)
 
     def _simplified(self, op: str, args: list[Value]) -> Value | None:
@@ -166,6 +170,10 @@ class Builder:
         """Σ of a row that represents `width` numbers."""
         if value.width == 1:
             return self.apply("mul", value, float(width))
+        if value.op == "splat":
+            return self.apply("mul", value.args[0], float(width))
+        if value.op == "neg":
+            return self.apply("neg", self.sum(value.args[0], width))
         return self.make("sum", (value,))
 
     def slice(self, value: Value, start: int, width: int) -> Value:
