@@ -13,7 +13,6 @@ constexpr int operands[] = {
     CAROUSEL_OPCODES(CAROUSEL_OPERANDS)
 #undef CAROUSEL_OPERANDS
 };
-constexpr int num_opcodes = int(std::size(operands));
 constexpr long most = 1L << 31;  // of any width or count: products of two fit into a long
 
 void require(bool holds, const char* what) {

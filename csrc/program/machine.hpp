@@ -73,64 +73,49 @@ CAROUSEL_INLINE Vec<T> root_of(Vec<T> x) {
   return r;
 }
 
+// One instruction on each of the rows: `operands` are loaded at k, and `result` is stored there.
+#define CAROUSEL_ROWS(before, operands, result)                        \
+  for (long r = 0; r < rows; r++, p += slots) {                        \
+    T* o = p[i->out] + u0;                                             \
+    before                                                             \
+    for (long k = 0; k < n; k += L) {                                  \
+      operands                                                         \
+      store<T>(o + k, result);                                         \
+    }                                                                  \
+  }                                                                    \
+  break;
 #define CAROUSEL_ONE(name, result)                                     \
   case Opcode::name:                                                   \
-    for (long k = 0; k < n; k += L) {                                  \
-      const V x = load<T>(a + k);                                      \
-      store<T>(o + k, result);                                         \
-    }                                                                  \
-    break;
+    CAROUSEL_ROWS(const T* a = p[i->a] + u0;, const V x = load<T>(a + k);, result)
 #define CAROUSEL_TWO(name, result)                                     \
   case Opcode::name:                                                   \
-    for (long k = 0; k < n; k += L) {                                  \
-      const V x = load<T>(a + k), y = load<T>(b + k);                  \
-      store<T>(o + k, result);                                         \
-    }                                                                  \
-    break;
+    CAROUSEL_ROWS(const T* a = p[i->a] + u0; const T* b = p[i->b] + u0;, \
+                  const V x = load<T>(a + k); const V y = load<T>(b + k);, result)
 #define CAROUSEL_THREE(name, result)                                   \
   case Opcode::name:                                                   \
-    for (long k = 0; k < n; k += L) {                                  \
-      const V x = load<T>(a + k), y = load<T>(b + k), z = load<T>(c + k); \
-      store<T>(o + k, result);                                         \
-    }                                                                  \
-    break;
-
+    CAROUSEL_ROWS(const T* a = p[i->a] + u0; const T* b = p[i->b] + u0; const T* c = p[i->c] + u0;, \
+                  const V x = load<T>(a + k); const V y = load<T>(b + k); const V z = load<T>(c + k);, result)
 // The second operand is one number for the whole row.
 #define CAROUSEL_SCALAR(name, result)                                  \
-  case Opcode::name: {                                                 \
-    const V y = splat<T>(p[i->b][0]);                                  \
-    for (long k = 0; k < n; k += L) {                                  \
-      const V x = load<T>(a + k);                                      \
-      store<T>(o + k, result);                                         \
-    }                                                                  \
-    break;                                                             \
-  }
+  case Opcode::name:                                                   \
+    CAROUSEL_ROWS(const T* a = p[i->a] + u0; const V y = splat<T>(p[i->b][0]);, const V x = load<T>(a + k);, result)
 #define CAROUSEL_SCALAR_THREE(name, result)                            \
-  case Opcode::name: {                                                 \
-    const V y = splat<T>(p[i->b][0]);                                  \
-    for (long k = 0; k < n; k += L) {                                  \
-      const V x = load<T>(a + k), z = load<T>(c + k);                  \
-      store<T>(o + k, result);                                         \
-    }                                                                  \
-    break;                                                             \
-  }
+  case Opcode::name:                                                   \
+    CAROUSEL_ROWS(const T* a = p[i->a] + u0; const V y = splat<T>(p[i->b][0]); const T* c = p[i->c] + u0;, \
+                  const V x = load<T>(a + k); const V z = load<T>(c + k);, result)
 
-// Instructions first ≤ i < last on columns u0 … u0 + n of the places p; whole vectors, so up to a vector more.
+// Instructions first ≤ i < last on columns u0 … u0 + n of some rows; whole vectors, so up to a vector more. A row has its
+// places at `first_row`, the next row `slots` further.
 template <class T>
-void execute(const Instruction* first, const Instruction* last, T* const* p, long u0, long n) {
+void execute(const Instruction* first, const Instruction* last, T* const* first_row, long slots, long rows, long u0, long n) {
   constexpr long L = lanes<T>;
   using V = Vec<T>;
   const V zero = {}, one = splat<T>(T(1));
   for (const Instruction* i = first; i < last; i++) {
-    T* o = p[i->out] + u0;
-    const T *a = p[i->a] + u0, *b = i->b < 0 ? nullptr : p[i->b] + u0, *c = i->c < 0 ? nullptr : p[i->c] + u0;
+    T* const* p = first_row;
     switch (Opcode(i->op)) {
       CAROUSEL_ONE(copy, x)
-      case Opcode::splat: {
-        const V x = splat<T>(p[i->a][0]);
-        for (long k = 0; k < n; k += L) store<T>(o + k, x);
-        break;
-      }
+      case Opcode::splat: CAROUSEL_ROWS(const V x = splat<T>(p[i->a][0]);, , x)
       CAROUSEL_ONE(accumulate, load<T>(o + k) + x)
       CAROUSEL_TWO(add, x + y)
       CAROUSEL_TWO(sub, x - y)
@@ -153,13 +138,9 @@ void execute(const Instruction* first, const Instruction* last, T* const* p, lon
       CAROUSEL_ONE(sin, each_lane<T>(x, [](T v) { return std::sin(v); }))
       CAROUSEL_ONE(cos, each_lane<T>(x, [](T v) { return std::cos(v); }))
       CAROUSEL_ONE(erf, each_lane<T>(x, [](T v) { return std::erf(v); }))
-      case Opcode::pow: {
-        for (long k = 0; k < n; k += L) {
-          const T power = b[k];
-          store<T>(o + k, each_lane<T>(load<T>(a + k), [power](T v) { return std::pow(v, power); }));
-        }
-        break;
-      }
+      case Opcode::pow:
+        CAROUSEL_ROWS(const T* a = p[i->a] + u0; const T* b = p[i->b] + u0;, const V x = load<T>(a + k); const T power = b[k];
+                      , each_lane<T>(x, [power](T v) { return std::pow(v, power); }))
       CAROUSEL_TWO(min, (x < y) | (x != x) ? x : y)
       CAROUSEL_TWO(max, (x > y) | (x != x) ? x : y)
       CAROUSEL_TWO(lt, x < y ? one : zero)
@@ -185,6 +166,7 @@ void execute(const Instruction* first, const Instruction* last, T* const* p, lon
     }
   }
 }
+#undef CAROUSEL_ROWS
 #undef CAROUSEL_ONE
 #undef CAROUSEL_TWO
 #undef CAROUSEL_THREE

@@ -149,7 +149,7 @@ struct ProgramCall {
 struct ProgramLayout {
   std::vector<long> states, saved, kept, sums;
   long saved_row, kept_row, sums_row;
-  long gate_plane, projected_row;  // W x + b of a gate, and of all gates
+  long projected_row;  // W x + b of all gates
 };
 
 template <class T>

@@ -18,6 +18,7 @@ namespace carousel {
 namespace {
 
 constexpr long tile_columns = 256;  // of a loop: a dozen tiles of them fit into the first-level cache
+constexpr long most_together = 8;   // rows that an instruction takes at once where they are short
 
 template <class T>
 long plane(long width) {
@@ -60,7 +61,7 @@ ProgramLayout program_layout(const StepProgram& program) {
   layout.kept_row = layout.kept.back() + lanes<T>, layout.sums_row = layout.sums.back();
   layout.kept.pop_back(), layout.sums.pop_back();
   const GateRows<T> gates(program.tensors[0].row, program.gate);
-  layout.gate_plane = gates.plane, layout.projected_row = gates.row;
+  layout.projected_row = gates.row;
   return layout;
 }
 
@@ -389,7 +390,7 @@ class Runner {
     const long slots = long(code.slots.size()), n = long(my.rows.size()), width = plane<T>(widest);
     my.places.resize(n * slots);
     my.a.resize(n), my.c.resize(n);
-    my.registers.reserve(std::max(1L, code.registers * width));
+    my.registers.reserve(std::max(1L, most_together * code.registers * width));
     for (long i = 0; i < slots; i++) {
       if (staged[i] >= 0) my.copied.push_back(int(i));
       const Moves how = moves(i);
@@ -401,12 +402,14 @@ class Runner {
         my.chunk_first.push_back(chunk_place(code.slots[i], my.chunk_row.back()));
       }
       const Slot& s = code.slots[i];
-      T* at = s.space == Space::reg        ? my.registers + s.index * width
+      T* at = s.space == Space::reg        ? T_of(my.registers)
               : s.space == Space::constant ? T_of(constants[s.index])
               : s.space == Space::sum      ? sums + team.rank * layout.sums_row + layout.sums[s.index] + s.offset
                                            : unit_at[i];
       for (long j = 0; j < n; j++)
         if (how == Moves::never || how == Moves::by_row) row_of(my, j)[i] = at ? at : place(i, 0, my.rows[j]);
+      for (long j = 0; j < n && s.space == Space::reg; j++)  // of their own for rows that run together
+        row_of(my, j)[i] = my.registers + (j % most_together * code.registers + s.index) * width;
     }
     for (long j = 0; j < n; j++)
       for (int i : my.even) my.first.push_back(place(i, 0, my.rows[j]));
@@ -597,9 +600,11 @@ class Runner {
       const Loop& loop = code.loops[i];
       long from, to;
       share(team.rank, team.size, loop.width, from, to);
-      for (long j = 0; j < n; j++)
+      const long together = from < to ? std::min(most_together, std::max(1L, tile_columns / (to - from))) : 1;
+      for (long j = 0; j < n; j += together)
         for (long u = from; u < to; u += tile_columns)
-          execute<T>(all + loop.first, all + loop.last, row_of(my, j), u, std::min(tile_columns, to - u));
+          execute<T>(all + loop.first, all + loop.last, row_of(my, j), long(code.slots.size()), std::min(together, n - j), u,
+                     std::min(tile_columns, to - u));
     }
   }
 
