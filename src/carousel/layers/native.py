@@ -23,7 +23,7 @@ from .batch import Batch
 from .unroll import Run, unroll
 
 _unsupported_reason, get_num_threads = backend.unsupported_reason, torch.get_num_threads
-ISA = backend.isa()  # the instruction set in use
+WHY = f"native kernels ({backend.isa()})"
 if backend.MISSING:
     warnings.warn(f"carousel: {backend.MISSING}; until then layers run on the slower reference path", stacklevel=2)
 
@@ -187,11 +187,45 @@ def any_requires_grad(x: Tensor, own: Mapping[str, Tensor | None], hx: Any) -> b
 
 def _train(layer: Any, plan: Plan, own: Mapping[str, Any], x: Tensor, hx: Any) -> tuple[Tensor, Any]:
     """The same with gradients, of what `fits`."""
-    stack = [[own[name] if name else None for name in names] for names in plan.names]
     given = (hx,) if plan.alone and hx is not None else hx
-    reference = partial(_plain_reference, layer, plan.kernel)
-    output, final = train_stack(plan.kernel, stack, plan.directions, x, given, reference)
+    output, final = _stack(layer, plan, own, x, given)
     return output, final[0] if plan.alone else tuple(final)
+
+
+def _stack(
+    layer: Any,
+    plan: Plan,
+    own: Mapping[str, Any],
+    x: Tensor,
+    state: Any,
+    seen: list[Mapping[str, Tensor]] | None = None,
+) -> tuple[Tensor, Sequence[Tensor]]:
+    stack = [[own[name] if name else None for name in names] for names in plan.names]
+    reference = partial(_plain_reference, layer, plan.kernel)
+    return train_stack(plan.kernel, stack, plan.directions, x, state, reference, seen)
+
+
+def trace_plainly(
+    layer: Any, batch: Batch, state: Sequence[Tensor] | None
+) -> tuple[Tensor, Sequence[Tensor], list[Mapping[str, Tensor]]] | None:
+    """A plain call that keeps gates and states: output (T, B, D·P), final states (L·D, B, S), and what was seen in each
+    layer and direction; or None as above."""
+    if batch.lengths is not None or batch.reset is not None or batch.side or torch.compiler.is_compiling():
+        return None
+    plan = _plan(layer)
+    if plan is None or plan.zoneout or is_noisy(layer) or (plan.learned and state is None):
+        return None
+    own, x = own_parameters(layer, plan), batch.x
+    given = None if state is None else state[0] if plan.alone else tuple(state)
+    if not x.is_contiguous():
+        if not plan.native.is_plain():
+            return None
+        x = x.contiguous()
+    if not plan.native.fits(own, x, given):
+        return None
+    seen: list[Mapping[str, Tensor]] = []
+    output, final = _stack(layer, plan, own, x, state, seen)
+    return output, final, seen
 
 
 def _plain_reference(layer: Any, kernel: Kernel, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:

@@ -339,7 +339,7 @@ class Recurrent(CellModule):
             reason = programs.unsupported_reason(self, batch, state)
             return ("reference", reason) if reason else ("fused", programs.WHY)
         reason = native.unsupported_reason(self, batch, state)
-        return ("reference", reason) if reason else ("fused", f"native kernels ({native.ISA})")
+        return ("reference", reason) if reason else ("fused", native.WHY)
 
     def _watched(
         self, clamps: tuple[Clamp, ...], batch: Batch, hx: Any, loss_fn: Callable[..., Tensor] | None
@@ -348,6 +348,12 @@ class Recurrent(CellModule):
             clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = None if hx is None else read_state(self, hx, batch)
+        plain = None if clamps or loss_fn is not None else native.trace_plainly(self, batch, state)
+        if plain is not None:
+            states = tuple(batch.give_state(s) for s in plain[1])
+            own = states if len(states) > 1 else states[0]
+            path = ExecutionPath("fused", native.WHY)
+            return assemble(self.cell, batch, batch.give_output(plain[0]), own, plain[2], None, path)
         path = ExecutionPath(*self._choose(batch, state))
         by = self._runner(path)
         kept: list[dict[str, Tensor]] | None = None

@@ -275,7 +275,7 @@ def assemble(
     batch: Batch,
     output: Any,
     state: Any,
-    seen: list[Seen],
+    seen: Sequence[Seen],
     loss_fn: Callable[..., Tensor] | None,
     path: ExecutionPath,
     kept: Sequence[Mapping[str, Tensor]] | None = None,

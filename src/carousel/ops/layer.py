@@ -56,14 +56,14 @@ def _is_direct(call: Call, tensors: Sequence[Tensor | None]) -> bool:
 
 
 def _traced(
-    kernel: Kernel, weights: Sequence[Weights], x: Tensor, output: Tensor, values: Tensor, held: Tensor
+    kernel: Kernel, weight_hh: Tensor, directions: int, output: Tensor, values: Tensor, held: Tensor
 ) -> list[Mapping[str, Tensor]]:
-    """For each direction the gates and states by name, (T, B, S) views of what the kernel saved."""
+    """For each direction the gates and states by name, (T, B, S) views of what the kernel saved; `weight_hh` of any."""
+    rows, size = weight_hh.shape
 
     def view(d: int, name: str) -> Tensor:
-        rows, size = weights[d].weight_hh.shape
         hidden = rows // len(kernel.gates)
-        plane = row_sizes(kernel, x.dtype, hidden)[0]
+        plane = row_sizes(kernel, output.dtype, hidden)[0]
         if name == kernel.states[0]:
             return output.detach()[:, :, d * size : (d + 1) * size]
         if name in kernel.states:
@@ -73,7 +73,7 @@ def _traced(
         return values[d, :, :, at : at + hidden]
 
     names = tuple(dict.fromkeys((*kernel.gates, *kernel.states)))  # the gate of an Elman cell is its state
-    return [Views(names, partial(view, d)) for d in range(len(weights))]
+    return [Views(names, partial(view, d)) for d in range(directions)]
 
 
 def fused_layer(
@@ -133,7 +133,7 @@ def fused_layer(
     final: list[State] = [tuple(s[d] for s in state_n) for d in range(len(weights))]
     if not want_trace:
         return output, final, []
-    return output, final, _traced(kernel, weights, x, output, values, held)
+    return output, final, _traced(kernel, weights[0].weight_hh, len(weights), output, values, held)
 
 
 class Views(Mapping[str, Tensor]):
@@ -162,13 +162,15 @@ def train_stack(
     x: Tensor,
     state: Sequence[Tensor] | None,
     reference: Callable[..., tuple[Tensor, ...]],
+    seen: list[Mapping[str, Tensor]] | None = None,
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """A stack of layers with gradients, without lengths, restarts or noise.
+    """A stack of layers, with gradients where they are recorded, without lengths, restarts or noise.
 
     `stack` has the parameters of each layer by slot, one direction after the other; x (T, B, I); `state` (L·D, B, S)
     for each of the kernel's states, None for zeros. All are contiguous, and `unsupported_reason` has let them pass.
-    Returns the output (T, B, D·P) and the final states, (L·D, B, S) each. `reference(tensors)` computes a layer's
-    output and final states (D, B, S) from the list that its node takes, with torch operations.
+    Returns the output (T, B, D·P) and the final states, (L·D, B, S) each; `seen` receives for each layer and direction
+    the gates and states by name, (T, B, S) views. `reference(tensors)` computes a layer's output and final states
+    (D, B, S) from the list that its node takes, with torch operations.
     """
     slots, count = len(kernel.parameters), len(kernel.states)
     final: list[Sequence[Tensor]] = []
@@ -178,11 +180,17 @@ def train_stack(
             tensors += parameters[d * slots : (d + 1) * slots]
             tensors += [None] * count if state is None else [s[layer * directions + d] for s in state]
             tensors += [None] * count
-        call = Call(kernel, directions, None, None, [], [], False, reference)
-        if any(t is not None and t.requires_grad for t in tensors):
+        call = Call(kernel, directions, None, None, [], [], seen is not None, reference)
+        if autograd_records() and any(t is not None and t.requires_grad for t in tensors):
             x, *state_n = Fused.apply(call, *tensors)
-        else:  # frozen layers at the bottom
-            x, *state_n = run_forward(call, tensors, False)[:-2]
+        else:  # no gradients, or frozen layers at the bottom
+            x, *state_n = run_forward(call, tensors, seen is not None)
+            state_n = state_n if seen is not None else state_n[:-2]
+        if seen is not None:
+            *state_n, values, held = state_n
+            weight = parameters[kernel.parameters.index("weight_hh")]
+            assert weight is not None
+            seen += _traced(kernel, weight, directions, x, values, held)
         final.append(state_n)
     return x, final[0] if len(final) == 1 else [torch.cat(parts) for parts in zip(*final, strict=True)]
 
