@@ -95,7 +95,6 @@ class Reader {
   }
   // Gates lie apart in memory.
   static bool of_gates(const Slot& s) { return (s.space == Space::input || s.space == Space::d_input) && s.index == 0; }
-  static bool takes_scalar(Opcode op) { return op >= Opcode::add_scalar && op <= Opcode::submul_scalar; }
   bool several_gates(const Slot& s) const { return of_gates(s) && s.width > program.gate; }
   const Slot& row(long at) const {
     const Slot& s = memory(at);
@@ -153,6 +152,7 @@ class Reader {
     MatrixProduct p{int(n[1]), int(n[2]), int(n[3]), n[4], n[5], n[6], n[7] != 0, n[8] != 0, int(n[9])};
     const Slot &arg = p.turned ? row(n[1]) : memory(n[1]), &out = row(n[2]);
     check_out(out);
+    require(backward || (p.turned && !p.add), "a product of a backward step");
     const bool positive = p.row >= 0 && 0 < p.rows && p.rows < most && p.row < most && 0 < p.depth && p.depth < most;
     require(positive && (p.row + p.rows) * p.depth <= shared(n[3]), "a product beyond its matrix");
     require(arg.width == (p.turned ? p.depth : p.rows) && out.width == (p.turned ? p.rows : p.depth), "a product of other sizes");
@@ -219,6 +219,7 @@ class Reader {
     require(out.space != Space::constant && out.space != Space::input && !several_gates(out), "a result where none may go");
     check_out(out);
     require((op == Opcode::accumulate) == (out.space == Space::sum), "a sum that is not accumulated");
+    require(out.space != Space::sum || out.width == program.sums[out.index], "a part of a sum");
     if (out.space == Space::reg) written[out.index] = true;
     else require(out.width == width, "a result of another width");
     code.instructions.push_back({int(n[1]), int(n[2]), int(n[3]), int(n[4]), int(n[5])});

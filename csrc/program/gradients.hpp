@@ -22,6 +22,7 @@ struct MatrixSum {
   std::size_t delta, arg;
   long column, rows;
   T* to;
+  bool waits = false;  // for other threads, which may still add to the same numbers
 };
 
 // to += Σ δ
@@ -30,6 +31,7 @@ struct VectorSum {
   std::size_t delta;
   long column, width;
   T* to;
+  bool waits = false;
 };
 
 template <class T>
@@ -48,6 +50,8 @@ class Gradients {
     long columns = 0, panels = 0;
     for (const Delta<T>& d : deltas) starts.push_back(columns), columns += d.columns;
     for (long w : widths) packed_at.push_back(panels), panels += ceil_div(w, panel<T>) * most * panel<T>;
+    mark(matrices, [&](const MatrixSum<T>& m) { return m.rows * widths[m.arg]; });
+    mark(vectors, [](const VectorSum<T>& v) { return v.width; });
     if (matrices.empty()) return;
     turned.reserve(std::max(1L, columns) * turned_row);
     packed.reserve(std::max(1L, panels));
@@ -56,7 +60,10 @@ class Gradients {
   // The lists of `deltas` and `args` have n rows each. When it returns, δ and arguments are no longer needed.
   void add(const Team& team, long n) {
     if (!n) return;
-    for (const VectorSum<T>& v : vectors) sum(team, v, n);
+    for (const VectorSum<T>& v : vectors) {
+      if (v.waits) team.sync();
+      sum(team, v, n);
+    }
     for (std::size_t k = 0; k < deltas.size() && turned; k++) turn(team, k, n);
     for (std::size_t k = 0; k < args.size(); k++) {
       long from, to;
@@ -67,6 +74,7 @@ class Gradients {
     List<const T*> a;
     List<T*> c;
     for (const MatrixSum<T>& m : matrices) {
+      if (m.waits) team.sync();
       long from, to;
       team.share(m.rows, from, to);
       a.clear(), c.clear();
@@ -84,6 +92,18 @@ class Gradients {
   std::vector<long> starts, packed_at;
   Buffer<T> turned;  // (columns of all δ, rows)
   Buffer<T> packed;  // args in panels
+
+  // Each thread has a part of every sum, and not the same of two that overlap.
+  template <class Sum, class Count>
+  static void mark(std::vector<Sum>& sums, const Count& count) {
+    std::size_t first = 0;  // since the last wait
+    for (std::size_t k = 0; k < sums.size(); k++)
+      for (std::size_t j = first; j < k; j++)
+        if (sums[j].to < sums[k].to + count(sums[k]) && sums[k].to < sums[j].to + count(sums[j])) {
+          sums[k].waits = true, first = k;
+          break;
+        }
+  }
 
   void sum(const Team& team, const VectorSum<T>& v, long n) const {
     constexpr long L = lanes<T>, together = 4;

@@ -31,6 +31,9 @@ enum class Opcode : int {
 
 std::vector<std::string> opcode_names();
 
+// Whether the second operand is one number for the whole row.
+inline bool takes_scalar(Opcode op) { return op >= Opcode::add_scalar && op <= Opcode::submul_scalar; }
+
 // Where numbers are. `old` and `new` are states before and after a step, `saved` what the forward step keeps for the
 // backward step, `temporary` what lives for one step, `kept` what the backward step keeps for the gradients of matrices.
 enum class Space : int { reg, constant, input, old, now, saved, temporary, d_new, d_old, d_input, sum, kept };

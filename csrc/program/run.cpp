@@ -83,7 +83,7 @@ class Runner {
   Runner(const StepProgram& program, const ProgramCall<T>& call, bool backward)
       : program(program), code(backward ? program.backward : program.forward), call(call), backward(backward),
         layout(program_layout<T>(program)), layer(times(call)), schedule(layer, call.reverse),
-        states(long(program.states.size())), chunk(std::min(call.steps, std::max(1L, 512 / std::max(1L, call.batch)))),
+        states(long(program.states.size())), chunk(std::max(1L, std::min(call.steps, 512 / std::max(1L, call.batch)))),
         gates(program.tensors[0].row, program.gate),
         input(call, gates, !backward || (reads(Space::input, 0) && !call.projected), few_inputs()),
         gradients(chunk * call.batch), temporary(places<T>(code.temporaries)), state(places<T>(program.states)) {
@@ -133,7 +133,7 @@ class Runner {
     const long bytes = recurrent * long(sizeof(T));  // as in recurrent/layer.hpp
     const bool enough = (call.batch >= 4 * threads && bytes <= (700L << 10)) || (call.batch >= 24 * threads && bytes <= (2L << 20));
     split_columns = threads > 1 && !enough && can_split();
-    if (!split_columns) threads = int(std::min<long>(threads, call.batch));
+    if (!split_columns) threads = int(std::max(1L, std::min<long>(threads, call.batch)));
     Region region;
     Barrier barrier(region, threads);
     region.run(threads, [&](int rank, int size) { work_of(Team{barrier, rank, size}); });
@@ -194,6 +194,12 @@ class Runner {
     if (!code.reductions.empty() || stages_rows || !output_is_state<T>(program)) return false;
     for (const Loop& loop : code.loops)
       if (loop.width == 1) return false;
+    auto alone = [&](int at) {  // one thread computes a number that all would read
+      const Slot& s = code.slots[at];
+      return s.space != Space::constant && !(s.space == Space::input && kind(s) == Kind::unit);
+    };
+    for (const Instruction& i : code.instructions)
+      if ((Opcode(i.op) == Opcode::splat && alone(i.a)) || (takes_scalar(Opcode(i.op)) && alone(i.b))) return false;
     for (const Slot& s : code.slots)  // a part of a row belongs to other threads than the row
       if ((s.space == Space::input || s.space == Space::d_input) ? s.index == 0 && s.offset % program.gate : s.offset != 0) return false;
     return true;
@@ -461,7 +467,7 @@ class Runner {
   // What follows the steps of a chunk: ∂L/∂x, sums over its rows, and δ where the caller wants it.
   void end_chunk(const Mine& my, const Team& team, long s0, long s1, long total) {
     team.sync();
-    List<long> times, batch, places;
+    List<long> times, batch, places;  // of each row; the last of W x + b
     for (long s = s0; s < s1; s++) {
       const long t = schedule.time(s), n = schedule.active(my.all, t);
       for (long j = 0; j < n; j++) times.push_back(t), batch.push_back(my.all[j]), places.push_back((s - s0) * call.batch + j);

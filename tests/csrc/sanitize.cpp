@@ -409,6 +409,7 @@ int main() {
         wrong += !check_program<double>(s[0], s[1], s[3], threads, options, random_numbers);
         calls += 2;
       }
+  for (int threads : {1, 2}) wrong += !check_program<double>(0, 3, 5, threads, 2, random_numbers), wrong += !check_program<float>(3, 0, 5, threads, 2, random_numbers), calls += 2;
   for (int threads : {1, 2}) {  // many columns: threads share them; and allocations that fail
     wrong += !check_program<float>(2, 3, 448, threads, 14, random_numbers), calls++;
     wrong += !check_program<double>(70, 9, 20, threads, 15, random_numbers), calls++;  // several chunks

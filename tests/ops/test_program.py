@@ -14,8 +14,12 @@ pytestmark = pytest.mark.skipif(not backend.available(), reason="no kernels")
 
 
 def parts():
-    """What the native module is given for an LSTM, as lists."""
-    p = plan(carousel.cells.LSTM().program(), train=True, named=True)
+    return parts_of(carousel.cells.LSTM())
+
+
+def parts_of(cell):
+    """What the native module is given for a cell, as lists."""
+    p = plan(cell.program(), train=True, named=True)
     tensors = [[KINDS.index(t.kind), t.row] for t in p.tensors]
     forward, backward = (code.encoded(_opcodes()) for code in (p.forward, p.backward))
     return copy.deepcopy([tensors, p.states, p.saved, p.kept, p.sums, list(forward), list(backward), p.gate, p.targets])
@@ -100,6 +104,12 @@ def test_order_and_spaces():
     spoil(lambda code: lines(code, "instruction")[0].__setitem__(1, _opcodes()["sum"]))  # a reduction as an instruction
     written = lines(parts()[5], "product")[0]
     spoil(lambda code: lines(code, "instruction")[0].__setitem__(2, written[1]))  # a result over the old state
+    spoil(lambda code: lines(code, "product")[0].__setitem__(7, 0))  # a product of a backward step in a forward step
+    given = copy.deepcopy(parts_of(carousel.cells.Peephole()))
+    [at] = [k for k, slot in enumerate(given[6][0]) if SPACES[slot[0]] == "sum"][:1]
+    given[6][0][at][3] -= 1
+    with pytest.raises(ValueError, match="program: "):  # a part of a sum
+        build(given)
     given = parts()
     given[1] = []
     with pytest.raises(ValueError, match="no states"):

@@ -150,6 +150,96 @@ def test_a_projection_of_ones_own(monkeypatch, beside):
         torch.testing.assert_close(y, by_reference(monkeypatch, lambda: layer(draw(T, B, I)[:1])[0][0]))
 
 
+class Residual(registry()["lstm"]):
+    """Adds x where it has as many features as the layer has units: above the first layer."""
+
+    def project_input(self, x, w):
+        projected = torch.nn.functional.linear(x, w.weight_ih, w.bias_ih)
+        return projected + torch.cat([x] * 4, -1) if x.shape[-1] * 4 == projected.shape[-1] else projected
+
+
+MIXED = {  # of all dimensions of x (T, B, I), or of their sizes
+    "steps": lambda p: p - p.mean(0, keepdim=True),
+    "sequences": lambda p: p - p.mean(1, keepdim=True),
+    "softmax": lambda p: p.softmax(1),
+    "size": lambda p: p / p.shape[1],
+}
+
+
+@pytest.mark.parametrize("kind", ["residual", *MIXED])
+def test_a_projection_that_a_step_alone_cannot_see(monkeypatch, kind):
+    class Mixed(registry()["lstm"]):
+        def project_input(self, x, w):
+            return MIXED[kind](torch.nn.functional.linear(x, w.weight_ih, w.bias_ih))
+
+    cell = Residual() if kind == "residual" else Mixed()
+    layer = randomise(Recurrent(cell, I, H, num_layers=2, dtype=torch.float64))
+    check(monkeypatch, layer, draw(T, B, I).requires_grad_())
+    if kind == "residual":
+        with torch.no_grad():
+            state = None
+            for x, y in zip(draw(T, B, I), layer(draw(T, B, I))[0], strict=True):
+                one, state = layer.step(x, state)
+                torch.testing.assert_close(one, y)
+
+
+class Number(carousel.Cell):
+    """A product gives one number, which meets the whole row in the same stage."""
+
+    gates = ("a",)
+
+    def parameters(self, sizes):
+        return super().parameters(sizes) | {"v": (1, sizes.hidden)}
+
+    def step(self, x, state, w, let):
+        t = torch.tanh(x.a + w.U(*state).a)
+        return (t * torch.nn.functional.linear(state[0], w.v) + t,)
+
+
+class Overlapping(carousel.Cell):
+    """Products whose matrices share rows, with other arguments."""
+
+    gates = ("f", "g")
+
+    def step(self, x, state, w, let):
+        (h,) = state
+        f, g = torch.sigmoid(x.f + w.U(h, "f")), torch.tanh(x.g + w.U(h, "g"))
+        return (f * h + (1 - f) * torch.tanh(g + w.U(f * h, "f")),)
+
+
+@pytest.mark.parametrize("cell", [Number, Overlapping])
+@pytest.mark.parametrize("hidden", [64, 512])
+def test_what_threads_share(monkeypatch, cell, hidden):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        layer = Recurrent(cell(), I, hidden, dtype=torch.float64)
+        with torch.no_grad():
+            for p in layer.parameters():
+                p *= 0.3
+        check(monkeypatch, layer, draw(30, 2, I).requires_grad_())
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_first_differentiated_calls_at_once():
+    for _ in range(3):
+        layer = randomise(Recurrent(type("Own", (registry()["lstm"],), {})(), I, H, num_layers=3, dtype=torch.float64))
+        x, found, ready = draw(T, B, I), [None] * 4, threading.Barrier(4)
+
+        def run(k, layer=layer, x=x, found=found, ready=ready):
+            ready.wait()
+            found[k] = layer(x)[0].detach()
+
+        workers = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        expected = layer(x)[0].detach()
+        assert all(one is not None and torch.equal(one, expected) for one in found)
+
+
 @pytest.mark.parametrize("name", ["own-exponential", "own-convolved", "own-independent"])
 @pytest.mark.parametrize("size", [(6, torch.float64), (34, torch.float32)])
 def test_what_cells_declare(monkeypatch, name, size):

@@ -309,6 +309,8 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
     if found is None or (hx is None and not found.starts):
         return None
     batch_first, run = layer.batch_first, found.native
+    if not found.parameters and not run.is_plain():
+        return None
     if batch_first or not x.is_contiguous():
         if x.dim() != 3 or not run.is_plain():
             return None
@@ -325,19 +327,18 @@ def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
 
 def _train(layer: Any, found: Plain, own: Mapping[str, Any], x: Tensor, hx: Any) -> tuple[Tensor, Any]:
     """The same with gradients, of what `fits`."""
-    if found.graded is None:
-        found.graded = []
+    graded = found.graded
+    if graded is None:
+        graded = []
         for at, program in enumerate(found.programs):
             compiled = Compiled(plan(program.with_zoneout(layer.zoneout, False), True, False), x.dtype)
             names = [slot[0] if slot else "" for slot in _slots(layer, at, program, compiled)]
-            found.graded.append((compiled, names))
-        if not all(not name or name in own for _, names in found.graded for name in names):
-            found.parameters = False
-            own = _computed(layer, found)
+            graded.append((compiled, names))
+        found.graded = graded  # whole: other threads may read it
     count, alone = len(layer.cell.states), len(layer.cell.states) == 1
     given = None if hx is None else (hx,) if alone else hx
     final: list[list[Tensor]] = []
-    for at, (compiled, (weight, bias, *names)) in enumerate(found.graded):
+    for at, (compiled, (weight, bias, *names)) in enumerate(graded):
         state = [None] * count if given is None else [s[at] for s in given]
         tensors = [x, *(own[name] for name in names), *state, *[None] * count]
         x, *new = differentiable(compiled, tensors, own[weight], own[bias] if bias else None)
@@ -368,14 +369,14 @@ def _plain(layer: Any, x: Tensor) -> Plain | None:
 
 def _make_plain(layer: Any, dtype: torch.dtype) -> Plain | None:
     cell = layer.cell
-    usual = not cell.input_window and not cell.side_inputs and projects(layer, 0, dtype, False)[0]
+    usual = not cell.input_window and not cell.side_inputs
     if layer.bidirectional or not usual or backend.MISSING or dtype not in (torch.float32, torch.float64):
         return None
     result = Plain(None, [], True, any("." in parameter for parameter in layer._names), False)
     layers = []
     for at in range(layer.num_layers):
         program = _program(layer, layer._sizes(at), dtype, False)
-        if isinstance(program, str):
+        if isinstance(program, str) or not projects(layer, at, dtype, False)[0]:
             return None
         compiled = Compiled(plan(program.with_zoneout(layer.zoneout, False), False, False), dtype)
         layers.append((compiled.native, _slots(layer, at, program, compiled)))

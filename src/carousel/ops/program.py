@@ -95,8 +95,7 @@ def run_program(
     """Output (T, B, P), final states (B, S), and what the plan saved, (T, B, ·), if the call is traced.
 
     `tensors` in the order of the plan's; `state` (B, S) before the first step, `initial` (S) after a reset, None for
-    zeros. With
-    `projection`, weight_ih and bias_ih, the first tensor is x in the place of W x + b.
+    zeros. With `projection`, weight_ih and bias_ih, the first tensor is x in the place of W x + b.
     """
     given = [None if t is None else t.contiguous() for t in (*tensors, *state, *initial, *projection)]
     call.projects = bool(projection)

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cells.spec import Cell, Sizes
+from ..cells.spec import Cell, ParameterSpec, Sizes, Weights
 from .derivative import Derivative, derive
 from .equations import Equations
-from .tracing import Hoisted, Reference, trace
+from .tracing import Hoisted, NotAProgram, Reference, Traced, trace
 from .values import OPS, Builder, Value, reachable
 
 
@@ -161,7 +161,7 @@ class Backward:
 
 def program_of(cell: Cell, sizes: Sizes, dtype: torch.dtype = torch.float32, masked: bool = False) -> Program:
     """Trace the step of `cell`; :class:`~carousel.program.tracing.NotAProgram` says why that cannot be."""
-    traced = trace(cell, sizes, dtype, masked)
+    traced = _trace(cell, sizes, dtype, masked)
     widths = {name: value.width if value.op != "constant" else 0 for name, value in traced.states.items()}
     for name in widths:
         shape = cell.states[name].shape
@@ -170,7 +170,48 @@ def program_of(cell: Cell, sizes: Sizes, dtype: torch.dtype = torch.float32, mas
     sides = {name: (side.shape(sizes) or (1,))[0] for name, side in cell.side_inputs.items()}
     gates = dict.fromkeys(cell.gates, sizes.hidden)
     results, named = traced.states, traced.named
-    return Program(repr(cell), gates, sides, widths, traced.hoisted, results, named, traced.builder, traced.projects)
+    return Program(
+        repr(cell), gates, sides, widths, traced.hoisted, results, named, traced.builder, traced.projected is not None
+    )
+
+
+def _trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
+    """With the cell's own `project_input` as a part of the step, where that is possible; else torch computes it before."""
+    if type(cell).project_input is not Cell.project_input and not cell.input_window:
+        try:
+            traced = trace(cell, sizes, dtype, masked, projects=True)
+            if _projects_alike(cell, sizes, dtype, traced):
+                return traced
+        except NotAProgram:
+            pass
+    return trace(cell, sizes, dtype, masked, projects=False)
+
+
+def _projects_alike(cell: Cell, sizes: Sizes, dtype: torch.dtype, traced: Traced) -> bool:
+    """Whether what was traced on one step is what `project_input` makes of x (T, B, I), whose rows it may mix."""
+    assert traced.projected is not None
+    random = torch.Generator().manual_seed(0)
+
+    def draw(shape: Sequence[int], kind: torch.dtype) -> Tensor:
+        return torch.rand(*shape, generator=random, dtype=torch.float64).to(kind)
+
+    own = {}
+    for name, given in cell.parameters(sizes).items():
+        spec = given if isinstance(given, ParameterSpec) else ParameterSpec(tuple(given))
+        own[name] = draw(spec.shape, dtype.to_complex() if spec.dtype == "complex" else dtype)
+    own |= {name: b.to(dtype) if b.is_floating_point() else b for name, b in cell.buffers(sizes).items()}
+    x = draw((2, 3, sizes.input), dtype)
+    with torch.no_grad():
+        try:
+            expected = cell.project_input(x, Weights(cell, own))
+        except Exception:  # the reference path meets it again
+            return False
+        leaves = {("input", None): torch.nn.functional.linear(x, own["weight_ih"]).flatten(0, 1)}
+        found = evaluate({"": traced.projected}, leaves, hoist(recipe(traced.hoisted), own))[""]
+    rows, relative = len(cell.gates) * sizes.hidden, 1e-4 if dtype is torch.float32 else 1e-9
+    if expected.shape != (2, 3, rows):
+        return False
+    return torch.allclose(found.expand(6, rows), expected.flatten(0, 1), rtol=relative, atol=relative / 10)
 
 
 def recipe(hoisted: Sequence[Hoisted]) -> tuple[Any, ...]:

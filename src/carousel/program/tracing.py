@@ -66,6 +66,7 @@ class Tracer(TorchDispatchMode):
         self.rows: dict[int, Value] = {}  # of tensors, by identity
         self.units: dict[int, int] = {}
         self.alive: list[Tensor] = []  # so that no identity is used twice
+        self.projected: Value | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:  # it would import all of dynamo, for seconds, and no trace is compiled
@@ -260,11 +261,12 @@ class Traced:
     states: dict[str, Value]  # the new states
     named: dict[str, Value]
     builder: Builder
-    projects: bool = False  # what the cell's own `project_input` makes of W x is a part of the step
+    projected: Value | None = None  # what the cell's own `project_input` makes of W x, if that is a part of the step
 
 
-def trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
-    """The step of `cell` in a layer of these sizes; `masked`: with recurrent dropout."""
+def trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, projects: bool) -> Traced:
+    """The step of `cell` in a layer of these sizes; `masked`: with recurrent dropout; `projects`: with what its own
+    `project_input` makes of W x."""
     if type(cell).inputs is not Cell.inputs:
         raise NotAProgram(f"{cell!r} has a method `inputs` of its own")
     for name, spec in cell.states.items():
@@ -273,15 +275,6 @@ def trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
     for name, side in cell.side_inputs.items():
         if len(side.shape(sizes)) > 1:
             raise NotAProgram(f"the side input {name!r} of {cell!r} has more than one dimension at a step")
-    if type(cell).project_input is not Cell.project_input and not cell.input_window:
-        try:
-            return _trace(cell, sizes, dtype, masked, projects=True)
-        except NotAProgram:
-            pass  # torch computes it before the loop
-    return _trace(cell, sizes, dtype, masked, projects=False)
-
-
-def _trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, projects: bool) -> Traced:
     taken = {*sizes, len(cell.gates), cell.blocks, len(cell.gates) * sizes.hidden, 1}
     batch = next(n for n in range(11, 1000) if n not in taken)  # to be told from every other size
     with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
@@ -295,7 +288,6 @@ def _trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool, projects:
         except Exception as error:  # the reference path meets it again, and raises it where it belongs
             raise NotAProgram(f"the step of {cell!r} cannot be traced: {type(error).__name__}: {error}") from None
         traced = _finish(cell, sizes, tracer, new)
-    traced.projects = projects
     if projects and any(v.op == "x" for v in reachable([*traced.states.values(), *traced.named.values()])):
         raise NotAProgram(f"{cell!r}.project_input reads x not only through weight_ih")
     return traced
@@ -338,6 +330,7 @@ def _prepare(
             projected = cell.project_input(x, weights)
             if projected.shape != (tracer.batch, len(cell.gates) * sizes.hidden):
                 raise NotAProgram(f"{cell!r}.project_input gives another shape than that of W x + b")
+            tracer.projected = tracer.value(projected)
             own = list(projected.chunk(len(cell.gates), -1))
         return cell.step(cell.Inputs(*own, *sides), states, weights, tracer.let)
 
@@ -356,7 +349,7 @@ def _finish(cell: Cell, sizes: Sizes, tracer: Tracer, new: Any) -> Traced:
             raise NotAProgram(f"{cell!r}.step returns as {name} a tensor that it did not compute")
         states[name] = tracer.builder.widen(tracer.value(tensor), width)
     _refuse_own_derivatives(cell, [t for t in new if t.grad_fn is not None])
-    return Traced(tracer.hoisted, states, tracer.named, tracer.builder)
+    return Traced(tracer.hoisted, states, tracer.named, tracer.builder, tracer.projected)
 
 
 def _refuse_own_derivatives(cell: Cell, results: list[Tensor]) -> None:
