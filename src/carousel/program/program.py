@@ -176,7 +176,7 @@ def program_of(cell: Cell, sizes: Sizes, dtype: torch.dtype = torch.float32, mas
 
 
 def _trace(cell: Cell, sizes: Sizes, dtype: torch.dtype, masked: bool) -> Traced:
-    """With the cell's own `project_input` as a part of the step, where that is possible; else torch computes it before."""
+    """With the cell's own `project_input` as a part of the step where possible; else torch computes it before."""
     if type(cell).project_input is not Cell.project_input and not cell.input_window:
         try:
             traced = trace(cell, sizes, dtype, masked, projects=True)
