@@ -313,8 +313,8 @@ class Runner {
   }
 
   // How the place of a slot changes: it is the same for all rows, or for all steps of a row; it moves on by the same
-  // distance with every step; it is a row of the chunk; or else it must be looked up.
-  enum class Moves { never, by_row, evenly, in_chunk, freely };
+  // distance with every step; it is a row of the chunk; it is one of two, in turn; or else it must be looked up.
+  enum class Moves { never, by_row, evenly, in_chunk, in_turn, freely };
 
   Moves moves(std::size_t i) const {
     const Slot& s = code.slots[i];
@@ -324,6 +324,7 @@ class Runner {
         if (s.index == 0) return s.space == Space::input && call.projected ? Moves::evenly : Moves::in_chunk;
         return unit_at[i] ? Moves::never : staged[i] >= 0 || kind(s) == Kind::sequence ? Moves::by_row : Moves::evenly;
       case Space::temporary: return Moves::by_row;
+      case Space::d_new: case Space::d_old: return Moves::in_turn;
       case Space::kept: return call.kept ? Moves::evenly : Moves::in_chunk;
       case Space::now: return call.saved || layout.states[s.index] < 0 ? Moves::evenly : Moves::freely;
       case Space::saved: return call.saved ? Moves::evenly : Moves::freely;
@@ -378,6 +379,8 @@ class Runner {
     List<int> free, even;  // slots whose place moves freely, and evenly
     List<int> copied;      // slots that pass through a copy
     List<int> chunked;     // slots of rows of the chunk
+    List<int> turns;       // slots whose place is one of two
+    List<T*> both;         // (rows, those, 2): at even and at odd times
     List<long> distance;   // of the even ones
     List<T*> first;        // (rows, even ones): at time 0
     List<T*> chunk_first;  // of the slots of the chunk: in its first row
@@ -401,6 +404,7 @@ class Runner {
       if (staged[i] >= 0) my.copied.push_back(int(i));
       const Moves how = moves(i);
       if (how == Moves::freely) my.free.push_back(int(i));
+      if (how == Moves::in_turn) my.turns.push_back(int(i));
       if (how == Moves::evenly) my.even.push_back(int(i)), my.distance.push_back(distance(i));
       if (how == Moves::in_chunk) {
         my.chunked.push_back(int(i));
@@ -419,6 +423,9 @@ class Runner {
     }
     for (long j = 0; j < n; j++)
       for (int i : my.even) my.first.push_back(place(i, 0, my.rows[j]));
+    for (long j = 0; j < n; j++)
+      for (int i : my.turns)
+        for (long t : {0, 1}) my.both.push_back(place(i, t, my.rows[j]));
   }
 
   void work_of(const Team& team) {
@@ -537,6 +544,8 @@ class Runner {
       places[my.chunked[k]] = my.chunk_first[k] + (is_input ? input_row : row) * my.chunk_row[k];
     }
     for (std::size_t k = 0; k < even; k++) places[my.even[k]] = my.first[j * even + k] + t * my.distance[k];
+    const std::size_t turns = my.turns.size();
+    for (std::size_t k = 0; k < turns; k++) places[my.turns[k]] = my.both[2 * (j * turns + k) + (t & 1)];
     for (int i : my.free) places[i] = place(i, t, b);
     for (int i : my.copied) {
       const Slot& s = code.slots[i];

@@ -65,6 +65,7 @@ class Tracer(TorchDispatchMode):
         self.named: dict[str, Value] = {}
         self.rows: dict[int, Value] = {}  # of tensors, by identity
         self.units: dict[int, int] = {}
+        self.parts: dict[int, tuple[int, int]] = {}  # of parts of a vector: its position in `hoisted`, their first number
         self.alive: list[Tensor] = []  # so that no identity is used twice
         self.projected: Value | None = None
 
@@ -95,7 +96,7 @@ class Tracer(TorchDispatchMode):
         at = self.units[id(given)]
         if given.dim() > 2 or (given.dim() == 2 and given.shape[0] != 1) or given.is_complex():
             raise self.refused(f"a {given.dtype} tensor of shape {tuple(given.shape)} meets the sequences of a batch")
-        return self.builder.make("unit", attribute=(at, 0), width=given.numel())
+        return self.builder.make("unit", attribute=self.parts.get(id(given), (at, 0)), width=given.numel())
 
     def refused(self, why: str) -> NotAProgram:
         return NotAProgram(f"{why}{_line()}")
@@ -146,14 +147,32 @@ class Tracer(TorchDispatchMode):
         for each in out if isinstance(out, (tuple, list)) else (out,):
             if isinstance(each, Tensor) and self.batch in each.shape:
                 return self._repeated(func._schema.name.removeprefix("aten::"), args, out)
-        args, kwargs = tree_map_only(Tensor, lambda t: Reference(self.units[id(t)]), (args, kwargs))
         graded = torch.is_grad_enabled()
+        if graded:
+            self._note_parts(func._schema.name.removeprefix("aten::"), args, out)
+        args, kwargs = tree_map_only(Tensor, lambda t: Reference(self.units[id(t)]), (args, kwargs))
         if isinstance(out, Tensor):
             return self.enter_unit(out, Hoisted(call=(func, args, kwargs, None, graded)))
         for k, each in enumerate(out if isinstance(out, (tuple, list)) else ()):
             if isinstance(each, Tensor):
                 self.enter_unit(each, Hoisted(call=(func, args, kwargs, k, graded)))
         return out
+
+    def _note_parts(self, name: str, args: Any, out: Any) -> None:
+        """Parts of a vector are read where they stand in it."""
+        whole = args[0] if args and isinstance(args[0], Tensor) else None
+        if whole is None or whole.dim() != 1 or whole.is_complex() or name not in ("split", "split_with_sizes", "slice"):
+            return
+        at, start = self.parts.get(id(whole), (self.units[id(whole)], 0))
+        parts = [out] if isinstance(out, Tensor) else out
+        if name == "slice":
+            first = args[2] if len(args) > 2 and args[2] is not None else 0
+            if len(args) > 4 and args[4] != 1:
+                return
+            start += first + len(whole) if first < 0 else first
+        for part in parts:
+            self.parts[id(part)] = at, start
+            start += len(part)
 
     def _repeated(self, name: str, args: Any, out: Tensor) -> Tensor:
         """What stands once for each sequence though all have the same: a vector that was expanded, or a fill."""
