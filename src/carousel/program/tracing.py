@@ -65,7 +65,7 @@ class Tracer(TorchDispatchMode):
         self.named: dict[str, Value] = {}
         self.rows: dict[int, Value] = {}  # of tensors, by identity
         self.units: dict[int, int] = {}
-        self.parts: dict[int, tuple[int, int]] = {}  # of parts of a vector: its position in `hoisted`, their first number
+        self.parts: dict[int, tuple[int, int]] = {}  # of parts of a vector: where it is hoisted, first number
         self.alive: list[Tensor] = []  # so that no identity is used twice
         self.projected: Value | None = None
 
@@ -161,7 +161,12 @@ class Tracer(TorchDispatchMode):
     def _note_parts(self, name: str, args: Any, out: Any) -> None:
         """Parts of a vector are read where they stand in it."""
         whole = args[0] if args and isinstance(args[0], Tensor) else None
-        if whole is None or whole.dim() != 1 or whole.is_complex() or name not in ("split", "split_with_sizes", "slice"):
+        if (
+            name not in ("split", "split_with_sizes", "slice")
+            or whole is None
+            or whole.dim() != 1
+            or whole.is_complex()
+        ):
             return
         at, start = self.parts.get(id(whole), (self.units[id(whole)], 0))
         parts = [out] if isinstance(out, Tensor) else out
