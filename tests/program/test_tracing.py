@@ -123,3 +123,26 @@ def test_a_trace_holds_on_to_nothing():
     del layer, step, held
     gc.collect()
     assert reference() is None
+
+
+def test_parts_of_vectors_are_read_in_place():
+    """A parameter that is cut into parts is read where it is; a part of a part, and from the end, too."""
+
+    class Parts(carousel.Cell):
+        gates = ("a",)
+
+        def parameters(self, sizes):
+            return super().parameters(sizes) | {"v": (3 * sizes.hidden,)}
+
+        def step(self, x, state, w, let):
+            (h,) = state
+            first, size = w.v.chunk(3)[0], self.size
+            return (torch.tanh(x.a + first * w.U(h).a + h * w.v[-size:] + x.a * w.v[:-size][size:]),)
+
+    Parts.size = 4
+    program = Parts().program(4, 3)
+    read = {
+        v.attribute for v in program.values() if v.op == "unit" and program.hoisted[v.attribute[0]].parameter == "v"
+    }
+    at = next(k for k, hoisted in enumerate(program.hoisted) if hoisted.parameter == "v")
+    assert read == {(at, 0), (at, 8), (at, 4)}
