@@ -21,6 +21,7 @@ def test_closed_forms_and_what_their_product_leaves_out():
     assert {"i", "f", "g", "o", "c", "c₋"} <= set(lstm["relative_errors"])
     assert found.printed < 1e-10
     assert found.product[0] < 1e-10 < 0.01 < min(found.product[1:])
+    assert found.verdicts()["partial"].reason.startswith("With c₋ held")
     *shorts, local = (verdict.short for verdict in found.verdicts().values())
     assert shorts == ["holds", "holds for one step", "does not hold as printed"]
     assert local == "holds for ∂y/∂W, ∂y/∂b, ∂y/∂z, ∂c/∂c₋, ∂c/∂f, ∂c/∂i and ∂tanh(y)/∂y"  # and not ∂σ(y)/∂y

@@ -40,7 +40,7 @@ def worst(cell: Numbers) -> tuple[float, str]:
 
 def _partial(numbers: Numbers, tolerance: float) -> Verdict:
     one = numbers["printed"]
-    text = f"With the state of the cell held, and v ∘ J read as diag(v) J, it differs from autograd by {power(one)}."
+    text = f"With c₋ held, and v ∘ J read as diag(v) J, it differs from autograd by {power(one)}."
     return holds(text) if one <= tolerance else fails(text)
 
 
