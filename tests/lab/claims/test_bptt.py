@@ -49,6 +49,12 @@ def test_equation_52_is_shown_as_printed_and_corrected():
     assert any(r"\frac{\partial^{+} h_n^{(t-2)}}{\partial W_{h_{ij}}}" in tex for tex in literal.corrected)
 
 
+def test_the_corrected_equations_sum_over_the_repeated_index():
+    literal = next(claim for claim in lab.finding_class("bptt").claims if claim.key == "literal")
+    assert len(literal.corrected) == 3 and all(tex.count(r"\sum_n ") == 1 for tex in literal.corrected)
+    assert not any(r"\sum_n" in tex for tex in literal.printed)
+
+
 def test_finite_differences_of_a_known_function():
     x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
     own = {"w": torch.tensor([3.0, -1.0], dtype=torch.float64)}

@@ -114,10 +114,10 @@ class Bptt(Finding):
                 r"\frac{\partial h_m^t}{\partial h_n^p} \cdot \frac{\partial h_n^p}{\partial W_{h_{ij}}}",
             ),
             corrected=(
-                r"\frac{d h_m^t}{d W_{h_{ij}}} = \frac{\partial^{+} h_m^t}{\partial W_{h_{ij}}} + "
+                r"\frac{d h_m^t}{d W_{h_{ij}}} = \frac{\partial^{+} h_m^t}{\partial W_{h_{ij}}} + \sum_n "
                 r"\frac{\partial h_m^t}{\partial h_n^{(t-1)}} \cdot \frac{d h_n^{(t-1)}}{d W_{h_{ij}}}",
-                r"\frac{d h_m^t}{d h_n^{(t-2)}} \cdot \frac{\partial^{+} h_n^{(t-2)}}{\partial W_{h_{ij}}}",
-                r"\frac{d h_m^t}{d W_{h_{ij}}} = \sum_{p=1}^t "
+                r"\sum_n \frac{d h_m^t}{d h_n^{(t-2)}} \cdot \frac{\partial^{+} h_n^{(t-2)}}{\partial W_{h_{ij}}}",
+                r"\frac{d h_m^t}{d W_{h_{ij}}} = \sum_{p=1}^t \sum_n "
                 r"\frac{d h_m^t}{d h_n^p} \cdot \frac{\partial^{+} h_n^p}{\partial W_{h_{ij}}}",
             ),
         ),
