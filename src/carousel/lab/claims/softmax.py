@@ -53,9 +53,9 @@ def _outer(numbers: Numbers, tolerance: float) -> Verdict:
     outer, inner = max(numbers["apart"]["outer"]), numbers["inner_shape"]
     text = (
         f"U is {numbers['words']}×{numbers['hidden']}, and so is the outer product (ŷ − y)hᵀ, which is at most "
-        f"{power(outer)} from automatic differentiation. The product of the two vectors as it is printed "
-        f"{'has no meaning' if inner is None else f'is of shape {inner}'}: they have {numbers['words']} and "
-        f"{numbers['hidden']} entries."
+        f"{power(outer)} from automatic differentiation, without b₂ and with it. The product of the "
+        f"two vectors as it is printed {'has no meaning' if inner is None else f'is of shape {inner}'}: they have "
+        f"{numbers['words']} and {numbers['hidden']} entries."
     )
     return fails(text) if outer <= tolerance else fails(f"Not even the outer product is right. {text}")
 
@@ -84,19 +84,27 @@ class Softmax(Measured):
         Claim(
             "jacobian",
             "Therefore, the Jacobian of the softmax will be: … Thus, we have",
-            "003 §5.2.1, equations 27 and 36",
+            "003 §5.2.1, before equation 25, and equations 26, 27 and 36",
             "the formula differs from automatic differentiation and from central differences by at most {tolerance}.",
             _within("jacobian", "The formula differs by at most {} from either."),
             tolerance=1e-8,
             printed=(
+                r"\hat{y}_k^t = \text{softmax}(q_l^t)",
+                r"\hat{y}_k^t : \begin{bmatrix} q_1^t \\ \vdots \\ q_N^t \end{bmatrix} \rightarrow "
+                r"\begin{bmatrix} \hat{y}_1^t \\ \vdots \\ \hat{y}_N^t \end{bmatrix}",
                 r"\frac{\partial \hat{y}_k^t}{\partial q_l^t} = \begin{cases} -\hat{y}_k^t \hat{y}_l^t, & \text{if } k "
                 r"\neq l \\ \hat{y}_k^t (1 - \hat{y}_l^t), & \text{if } k = l \end{cases}",
+            ),
+            corrected=(
+                r"\hat{y}^t = \text{softmax}(q^t)",
+                r"\hat{y}^t : \begin{bmatrix} q_1^t \\ \vdots \\ q_N^t \end{bmatrix} \rightarrow "
+                r"\begin{bmatrix} \hat{y}_1^t \\ \vdots \\ \hat{y}_N^t \end{bmatrix}",
             ),
         ),
         Claim(
             "sum",
             "If we put Equation 24 and 36 together, gives us a sum over all values of k",
-            "003 §5.2.1, equations 24 and 37",
+            "003 §5.2.1, before equation 24, and equation 37",
             "the printed sum differs from automatic differentiation by at most {tolerance}.",
             _sum,
             tolerance=1e-8,
@@ -124,16 +132,18 @@ class Softmax(Measured):
         Claim(
             "outer",
             "If we put Equation 40 and 44, we have",
-            "003 §5.2.1, equations 23 and 45",
+            "003 §5.2.1, before equation 23, and equations 23 and 45",
             "the product as printed exists and is the gradient of U; the outer product is compared to {tolerance}.",
             _outer,
             tolerance=EXACT,
             printed=(
+                r"q^t = U \cdot h^{(t)}",
                 r"\frac{\partial L^t}{\partial U_{ij}} = \frac{\partial L^t}{\partial \hat{y}_k^t} \cdot "
                 r"\frac{\partial \hat{y}_k^t}{\partial q_l^t} \cdot \frac{\partial q_l^t}{\partial V_{ij}}",
                 r"\frac{\partial L^t}{\partial U} = (\hat{y}^t - y^t) \cdot h_t",
             ),
             corrected=(
+                r"q^t = U \cdot h^{(t)} + b_2",
                 r"\frac{\partial L^t}{\partial U_{ij}} = \sum_{k, l} \frac{\partial L^t}{\partial \hat{y}_k^t} "
                 r"\cdot \frac{\partial \hat{y}_k^t}{\partial q_l^t} \cdot \frac{\partial q_l^t}{\partial U_{ij}}",
                 r"\frac{\partial L^t}{\partial U} = (\hat{y}^t - y^t) \otimes h_t",
@@ -253,7 +263,9 @@ def run(
         target = torch.zeros(words, dtype=torch.float64)
         target[int(torch.randint(words, (), generator=generator))] = 1
         measured, steps = of_softmax(q, target)
-        measured |= {"outer": of_output(U, h, target), "chain": of_layers(generator)}
+        measured["chain"] = of_layers(generator)
+        b = torch.randn(words, dtype=torch.float64, generator=generator)
+        measured["outer"] = max(of_output(U, h, bias, target) for bias in (torch.zeros_like(b), b))
         for key, value in measured.items():
             apart.setdefault(key, []).append(value)
         derivation = {key: max(value, derivation.get(key, 0.0)) for key, value in steps.items()}
@@ -296,11 +308,11 @@ def of_softmax(q: Tensor, target: Tensor) -> tuple[dict[str, float], dict[str, f
     return measured, steps
 
 
-def of_output(U: Tensor, h: Tensor, target: Tensor) -> float:
-    """How far (ŷ − y) hᵀ is from the gradient of U (V, H)."""
+def of_output(U: Tensor, h: Tensor, b: Tensor, target: Tensor) -> float:
+    """How far (ŷ − y) hᵀ is from the gradient of U (V, H), for scores U h + b."""
     leaf = U.clone().requires_grad_()
-    [gradient] = torch.autograd.grad(-(target * (leaf @ h).log_softmax(0)).sum(), leaf)
-    return _apart(torch.outer((U @ h).softmax(0) - target, h), gradient)
+    [gradient] = torch.autograd.grad(-(target * (leaf @ h + b).log_softmax(0)).sum(), leaf)
+    return _apart(torch.outer((U @ h + b).softmax(0) - target, h), gradient)
 
 
 def of_layers(generator: torch.Generator, rows: int = 5, sizes: Sequence[int] = (3, 4, 3, 2)) -> float:

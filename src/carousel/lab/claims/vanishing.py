@@ -200,9 +200,10 @@ class Vanishing(Finding):
         ),
         Claim(
             "product",
-            "Consider the gradient of loss J^{(i)}(θ) on step i , with respect to the hidden state h^{(j)}",
+            "Consider the gradient of loss J^{(i)}(θ) on step i , with respect to the hidden state h^{(j)} on the same "
+            "previous step j :",
             "003 §10, equations 66 and 67",
-            "the product of equation 66 is that of equation 67, to {tolerance}.",
+            "the product of equation 66, from some previous step j to step i, is that of equation 67, to {tolerance}.",
             _product,
             tolerance=1e-10,
             printed=(
