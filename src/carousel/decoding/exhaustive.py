@@ -19,8 +19,8 @@ from .topk import on_host
 class Exhaustive(WholeSearch):
     """The `n_best` best of all sequences up to the search's `max_length`: complete ones first, by score.
 
-    The number of sequences grows as V^T; more than `limit` at a time is an error. Ties: the shorter sequence comes
-    first, then the one with the lower tokens.
+    There are at most V^T sequences, fewer because some end early; more than `limit` at a time is an error. Ties: the
+    shorter sequence comes first, then the one with the lower tokens.
 
     >>> from carousel.decoding import StepFunction, search
     >>> table = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]).log()
