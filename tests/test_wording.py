@@ -2,7 +2,18 @@
 
 import pytest
 
-from carousel.wording import an, capitalized, counted, label_of, minutes, text_table
+from carousel.wording import (
+    an,
+    capitalized,
+    counted,
+    dashed,
+    either,
+    label_of,
+    minutes,
+    setting,
+    spelling,
+    text_table,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -45,3 +56,19 @@ def test_tables():
     assert text_table(["a", "b"], [["long name", "1"], ["", "22"]]) == "a           b\nlong name   1\n           22"
     with pytest.raises(ValueError):
         text_table(["a", "b"], [["only one"]])
+
+
+def test_choices_end_in_or():
+    assert [either(list(choices)) for choices in ("a", "ab", "abc")] == ["a", "a or b", "a, b or c"]
+
+
+def test_settings_are_spelt_as_the_user_writes_them():
+    given = [("label_column",), ("target", "number"), ("shared", True), ("tied", False), ("clip", 5)]
+    as_keywords = ["label_column", "target='number'", "shared=True", "tied=False", "clip=5"]
+    assert [setting(*one) for one in given] == as_keywords
+    with spelling(dashed):
+        options = [setting(*one) for one in given]
+    assert options == ["--label-column", "--target number", "--shared", "--no-tied", "--clip 5"]
+    with pytest.raises(KeyError), spelling(dashed):
+        raise KeyError
+    assert [setting(*one) for one in given] == as_keywords  # a command leaves nothing behind

@@ -1,9 +1,10 @@
-"""Counts, articles and names of results, as English has them; tables of text."""
+"""Counts, articles, choices and names of results, as English has them; settings as the user writes them; tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 # results of metrics whose names are not plain words
 LABELS = {name: name.upper() for name in ("bleu", "crps", "f1", "mae", "mase", "mse", "r2", "rmse")}
@@ -39,6 +40,54 @@ def capitalized(text: str) -> str:
     ('Tagger', 'Tagger with an LSTM')
     """
     return text[:1].upper() + text[1:]
+
+
+def either(choices: Sequence[str]) -> str:
+    """Choices, of which a reader takes one.
+
+    >>> either(["more epochs"]), either(["more epochs", "another lr", "more data"])
+    ('more epochs', 'more epochs, another lr or more data')
+    """
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def dashed(name: str) -> str:
+    """A setting or option as it is written on the command line.
+
+    >>> dashed("top_k"), dashed("constraints")
+    ('--top-k', '--constraint')
+    """
+    return "--" + {"constraints": "constraint"}.get(name, name).replace("_", "-")
+
+
+_spell: Callable[[str], str] = str  # how messages spell the names of settings
+
+
+@contextmanager
+def spelling(spell: Callable[[str], str]) -> Iterator[None]:
+    """Messages spell settings so: `dashed` while a command runs, `str` for what a file says."""
+    global _spell
+    before, _spell = _spell, spell
+    try:
+        yield
+    finally:
+        _spell = before
+
+
+def setting(name: str, value: str | int | float | None = None) -> str:
+    """A setting, possibly with a value, as the user writes it: a keyword in Python, an option on the command line.
+
+    >>> setting("label_column"), setting("scheme", "none"), setting("shared", True)
+    ('label_column', "scheme='none'", 'shared=True')
+    >>> with spelling(dashed):
+    ...     setting("label_column"), setting("scheme", "none"), setting("shared", True), setting("tied", False)
+    ('--label-column', '--scheme none', '--shared', '--no-tied')
+    """
+    if value is None or _spell is str:
+        return _spell(name) if value is None else f"{name}={value!r}"
+    option = _spell(name)
+    return option if value is True else f"--no-{option[2:]}" if value is False else f"{option} {value}"
 
 
 def minutes(value: float) -> str:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import carousel
-from carousel.cli.generation_options import FILES, dashed
+from carousel.cli.generation_options import FILES
 from carousel.cli.main import application, main
 from carousel.decoding.config import NAMES
 from carousel.tasks.lm.settings import LanguageSettings
@@ -16,6 +16,7 @@ from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.translate.settings import TranslateSettings
 from carousel.tasks.translate.task import Translate
 from carousel.training.trainer import train
+from carousel.wording import dashed
 
 LETTERS = "abcdef"
 RULE = '''

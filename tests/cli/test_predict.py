@@ -33,7 +33,7 @@ def test_the_columns_are_named(check, text_file):
     out = check(text_file("id,text,label,rating\n" + rows, "t.csv"))
     said = "text in column 2 (text), label in column 3 (label), the header is line 1."
     assert out.splitlines()[0] == f"Read as data for classify (its name ends in .csv): {said}"
-    assert "t.csv: the label is read from label; to read rating, give label_column" in out
+    assert "t.csv: the label is read from label; to read rating, give --label-column" in out
     chosen = check(text_file("id,text,label,rating\n" + rows, "t.csv"), "--set", "label_column=rating", "--json")
     found = json.loads(chosen)
     assert found["task"] == "classify" and "label in column 4 (rating)" in found["reading"]
@@ -43,15 +43,13 @@ def test_the_columns_are_named(check, text_file):
 def test_keys_of_json(check, text_file):
     rows = [json.dumps({"text": "a fine film", "label": k % 2, "stars": 1}) for k in range(30)]
     out = check(text_file("\n".join(rows), "t.jsonl"))
-    assert "text in text, label in label." in out and "to read stars, give label_column" in out
+    assert "text in text, label in label." in out and "to read stars, give --label-column" in out
 
 
 def test_a_header_that_is_read_as_data(check, text_file):
     rows = "".join(f"play song {k},{'music' if k % 2 else 'alarm'}\n" for k in range(30))
     out = check(text_file("Utterance,Intent\n" + rows, "t.csv"))
-    assert re.search(
-        r"t\.csv:1: no other row has the label 'Intent'; if this row names the columns, give text_col", out
-    )
+    assert re.search(r"t\.csv:1: no other row has the label 'Intent'; if this row names the columns, give --text-", out)
     named = ("--set", "text_column=Utterance", "--set", "label_column=Intent")
     assert "no other row" not in check(text_file("Utterance,Intent\n" + rows, "t.csv"), *named)
 

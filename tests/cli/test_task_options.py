@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from carousel.cli.task_options import dashed, for_task, refuse_command, refuse_files
+from carousel.cli.task_options import for_task, refuse_command, refuse_files
 from carousel.errors import RunError
 from carousel.tasks import find
 
@@ -49,4 +49,3 @@ def test_commands_and_files_that_a_task_does_not_have():
     refuse_files(find("translate"), 2, "DATA")
     with pytest.raises(typer.BadParameter, match="the task tag reads one file; got 2"):
         refuse_files(find("tag"), 2, "DATA")
-    assert dashed("n_best") == "--n-best"

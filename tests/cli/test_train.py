@@ -278,7 +278,7 @@ def test_resuming_from_another_directory(carousel, place, monkeypatch):
 def test_what_does_nothing_is_said_before_training(carousel, place):
     code, _, err = carousel("train", "lm", "text.txt", "--out", "run", "--momentum", 0.9, *SMALL)
     assert code == 0
-    assert err.splitlines()[0] == "momentum: 0.9 does nothing, since optimizer is adamw; it is for sgd or rmsprop"
+    assert err.splitlines()[0] == "--momentum: 0.9 does nothing, since --optimizer is adamw; it is for sgd or rmsprop"
 
 
 def test_wrong_values_while_resuming_name_their_option(carousel, place):
@@ -318,7 +318,7 @@ def test_a_loss_that_is_no_number(carousel, place):
     code, out, err = carousel("train", "lm", *args)
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
-    assert re.search(r"at step \d.*; nothing was kept yet; try a lower lr \(it is 1e\+38\) or a smaller clip", err)
+    assert re.search(r"at step \d.*; nothing was kept yet; try a lower --lr \(it is 1e\+38\) or a smaller --clip", err)
 
 
 def test_a_full_disk(carousel, place, monkeypatch):

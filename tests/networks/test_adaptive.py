@@ -105,10 +105,10 @@ def test_a_language_model(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"tied": True}, "output: adaptive has matrices of its own, which nothing can share; set tied to false"),
-        ({"label_smoothing": 0.1}, "output: adaptive has no label smoothing; set label_smoothing to 0"),
-        ({"tokens": "bpe"}, "output: adaptive needs tokens in order of frequency"),
-        ({"tokens": "character"}, "output: adaptive is for 200 tokens and more, this vocabulary has"),
+        ({"tied": True}, "output='adaptive' has matrices of its own, which nothing can share; give tied=False"),
+        ({"label_smoothing": 0.1}, "output='adaptive' has no label smoothing; leave out label_smoothing"),
+        ({"tokens": "bpe"}, "output='adaptive' needs tokens in order of frequency"),
+        ({"tokens": "character"}, "output='adaptive': it is for 200 tokens and more, this vocabulary has"),
     ],
 )
 def test_what_does_not_go_together(change, says, tmp_path):

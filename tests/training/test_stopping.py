@@ -55,7 +55,7 @@ def test_no_longer_a_number(tmp_path, monkeypatch, value, where):
 
 def test_nothing_kept_yet_and_no_clipping(tmp_path, monkeypatch):
     task = register(monkeypatch, loss=diverging(float("nan"), 2, "loss"))
-    with pytest.raises(Diverged, match=r"step 1 .*; nothing was kept yet; try a lower lr .* or clipping \(clip: 5\)$"):
+    with pytest.raises(Diverged, match=r"step 1 .*; nothing was kept yet; try a lower lr .* or clipping \(clip=5\)$"):
         fit(settings(clip=0), tmp_path / "run", task)
 
 

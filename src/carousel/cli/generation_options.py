@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from carousel.decoding.config import NAMES, GenerationConfig, OptionError, spelled
+from carousel.wording import dashed
 
 from .app import METAVARS, with_parameters
 
@@ -39,18 +40,9 @@ def generation_options(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(**given | {"config": _read(given.pop("config"), chosen)})
         except OptionError as error:
-            raise typer.BadParameter(error.worded(dashed)) from error
+            raise typer.BadParameter(str(error)) from error
 
     return with_parameters(run, [*own.values(), *shared])
-
-
-def dashed(name: str) -> str:
-    """An option as it is written on the command line.
-
-    >>> dashed("top_k"), dashed("constraints")
-    ('--top-k', '--constraint')
-    """
-    return "--" + {"constraints": "constraint"}.get(name, name).replace("_", "-")
 
 
 def with_seed(results: Iterable[T], config: GenerationConfig, resolved: GenerationConfig) -> Iterator[T]:

@@ -17,6 +17,7 @@ import typer
 
 import carousel
 from carousel.tasks.registry import BUILT_IN
+from carousel.wording import dashed, spelling
 
 from . import interrupts
 from .app import App, Group
@@ -63,7 +64,7 @@ def application(args: Sequence[str]) -> App:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; `args` stands in for `sys.argv[1:]`."""
     args = sys.argv[1:] if args is None else args
-    with interrupts.remembered():
+    with interrupts.remembered(), spelling(dashed):
         try:
             code = application(args)(list(args), prog_name="carousel", standalone_mode=False)
         except typer.TyperException as error:

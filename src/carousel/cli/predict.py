@@ -12,12 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from carousel.errors import DataError
+from carousel.wording import dashed
 
 from .app import App
 from .errors import keep_input, warn_cut, warn_unlike
 from .pairs import PairCommand
 from .runs import JsonOption, RunArgument, lines_of, load
-from .task_options import CellOption, TaskOption, dashed, for_task, refuse_files
+from .task_options import CellOption, TaskOption, for_task, refuse_files
 
 DECIDING = ("columns", "layout", "tokens")  # settings that decide, beside those of single columns, how data is read
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from carousel.errors import CarouselError, RunError
-from carousel.wording import an
+from carousel.wording import an, dashed
 
 from . import interrupts
 from .app import METAVARS, with_parameters
@@ -59,11 +59,6 @@ def _parameter(name: str, option: Any, task: Any) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=False if flag else None, annotation=Annotated[kind, as_option]
     )
-
-
-def dashed(name: str) -> str:
-    """An option as it is written on the command line."""
-    return "--" + name.replace("_", "-")
 
 
 def _task_of(args: Sequence[str]) -> Any:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Union
 import typer
 
 from carousel.errors import shorten
+from carousel.wording import dashed
 
 from . import interrupts
 from .app import METAVARS, App, Command, TaskGroup, with_parameters
@@ -157,11 +158,10 @@ def option(
 ) -> inspect.Parameter:  # fmt: skip
     """An option --name. Its value is None if it is not given, so that a settings file can set it, and NULL if `null` is
     given and the setting allows it."""
-    dashed = "--" + name.replace("_", "-")
     kind, choices = _plain(kind)
     if choices:
         metavar = "|".join(choices)
-    names = [dashed] if flag or kind is not bool else [f"{dashed}/--no-{dashed[2:]}"]
+    names = [dashed(name)] if flag or kind is not bool else [f"{dashed(name)}/--no-{dashed(name)[2:]}"]
     metavar = metavar or METAVARS.get(kind, "TEXT")
     parser = partial(_value, kind, nullable) if kind in (int, float) or (nullable and kind in (str, Path)) else None
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False, parser=parser)

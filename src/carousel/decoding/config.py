@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ArgumentError, did_you_mean
+from ..wording import setting, spelling
 from .pattern import Pattern
 
 if TYPE_CHECKING:
@@ -58,20 +59,14 @@ SYNONYMS = {
 class OptionError(ArgumentError):
     """A generation option that does not exist, is out of range, or contradicts another.
 
-    In the message an option's name is in braces; `worded` spells it as the user wrote it.
+    In the message an option's name is in braces.
 
-    >>> error = OptionError("{top_k}: must be at least 1, got 0")
-    >>> str(error), error.worded(lambda name: "--" + name.replace("_", "-"))
-    ('top_k: must be at least 1, got 0', '--top-k: must be at least 1, got 0')
+    >>> str(OptionError("{top_k}: must be at least 1, got 0"))
+    'top_k: must be at least 1, got 0'
     """
 
     def __init__(self, template: str) -> None:
-        self.template = template
-        super().__init__(self.worded(str))
-
-    def worded(self, spell: Callable[[str], str]) -> str:
-        """The message with each option's name as `spell` gives it."""
-        return spelled(self.template, spell)
+        super().__init__(spelled(template, setting))
 
 
 def spelled(template: str, spell: Callable[[str], str]) -> str:
@@ -213,7 +208,8 @@ class GenerationConfig:
         if not isinstance(options, dict):
             raise ArgumentError(f"{path}: a file of options has lines of the form name: value")
         try:
-            return cls.of(None, {str(name): value for name, value in options.items()})
+            with spelling(str):
+                return cls.of(None, {str(name): value for name, value in options.items()})
         except OptionError as error:
             raise ArgumentError(f"{path}: {error}") from error
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..files import write_bytes
+from ..wording import either
 from .fonts import families, spelled
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -41,7 +42,7 @@ def save(figure: Any, path: str | Path, *, scale: float = 2.0) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise ArgumentError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
+        raise ArgumentError(f"{path}: a picture's name must end in {either(list(FORMATS))}")
     write_bytes(path, render(figure, path.suffix.lower().removeprefix("."), scale))
     return path
 

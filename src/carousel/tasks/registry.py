@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import ArgumentError, did_you_mean
 from ..user_code import is_place, load_place
+from ..wording import either
 
 GROUP = "carousel.tasks"
 _PLACES = {
@@ -95,8 +96,8 @@ def find_for(files: Sequence[str | Path]) -> tuple[type[Any], str]:
         fitting, why = [task for task in tasks if extension in task.extensions], f"its name ends in {extension}"
     if fitting:
         return fitting[0], why
-    choices = ", ".join(names())
-    raise ArgumentError(f"{files[0]}: the task cannot be inferred from its name; choose --task, one of {choices}")
+    choices = either(names())
+    raise ArgumentError(f"{files[0]}: the task cannot be inferred from its name; name it: {choices}")
 
 
 def having(command: str) -> Iterable[str]:

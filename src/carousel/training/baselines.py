@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, SettingsError
 from ..threads import threads
-from ..wording import label_of
+from ..wording import label_of, setting
 from .data import Data
 from .isolation import own_random_numbers
 from .network import Metric, Trainable
@@ -119,18 +119,18 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
     tips = []
     best = max(one["best_epoch"] for one in result.get("members", [result]))
     if best >= result["epochs"]:
-        tips.append(f"more epochs (of {result['epochs']} the last was the best)")
+        tips.append(f"more {setting('epochs')} (of {result['epochs']} the last was the best)")
     elif best == 1:
-        tips.append(f"another lr (epoch 1 of {result['epochs']} was the best)")
+        tips.append(f"another {setting('lr')} (epoch 1 of {result['epochs']} was the best)")
     elif 2 * best <= result["epochs"]:
-        tips.append(f"more dropout or a smaller model (epoch {best} of {result['epochs']} was the best)")
+        tips.append(f"more {setting('dropout')} or a smaller model (epoch {best} of {result['epochs']} was the best)")
     if settings.schedule == "constant":
-        tips.append("schedule cosine")
+        tips.append(setting("schedule", "cosine"))
     if "vectors" in fields and settings.vectors is None:
-        tips.append("pre-trained word vectors (vectors)")
+        tips.append(f"pre-trained word vectors ({setting('vectors')})")
     if "lower" in fields and not settings.lower:
-        tips.append("lower-casing (lower)")
-    return [*tips, "another lr" if len(tips) < 2 and best > 1 else "more training data"]
+        tips.append(f"lower-casing ({setting('lower', True)})")
+    return [*tips, f"another {setting('lr')}" if len(tips) < 2 and best > 1 else "more training data"]
 
 
 def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:
@@ -138,7 +138,7 @@ def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:
     with threads(settings.threads), own_random_numbers(settings.seed):
         assets, data = task.prepare(settings)
         if data.dev is None:
-            raise SettingsError("dev: there is nothing to measure baselines on; give validation data")
+            raise SettingsError(f"{setting('dev')}: there is nothing to measure baselines on; give validation data")
         baselines = fit_baselines(task, settings, assets, data, task.make_network(settings, assets).metric())
     if not baselines.results and not baselines.notes:
         raise ArgumentError(f"{task.name}: this task has no baselines")

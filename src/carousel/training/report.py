@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..report import Page, duration, emphasis, figure, verbatim
-from ..wording import capitalized, counted
+from ..wording import capitalized, counted, either
 from .baselines import Baselines
 from .csv_logger import read_metrics
 from .network import Trainable
@@ -88,7 +88,7 @@ def _compare(page: Page, baselines: Baselines, result: dict[str, Any], name: str
     how = "Simple methods, fitted to the same training data and measured on the same dev set."
     page.heading("Baselines").text(how, f"The model's {result['verdict']}.")
     if result.get("suggestions"):
-        page.text(f"*The model does not beat its baseline.* Worth trying: {', '.join(result['suggestions'])}.")
+        page.text(f"*The model does not beat its baseline.* Worth trying: {either(result['suggestions'])}.")
     value = result[f"dev_{baselines.metric}"]
     model = [emphasis("this model"), emphasis(f"{value:.4g}"), f"{60 * result['minutes']:.1f}"]
     page.table(["", f"dev {name}", "seconds"], [*baselines.rows(), model])

@@ -30,6 +30,7 @@ from pydantic_core import ErrorDetails
 from ..errors import SettingsError, did_you_mean, shorten
 from ..parsing import ParseError, parse_yaml, yaml_keys
 from ..user_code import is_place
+from ..wording import dashed, either, setting
 
 # The name of a column, or its number, which YAML reads as such.
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
@@ -271,8 +272,9 @@ class Settings(BaseModel):
             for other, values in needs_of(field).items():
                 value, there = getattr(self, name), getattr(self, other)
                 if value != field.default and (there in (None, "none", 0) if values is ... else there not in values):
-                    wanted = "" if values is ... else f"; it is for {' or '.join(map(shown, values))}"
-                    lines.append(f"{name}: {shown(value)} does nothing, since {other} is {shown(there)}{wanted}")
+                    wanted = "" if values is ... else f"; it is for {either([shown(one) for one in values])}"
+                    why = f"since {setting(other)} is {shown(there)}{wanted}"
+                    lines.append(f"{setting(name)}: {shown(value)} does nothing, {why}")
         return lines
 
     def to_yaml(self) -> str:
@@ -338,7 +340,7 @@ def gather(
     for name, value in options.items():
         if value is not None:
             merged[name] = value
-            places[name] = f"--{name.replace('_', '-')}"
+            places[name] = dashed(name)
     return merged, places
 
 
@@ -346,7 +348,7 @@ def _refuse_code(values: Mapping[str, Any], file: str | Path, lines: Mapping[str
     """Raise if a settings file names code of a user's: only what the user says in a command or call is executed."""
     for name, value in values.items():
         if isinstance(value, str) and is_place(value):
-            remedy = f"give it as --{name.replace('_', '-')}"
+            remedy = f"give it as {dashed(name)}"
             raise SettingsError(
                 f"{file}:{lines.get(name, 1)}: {name}: {shorten(value)} is code, which a file cannot name; {remedy}"
             )

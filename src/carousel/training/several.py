@@ -17,7 +17,7 @@ import torch
 from ..errors import ArgumentError
 from ..files import write_json
 from ..threads import threads
-from ..wording import label_of
+from ..wording import label_of, setting
 from . import distributed, trainer
 from .baselines import Baselines
 from .data import Data
@@ -69,7 +69,8 @@ def _train(
         options["report"] = report and not curve  # else it is written when the curve is known
         if distributed.size() > 1 and (curve or getattr(own, "seeds", 1) > 1):
             name = "learning_curve" if curve else "seeds"
-            raise ArgumentError(f"{name}: several processes train one model; leave out {name}, or processes")
+            remedy = f"leave out {setting(name)}, or {setting('processes')}"
+            raise ArgumentError(f"{setting(name)}: several processes train one model; {remedy}")
         if getattr(own, "seeds", 1) == 1:
             trainer.train(task, settings, run, resume=resume, force=force, places=places, **options)
         else:

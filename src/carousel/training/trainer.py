@@ -22,7 +22,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
-from ..wording import an, counted
+from ..wording import an, counted, either, setting
 from . import distributed
 from .baselines import Baseline, Baselines, fit_baselines, suggestions
 from .checkpoint_callback import CheckpointCallback
@@ -142,7 +142,7 @@ def _find_checkpoint(run: Run, settings: Settings, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
     if not checkpoints.paths() and _is_past_first_epoch(run):
-        remedy = "copy them from an intact copy of the run, or start over with --force"
+        remedy = "copy them from an intact copy of the run, or start over with {setting('force', True)}"
         raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
     if start is not None:
@@ -151,7 +151,9 @@ def _find_checkpoint(run: Run, settings: Settings, bar: Bar) -> Path | None:
             run.read_weights()  # damage is found now, not at the end
         begun = checkpoints.load_checkpoint(start)["loops"]["fit_loop"]["epoch_progress"]["current"]["started"]
         if begun > settings.epochs:
-            raise RunError(f"epochs: the run is in epoch {begun} already; give {begun} or more, got {settings.epochs}")
+            raise RunError(
+                f"{setting('epochs')}: the run is in epoch {begun} already; give {begun} or more, got {settings.epochs}"
+            )
     return start
 
 
@@ -224,7 +226,7 @@ def compare(baselines: Baselines | None, settings: Settings, result: dict[str, A
     perfect = value == (0 if baselines.lower_is_better else 1)
     if beaten is False and not perfect:
         comparison["suggestions"] = suggestions(settings, result)
-        bar.say(f"{comparison['verdict']}; try {', '.join(comparison['suggestions'])}", "yellow")
+        bar.say(f"{comparison['verdict']}; try {either(comparison['suggestions'])}", "yellow")
     elif beaten is not None:
         bar.say(comparison["verdict"])
     return comparison
@@ -267,15 +269,16 @@ def resumed_settings(
         if then != now and name not in MAY_CHANGE and not grows:
             raise RunError(
                 f"{run.config}: {name} is {shorten(shown(then), 200)} there, {shorten(shown(now), 200)} now; "
-                f"a run is resumed with its own settings (only {', '.join(sorted(MAY_CHANGE))} may change, and seeds "
-                "of an ensemble rise)"
+                f"a run is resumed with its own settings (only {', '.join(map(setting, sorted(MAY_CHANGE)))} may "
+                f"change, and {setting('seeds')} of an ensemble rise)"
             )
     return new
 
 
 def check_dev(settings: Settings, data: Data) -> None:
     if settings.schedule == "plateau" and settings.warmup not in (0, type(settings).model_fields["warmup"].default):
-        raise SettingsError("warmup: the schedule plateau has none; set warmup to 0, or choose another schedule")
+        remedy = f"give {setting('warmup', 0)}, or choose another {setting('schedule')}"
+        raise SettingsError(f"{setting('warmup')}: the schedule plateau has none; {remedy}")
     asking = {
         "patience": settings.patience is not None,
         "schedule": settings.schedule == "plateau",
@@ -284,7 +287,8 @@ def check_dev(settings: Settings, data: Data) -> None:
     for name, asked in asking.items():
         if asked and data.dev is None:
             raise SettingsError(
-                f"{name}: {shown(getattr(settings, name))} needs a dev set, and there is none; give dev"
+                f"{setting(name)}: {shown(getattr(settings, name))} needs a dev set, and there is none; "
+                f"give {setting('dev')}"
             )
 
 
@@ -350,7 +354,10 @@ def placement(settings: Settings) -> dict[str, Any]:
     """Where Lightning trains: the device, and this process alone or those of torchrun."""
     device = find_device(settings.device)
     if device == "cpu" and settings.precision != "32" and settings.device == "cpu":
-        raise SettingsError(f"precision: {settings.precision} is for a GPU; leave it out, or choose another device")
+        raise SettingsError(
+            f"{setting('precision')}: {settings.precision} is for a GPU; leave it out, "
+            f"or choose another {setting('device')}"
+        )
     precision = "32-true" if device == "cpu" or settings.precision == "32" else f"{settings.precision}-mixed"
     one: dict[str, Any] = {"accelerator": device, "precision": precision, "devices": 1}
     if distributed.size() == 1:
@@ -368,7 +375,9 @@ def find_device(name: str) -> str:
         return next(device for device in ("cuda", "mps", "cpu") if there[device])
     if not there[name]:
         here = ", ".join(device for device, found in there.items() if found)
-        raise SettingsError(f"device: there is no {name} on this machine, only {here}; choose one of these, or auto")
+        raise SettingsError(
+            f"{setting('device')}: there is no {name} on this machine, only {here}; choose one of these, or auto"
+        )
     return name
 
 
@@ -425,12 +434,12 @@ def _what_to_try(error: Diverged, run: Run, settings: Settings) -> str:
     kept = (
         f"the checkpoint of step {step_of(left[-1])} is kept in {run.checkpoints}" if left else "nothing was kept yet"
     )
-    advice = [f"a lower lr (it is {settings.lr:g})"]
+    advice = [f"a lower {setting('lr')} (it is {settings.lr:g})"]
     if not settings.clip:
-        advice.append("clipping (clip: 5)")
+        advice.append(f"clipping ({setting('clip', 5)})")
     elif settings.clip > 1:
-        advice.append(f"a smaller clip (it is {settings.clip:g})")
-    return f"{error}; {kept}; try {' or '.join(advice)}"
+        advice.append(f"a smaller {setting('clip')} (it is {settings.clip:g})")
+    return f"{error}; {kept}; try {either(advice)}"
 
 
 @contextmanager

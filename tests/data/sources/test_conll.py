@@ -92,15 +92,17 @@ def test_blank_lines_and_white_space_part_sentences(tmp_path):
         ("a\tX\n\n\tY\n", {}, "data.conll:3: there is no word in column 1; put one there"),
         ("a\tX\nb\t\n", {}, "data.conll:2: 'b' has no tag in column 2; give it one"),
         ("a\n", {}, "data.conll:1: one column, so its words have no tags; put a tab or a space between word and tag"),
-        ("a X\n", {"column": "4"}, "data.conll:1: 2 columns, so tags are not in column 4; give a column from 1 to 2"),
-        ("a X\n", {"column": "1"}, "data.conll:1: words and tags cannot both be in column 1; choose another"),
-        ("a X\n", {"word_column": 3}, "data.conll:1: 2 columns, so words are not in column 3; set word_column"),
+        ("a X\n", {"column": "4"}, "data.conll:1: 2 columns, so tags are not in column 4; choose column from 1 to 2"),
+        ("a X\n", {"column": "1"}, "data.conll:1: words and tags cannot both be in column 1; choose another "
+         "column or word_column"),
+        ("a X\n", {"word_column": 3}, "data.conll:1: 2 columns, so words are not in column 3; choose it "
+         "with word_column, from 1 to 2"),
         ("\n \n", {}, "data.conll: there is no sentence in it; give a file with one word per line"),
         ("#\n\n", {"column": "upos"}, "data.conll: there is no sentence in it; give a file with one word per line"),
         (b"a\tX\nb\xff\tY\n", {}, "data.conll:2: byte 0xff at column 2 is not UTF-8; convert the file with iconv -f "
          "ENCODING -t utf-8"),
         ("a X\n", {"column": "upos"}, "data.conll:1: 1 column with tabs between, where CoNLL-U has 10; fix the line, "
-         "or give the number of the column with the tags"),
+         "or give the number of the column with the tags (column)"),
     ],
 )  # fmt: skip
 def test_bad_columns(tmp_path, text, options, line):
@@ -114,7 +116,7 @@ def test_bad_columns(tmp_path, text, options, line):
         ("5\t.", "6\t.", "data.conll:9: word 6 comes after 4 words; number words from 1, without gaps"),
         ("5\t.", "x\t.", "data.conll:9: 'x' is not the number of a word; number words from 1"),
         ("_\n\n# text = #1", "_", "data.conll:10: word 1 comes after 5 words; put a blank line between sentences"),
-        ("PUNCT", "_", "data.conll:9: '.' has no upos; give it one, or choose upos or xpos"),
+        ("PUNCT", "_", "data.conll:9: '.' has no upos; give it one, or choose column='upos' or column='xpos'"),
         ("5\t.\t", "5\t\t", "data.conll:9: there is no word in column 2; put one there"),
     ],
 )

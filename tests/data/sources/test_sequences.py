@@ -49,7 +49,7 @@ def test_a_row_is_a_step(tmp_path):
         ("1,2,3\n4,5,6\n", (), r"data\.csv:1: it is not clear which column is the label; choose it with label_column"),
         ("label,a\nx,1\n", ("labl",), r"data\.csv:1: label_column: there is no column 'labl'; did you mean label\?"),
         ("label,a\nx,1\ny,q\n", (), r"data\.csv:3: 'q' in column a is not a number"),
-        ("label,a\nx,1\ny\n", (), r"data\.csv:3: 1 columns, where line 1 has 2"),
+        ("label,a\nx,1\ny\n", (), r"data\.csv:3: 1 column, where line 1 has 2"),
         ("label,a\nx,1\n,2\n", (), r"data\.csv:3: the label is empty"),
         ("label,a\nx,1\ny,\n", (), r"data\.csv:3: there is no number in the row"),
         ("label,a\nx,1e99999\n", (), r"data\.csv:2: '1e99999' in column a is too large"),

@@ -51,14 +51,14 @@ def test_gaps_and_missing_values_are_counted(tmp_path):
     told = " | ".join(found.notes)
     assert "s.csv:4: 2 rows are left out before here or later" in told
     assert "1 value of a missing" in told
-    with pytest.raises(DataError, match=r"s.csv:4: 2 rows are left out .*set gaps to fill"):
+    with pytest.raises(DataError, match=r"s.csv:4: 2 rows are left out .*give gaps='fill'"):
         read_panel(path, gaps="error")
     with pytest.raises(DataError, match=r"s.csv:3: a value of a is missing"):
         found.refuse_missing()
 
 
 BAD = {
-    "t,x\n2020-01-01,1\n2020-01-02,two\n": "fix it, leave it empty, or choose the columns of numbers with --columns",
+    "t,x\n2020-01-01,1\n2020-01-02,two\n": "fix it, leave it empty, or choose the columns to read with columns",
     "t,x\n31/01/2020,1\n01/02/2020,2\n": "neither a number nor a time as it is read here; write 2020-01-31, or",
     't;x\n2020-01-01;1\n2020-01-02;"1,5"\n': "write 1.5 rather than 1,5",
     "t,x\n2020-01-01,1\n2020-01-01,2\n": "s.csv:3: the time 2020-01-01 is that of line 2 too",

@@ -5,9 +5,9 @@ import pytest
 from carousel.errors import SettingsError
 
 WRONG = {
-    "too few units": ({"hidden": 4}, "hidden: 4 units are fewer than embedding (6); give at least as many"),
+    "too few units": ({"hidden": 4}, "hidden: 4 units are fewer than embedding, 6; give at least as many"),
     "a cell that does not project": (
-        {"hidden": 9, "cell": "gru"}, "hidden: the cell gru does not project; set it to embedding (6)"
+        {"hidden": 9, "cell": "gru"}, "hidden: the cell gru does not project; give hidden=6, the size of the embedding"
     ),
     "an option of other tasks": ({"bidirectional": True}, "bidirectional: there is no such key"),
 }  # fmt: skip

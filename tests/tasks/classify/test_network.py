@@ -61,5 +61,5 @@ def test_given_vectors(settings, tmp_path):
     assert weight[0].tolist() == [0, 0, 0]
     assert not weight.requires_grad
     assert f": 2 of {len(model.vocabulary)} tokens have one; " in data.info["word vectors"]
-    with pytest.raises(DataError, match="its vectors have 3 numbers, but embedding is 8; set embedding to 3"):
+    with pytest.raises(DataError, match="its vectors have 3 numbers, but embedding is 8; give embedding=3"):
         new_model(settings(vectors=path))

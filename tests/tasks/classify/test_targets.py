@@ -64,7 +64,7 @@ def test_what_cannot_be_learned(tmp_path, text, options, problem):
 def test_numbers_are_never_guessed(tmp_path):
     """A column of numbers is a column of classes unless the user says otherwise."""
     rows = [(f"text {k}", k) for k in range(50)]
-    with pytest.raises(DataError, match=r"50 different labels in 50 rows.*for numbers, target: number"):
+    with pytest.raises(DataError, match=r"50 different labels in 50 rows.*for numbers, give target='number'"):
         carousel.train("classify", rows, out=tmp_path / "run", quiet=True)
 
 

@@ -61,7 +61,7 @@ def test_warnings(text_file):
     assert "dev.txt: 1 of 2 lines are in" in said
     chinese = Lines(text_file("床前明月光\n疑是地上霜\n"))
     (said,) = check_text(chinese, None, Vocabulary.train(chinese, "word")).warnings
-    assert said.endswith("most lines are one word: the text has no spaces; use characters")
+    assert said.endswith("most lines are one word: the text has no spaces; give tokens='character'")
     assert check_text(chinese, None, Vocabulary.train(chinese)).warnings == []
 
 

@@ -51,7 +51,7 @@ def test_bpe_has_no_unknown_tokens_to_learn(tmp_path):
 
 
 def test_a_small_vocabulary_needs_no_adaptive_softmax(tmp_path):
-    with pytest.raises(SettingsError, match=r"output: adaptive is for .* tokens and more, this vocabulary has 12"):
+    with pytest.raises(SettingsError, match=r"output='adaptive': it is for .* tokens and more, this vocabulary has 12"):
         adaptive_parts(language(tmp_path), 12)
 
 

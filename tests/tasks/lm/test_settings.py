@@ -10,9 +10,12 @@ from carousel.tasks.lm.settings import RUNNING, LanguageSettings
     ("given", "message"),
     [
         ({"embedding": "one-hot", "tied": True}, "tied: one-hot vectors are no matrix that the output could share"),
-        ({"output": "adaptive", "tied": True}, "output: adaptive has matrices of its own"),
-        ({"output": "adaptive", "tied": False, "label_smoothing": 0.1}, "adaptive has no label smoothing"),
-        ({"output": "adaptive", "tied": False, "tokens": "bpe"}, "adaptive needs tokens in order of frequency"),
+        ({"output": "adaptive", "tied": True}, "output='adaptive' has matrices of its own"),
+        ({"output": "adaptive", "tied": False, "label_smoothing": 0.1}, "='adaptive' has no label smoothing"),
+        (
+            {"output": "adaptive", "tied": False, "tokens": "bpe"},
+            "output='adaptive' needs tokens in order of frequency",
+        ),
     ],
 )
 def test_what_does_not_fit_together(given, message):

@@ -17,6 +17,6 @@ def test_the_layers_give_as_many_numbers_as_is_said(bidirectional, size):
 
 def test_numbers_have_no_classes():
     for given in ({"class_weights": "balanced"}, {"label_smoothing": 0.1}):
-        with pytest.raises(SettingsError, match="numbers have no classes; leave it out, or set target to class"):
+        with pytest.raises(SettingsError, match="numbers have no classes; leave it out, or give target='class'"):
             SequenceSettings.read({"train": "t.csv", "target": "number", **given})
         SequenceSettings.read({"train": "t.csv", **given})

@@ -253,7 +253,7 @@ def test_what_cannot_be_an_embedder(settings, folder, tmp_path):
 def test_an_embedder_needs_words(settings, task, tokens):
     with pytest.raises(SettingsError) as error:
         settings(task, tokens=tokens)
-    assert str(error.value) == f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it out"
+    assert str(error.value) == f"embedder: it reads words, and tokens is {tokens}; give tokens='word', or leave it out"
 
 
 @pytest.mark.parametrize("given", [{"embedder_tuned": True}, {"embedder_dropout": 0.1}], ids=["tuned", "dropout"])
@@ -261,7 +261,7 @@ def test_options_of_an_embedder_need_one(settings, given):
     (name,) = given
     with pytest.raises(SettingsError) as error:
         settings("tag", embedder=None, **given)
-    assert str(error.value) == f"{name}: there is no embedder; give one, or leave out {name}"
+    assert str(error.value) == f"{name}: there is no embedder; give embedder, or leave it out"
 
 
 def test_on_the_command_line(folder, tmp_path, command, monkeypatch):

@@ -29,7 +29,7 @@ def test_the_size_of_the_embedding_follows_the_vectors(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"embedder_tuned": True}, "embedder_tuned: there is no embedder; give one, or leave out embedder_tuned"),
+        ({"embedder_tuned": True}, "embedder_tuned: there is no embedder; give embedder, or leave it out"),
         ({"embedder": "run", "tokens": "bpe"}, "embedder: it reads words, and tokens is bpe"),
     ],
 )

@@ -93,5 +93,5 @@ def test_vectors_by_name(files):
 
 
 def test_an_embedding_of_another_size_is_refused(files):
-    with pytest.raises(DataError, match="vectors have 2 numbers, but embedding is 3; set embedding to 2, or leave it"):
+    with pytest.raises(DataError, match="vectors have 2 numbers, but embedding is 3; give embedding=2, or leave it"):
         train(files, embedding=3)

@@ -26,17 +26,17 @@ def test_the_share_of_true_tokens_changes_in_a_straight_line():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"tied": "all"}, "tied: all needs one vocabulary for both languages"),
+        ({"tied": "all"}, "tied='all' needs one vocabulary for both languages"),
         ({"attention": "none", "input_feeding": True}, "input_feeding: it feeds what attention found"),
-        ({"attention": "none", "decoder": "bahdanau"}, "decoder: bahdanau's step reads the context"),
-        ({"decoder": "bahdanau", "input_feeding": True}, "input_feeding: the step of a bahdanau decoder"),
+        ({"attention": "none", "decoder": "bahdanau"}, "decoder='bahdanau': its step reads the context"),
+        ({"decoder": "bahdanau", "input_feeding": True}, "input_feeding: the step of decoder='bahdanau'"),
         ({"attention": "none", "init": "zeros"}, "leaves the decoder blind"),
-        ({"attention": "dot", "decoder_hidden": 7}, "dot needs decoder_hidden to be 12"),
-        ({"init": "last", "decoder_hidden": 7}, "init: last needs decoder_hidden to be 12"),
-        ({"init": "last", "decoder_layers": 2}, "init: last needs a decoder with no more layers"),
+        ({"attention": "dot", "decoder_hidden": 7}, "attention='dot' needs decoder_hidden to be 12"),
+        ({"init": "last", "decoder_hidden": 7}, "init='last' needs decoder_hidden to be 12"),
+        ({"init": "last", "decoder_layers": 2}, "init='last' needs a decoder with no more layers"),
         ({"attention": "cosine"}, "attention: .*'none'"),
         ({"train": ["a", "b", "c"]}, "train: .*two line-aligned files, or one TSV, got "),
-        ({"source_column": 2}, "target_column: 2 is the source_column too"),
+        ({"source_column": 2}, "target_column: 2 is source_column too"),
     ],
 )
 def test_settings_that_cannot_be(settings, given, said):

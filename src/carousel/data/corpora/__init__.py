@@ -11,6 +11,7 @@ tang.py …    one file for each corpus: where it comes from, and how its packag
 """
 
 from ...errors import ArgumentError, did_you_mean
+from ...wording import either
 from .corpus import Conversion, Corpus, File, Release, part_of
 from .getting import SOURCE, Got, get, languages_of
 from .glove import GLOVE
@@ -36,7 +37,7 @@ def find(name: str) -> Corpus:
     if name in CORPORA:
         return CORPORA[name]
     hint = did_you_mean(name, CORPORA, {corpus.release.package: corpus.name for corpus in CORPORA.values()})
-    raise ArgumentError(f"there is no corpus {name!r}; {hint or 'choose ' + ', '.join(CORPORA)}")
+    raise ArgumentError(f"there is no corpus {name!r}; {hint or 'choose ' + either(list(CORPORA))}")
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import ArgumentError, DataError
-from ...wording import counted
+from ...wording import counted, either, setting
 from .lines import check_file, read_lines
 from .split import Splittable
 
@@ -127,7 +127,12 @@ class _ConlluLines:
         cells = text.split("\t")
         if len(cells) != 10:
             problem = f"{counted(len(cells), 'column')} with tabs between, where CoNLL-U has 10"
-            raise DataError(self.path, number, problem, "fix the line, or give the number of the column with the tags")
+            raise DataError(
+                self.path,
+                number,
+                problem,
+                f"fix the line, or give the number of the column with the tags ({setting('column')})",
+            )
         id, word, tag = cells[0], cells[1], cells[CONLLU[self.column] - 1]
         if _LEFT_OUT.fullmatch(id):
             return None
@@ -139,7 +144,12 @@ class _ConlluLines:
         if not word:
             raise DataError(self.path, number, "there is no word in column 2", "put one there")
         if self.tagged and tag in ("", "_"):
-            raise DataError(self.path, number, f"{word!r} has no {self.column}", "give it one, or choose upos or xpos")
+            raise DataError(
+                self.path,
+                number,
+                f"{word!r} has no {self.column}",
+                f"give it one, or choose {either([setting('column', name) for name in CONLLU])}",
+            )
         return word, tag
 
 
@@ -187,13 +197,16 @@ class _ColumnLines:
         problem = remedy = ""
         if self.word_column > count:
             problem = f"{counted(count, 'column')}, so words are not in column {self.word_column}"
-            remedy = "set word_column"
+            remedy = f"choose it with {setting('word_column')}, from 1 to {count}"
         elif self.tagged and count == 1:
             problem, remedy = "one column, so its words have no tags", "put a tab or a space between word and tag"
         elif self.tagged and self.tag_column > count:
             problem = f"{counted(count, 'column')}, so tags are not in column {self.tag_column}"
-            remedy = f"give a column from 1 to {count}"
+            remedy = f"choose {setting('column')} from 1 to {count}"
         elif self.tagged and self.tag_column == self.word_column:
-            problem, remedy = f"words and tags cannot both be in column {self.tag_column}", "choose another"
+            problem, remedy = (
+                f"words and tags cannot both be in column {self.tag_column}",
+                f"choose another {setting('column')} or {setting('word_column')}",
+            )
         if problem:
             raise DataError(self.path, number, problem, remedy)

@@ -8,7 +8,6 @@ of NumPy has the arrays x (N, T) or (N, T, V) and y (N,), and, if sequences end 
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,9 @@ import numpy as np
 
 from ...errors import ArgumentError, DataError, did_you_mean
 from ...files import replace_file
-from .lines import check_file, read_lines
+from ...wording import setting
+from .delimited import delimiter_of, read_cells, uneven_row
+from .lines import check_file
 from .series import MISSING, is_number, read_number
 from .split import Splittable
 from .tables import LABELS
@@ -73,7 +74,8 @@ class SequenceTable(Splittable):
     # ---------------------------------------------------------------- tables
 
     def _of_table(self, label: str | None, id: str | None, wanted: list[str], labelled: bool) -> list[SequenceRow]:
-        rows = _cells(self.path)
+        delimiter = delimiter_of(self.path)
+        rows = read_cells(self.path, delimiter)
         if not rows:
             raise DataError(self.path, None, "there is no row in it", "give rows of numbers")
         line, first = rows[0]
@@ -97,8 +99,7 @@ class SequenceTable(Splittable):
         steps = []
         for line, cells in rows[header:]:
             if len(cells) != len(first):
-                problem = f"{len(cells)} columns, where line {rows[0][0]} has {len(first)}"
-                raise DataError(self.path, line, problem, "look for a comma too many or too few")
+                raise uneven_row(self.path, line, len(cells), rows[0], delimiter)
             values = [read_number(self.path, line, name, cells[k]) for name, k in zip(named, numbers, strict=True)]
             own = cells[at].strip() if labelled and at is not None else ""
             if labelled and not own:
@@ -141,7 +142,7 @@ class SequenceTable(Splittable):
         if usual is not None or not labelled:
             return usual
         problem = "it is not clear which column is the label"
-        raise DataError(self.path, 1, problem, "choose it with label_column, by name or by number from 1")
+        raise DataError(self.path, 1, problem, f"choose it with {setting('label_column')}, by name or by number from 1")
 
     def _place(self, option: str, name: str, names: list[str], header: bool) -> int:
         if header and name in names:
@@ -149,7 +150,7 @@ class SequenceTable(Splittable):
         if name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(names):
             return int(name) - 1
         remedy = did_you_mean(name, names) or f"columns are {', '.join(names)[:200]}"
-        raise DataError(self.path, 1, f"{option}: there is no column {name!r}", remedy)
+        raise DataError(self.path, 1, f"{setting(option)}: there is no column {name!r}", remedy)
 
     # ---------------------------------------------------------------- arrays
 
@@ -194,17 +195,6 @@ class SequenceTable(Splittable):
 def _is_cell(cell: str) -> bool:
     """Whether a cell can be a number, or a missing one."""
     return is_number(cell) or cell.strip().lower() in MISSING
-
-
-def _cells(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV or TSV file, with their lines."""
-    _, head = next(read_lines(path))
-    delimiter = next((mark for mark in ("\t", ",", ";") if mark in head), ",")
-    reader = csv.reader((text + "\n" for _, text in read_lines(path)), delimiter=delimiter, strict=True)
-    try:
-        return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
-    except csv.Error as error:
-        raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
 
 
 def _mark(row: SequenceRow) -> str:

@@ -13,12 +13,12 @@ are known ahead (`future`) are read beside the variables; they may continue wher
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,10 +26,12 @@ import numpy as np
 
 from ...errors import ArgumentError, DataError, did_you_mean, shorten
 from ...parsing import parse_number
-from ...wording import counted
+from ...wording import counted, either, setting
+from .delimited import Row, delimiter_of, read_cells, uneven_row
 from .lines import check_file, read_lines
 from .times import are_rising_dates, is_time, read_ticks, time_of, time_words
 
+LOOKED_AT = 20  # lines, in which there must be a number or a time
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 TIME_COLUMNS = frozenset({"year", "years", "date"})  # names of columns whose plain numbers may be times
 TIME_WORDS = TIME_COLUMNS | {
@@ -37,7 +39,6 @@ TIME_WORDS = TIME_COLUMNS | {
 }  # fmt: skip
 Gaps = Literal["fill", "error"]
 Grid = tuple[str, int]  # the unit of a series and its step
-Row = tuple[int, list[str]]  # a line and its cells
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class Series:
         if self.joined_notes is not None:
             return self.joined_notes
         notes = [
-            f"{self.path}: {name} is read as a variable; name the column of times with --time-column, "
-            "or the variables with --columns"
+            f"{self.path}: {name} is read as a variable; name the column of times with "
+            f"{setting('time_column')}, or the variables with {setting('columns')}"
             for name in self.doubtful
         ]
         if self.put_in:
@@ -142,7 +143,12 @@ class Series:
         for r, k in np.argwhere(np.isnan(self.values[: self.end]))[:1].tolist():
             line = int(self.lines[r]) or self.first_gap
             problem = f"a value of {self.names[k]} is missing"
-            raise DataError(self.path, line, problem, "set missing to interpolate or forward")
+            raise DataError(
+                self.path,
+                line,
+                problem,
+                f"give {either([setting('missing', how) for how in ('interpolate', 'forward')])}",
+            )
 
     def __repr__(self) -> str:
         span = f"{self.time(int(self.ticks[0]))} to {self.time(int(self.ticks[-1]))}"
@@ -240,9 +246,11 @@ def read_panel(
     ahead = [_place(path, header, name) for name in future]
     for k, role in ((time, "of times"), (ids, "of ids")):
         if k in ahead:
-            raise DataError(path, None, f"{header[k or 0]} is the column {role}", "leave it out of future")
+            raise DataError(
+                path, None, f"{header[k or 0]} is the column {role}", f"leave it out of {setting('future')}"
+            )
     if ids is not None and ids == time:
-        raise DataError(path, None, f"{header[ids]} is the column of times", "name another column of ids")
+        raise DataError(path, None, f"{header[ids]} is the column of times", f"name another {setting('series_id')}")
     wanted = _wanted(path, header, columns, {time: "of times", ids: "of ids"}, ahead)
     each = {name: _variables(path, header, part, wanted, ahead, name, not columns) for name, part in groups.items()}
     if time is None:
@@ -344,22 +352,13 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
 
 def _rows(path: Path) -> tuple[list[str], list[Row]]:
     """The header, made up if there is none, and the rows with their lines, all of the same number of columns."""
-    _, head = next(read_lines(path))
-    delimiter = ";" if ";" in head and "," not in head else "\t" if "\t" in head and "," not in head else ","
-    reader = csv.reader((text + "\n" for _, text in read_lines(path)), delimiter=delimiter, strict=True)
-    rows = []
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, cells))
-    except csv.Error as error:
-        raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
-    first_line, first = rows[0] if rows else (1, [])
+    _refuse_text(path)
+    delimiter = delimiter_of(path)
+    rows = read_cells(path, delimiter)
+    first = rows[0][1] if rows else []
     for line, cells in rows:
         if len(cells) != len(first):
-            problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
-            name = {"\t": "tab", ";": "semicolon"}.get(delimiter, "comma")
-            raise DataError(path, line, problem, f"look for a {name} too many or too few")
+            raise uneven_row(path, line, len(cells), rows[0], delimiter)
     if any(_is_name(cell) for cell in first):
         header = [cell.strip() for cell in first]
         rows = rows[1:]
@@ -368,6 +367,16 @@ def _rows(path: Path) -> tuple[list[str], list[Row]]:
     if not rows:
         raise DataError(path, None, "there is no row of numbers in it", "give a header and rows of numbers")
     return header, rows
+
+
+def _refuse_text(path: Path) -> None:
+    """A DataError if no cell of the first lines is a number or a time: commas and quotes are not what is wrong then."""
+    lines = [text for _, text in islice(read_lines(path), LOOKED_AT)]
+    cells = [cell.strip(" \"'") for text in lines for cell in re.split("[\t,;]", text)]
+    if len(lines) > 1 and not any(
+        is_number(cell) or is_time(cell) or (cell and cell.lower() in MISSING) for cell in cells
+    ):
+        raise DataError(path, None, "there is no number in its first lines", "give a time and some numbers in each row")
 
 
 def is_number(cell: str) -> bool:
@@ -405,7 +414,9 @@ def _wanted(
         raise DataError(path, None, "there is no column of numbers to forecast", "add a column of numbers")
     for k in wanted:
         if k in others:
-            raise DataError(path, None, f"{header[k]} is the column {others[k]}", "leave it out of columns")
+            raise DataError(
+                path, None, f"{header[k]} is the column {others[k]}", f"leave it out of {setting('columns')}"
+            )
         if k in ahead:
             raise DataError(path, None, f"{header[k]} is both a variable and known ahead", "name it in one of the two")
     return wanted
@@ -430,7 +441,7 @@ def read_number(path: Path, line: int, name: str, cell: str) -> float:
         if re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell):
             problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
             raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00, in years 1 to 9999")
-        remedy = "fix it, leave it empty, or choose the columns of numbers with --columns"
+        remedy = f"fix it, leave it empty, or choose the columns to read with {setting('columns')}"
         if re.fullmatch(r"[-+]?\d+,\d+", cell):
             remedy = "write 1.5 rather than 1,5"
         elif "_" in cell and parse_number(cell.replace("_", "")) is not None:
@@ -438,7 +449,7 @@ def read_number(path: Path, line: int, name: str, cell: str) -> float:
         elif number is not None:
             remedy = "fix it, or leave it empty"
             raise DataError(path, line, f"{shorten(cell, 40)!r} in column {name} is too large", remedy)
-        raise DataError(path, line, f"{cell[:40]!r} in column {name} is not a number", remedy)
+        raise DataError(path, line, f"{shorten(cell, 40)!r} in column {shorten(name, 40)} is not a number", remedy)
     return number
 
 
@@ -462,7 +473,7 @@ def _on_grid(series: Series, gaps: Gaps, wanted: int | None) -> Series:
     if gaps == "error":
         left_out = int((steps[wide] // step - 1).sum())
         problem = f"{counted(left_out, 'row is', 'rows are')} left out before here or later"
-        raise DataError(path, first_gap, problem, "set gaps to fill")
+        raise DataError(path, first_gap, problem, f"give {setting('gaps', 'fill')}")
     places = (ticks - ticks[0]) // step
     total = int(places[-1]) + 1
     if total > 10 * len(ticks):

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from ...errors import DataError, did_you_mean, shorten
 from ...parsing import ParseError, parse_json
-from ...wording import counted
+from ...wording import setting
+from .delimited import DELIMITERS, uneven_row
 from .lines import check_file, read_lines
 from .split import Splittable
 
@@ -129,7 +130,9 @@ class Columns(Splittable):
             others = [name for name in names if name.lower() in self.usual[role] and name not in used]
             if others and self.wanted[role] is None:
                 listed = shorten(" or ".join(others), 80)
-                doubts.append(f"{self.path}: the {role} is read from {own}; to read {listed}, give {role}_column")
+                doubts.append(
+                    f"{self.path}: the {role} is read from {own}; to read {listed}, give {setting(role + '_column')}"
+                )
         return doubts
 
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
@@ -143,9 +146,7 @@ class Columns(Splittable):
         places = self._places(first_line, first, header)
         for line, cells in rows if header else _chain((first_line, first), rows):
             if len(cells) != len(first):
-                between = "tab" if self.kind == "tsv" else "comma"
-                problem = f"{counted(len(cells), 'column')}, where line {first_line} has {len(first)}"
-                raise DataError(self.path, line, problem, f"look for a {between} too many or too few")
+                raise uneven_row(self.path, line, len(cells), (first_line, first), self._delimiter)
             yield line, [cells[at].strip() if role == "label" else cells[at] for role, at in places.items()]
 
     def _places(self, first_line: int, first: Sequence[str], header: bool) -> dict[str, int]:
@@ -156,9 +157,17 @@ class Columns(Splittable):
             if same is not None:
                 column = self.wanted[role] or self.wanted[same] or place + 1
                 problem = f"column {column} would be both the {role} and the {same}"
-                options = " and ".join(f"{name}_column" for name in (role, same))
+                options = " and ".join(setting(f"{name}_column") for name in (role, same))
                 raise DataError(self.path, first_line, problem, f"choose them with {options}")
         return places
+
+    @property
+    def _delimiter(self) -> str:
+        """What stands between the cells; a tab in the first line of CSV is part of a text."""
+        if self.kind == "tsv":
+            return "\t"
+        _, head = next(read_lines(self.path))
+        return ";" if ";" in head and "," not in head else ","
 
     def _tsv(self) -> Iterator[tuple[int, list[str]]]:
         for line, text in read_lines(self.path):
@@ -167,8 +176,7 @@ class Columns(Splittable):
 
     def _csv(self) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(sys.maxsize)  # else a long text is an error that says nothing of it
-        _, head = next(read_lines(self.path))
-        delimiter = ";" if ";" in head and "," not in head else ","
+        delimiter = self._delimiter
         reader = csv.reader((text + "\n" for _, text in read_lines(self.path)), delimiter=delimiter, strict=True)
         while True:
             line = reader.line_num + 1
@@ -197,7 +205,7 @@ class Columns(Splittable):
     def _place(self, role: str, line: int, first: Sequence[str], header: bool) -> int:
         """Where in a row a role stands, counted from 0."""
         wanted, names = self.wanted[role], [cell.strip() for cell in first]
-        option = f"{role}_column"
+        option = setting(f"{role}_column")
         if wanted is None and header:
             usual = _usual(names, self.usual[role])
             if usual is not None:
@@ -216,7 +224,7 @@ class Columns(Splittable):
             remedy = did_you_mean(wanted, names) or f"columns are {', '.join(map(shorten, names))[:200]}"
             raise DataError(self.path, line, f"there is no column {wanted!r}", remedy)
         if len(first) == 1:
-            between = "tab" if self.kind == "tsv" else "comma"
+            between = DELIMITERS[self._delimiter]
             *parts, last = self.wanted
             several = f"{between}s" if len(parts) > 1 else f"a {between}"
             remedy = f"put {several} between {', '.join(parts)} and {last}"
@@ -256,7 +264,7 @@ class Columns(Splittable):
         if name in found:
             return found[name]
         problem = f"there is no {role if wanted is None else repr(wanted)}, only {', '.join(found)[:200] or 'nothing'}"
-        raise DataError(self.path, line, problem, f"choose the {role} with {role}_column")
+        raise DataError(self.path, line, problem, f"choose the {role} with {setting(role + '_column')}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {self.kind})"

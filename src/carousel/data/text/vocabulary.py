@@ -21,6 +21,7 @@ from tokenizers.decoders import DecodeStream
 
 from ...errors import ArgumentError, DataError, check_count
 from ...files import write_text
+from ...wording import setting
 from ..sources.blocks import Block, encodable
 from ..sources.lines import chunks, read_lines
 from .distinct import BULK, BulkEncoder, WordEncoder, train_words
@@ -98,7 +99,7 @@ class Vocabulary:
         if not tokens:
             file = getattr(texts, "path", None)
             problem = f"no {kind} occurs {min_frequency} times or more, so the vocabulary is empty"
-            raise DataError(file, None, problem, "lower min_frequency")
+            raise DataError(file, None, problem, f"lower {setting('min_frequency')}")
         return cls.from_tokens(tokens if size is None else tokens[: size - len(SPECIAL)], kind)
 
     @classmethod

@@ -12,7 +12,7 @@ from ...data.text.form import TextForm
 from ...data.text.vectors import Vectors
 from ...data.text.words import WordVocabulary
 from ...training import Data
-from ...wording import counted
+from ...wording import counted, setting
 from ..lm.check import TextCheck, check_text
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import TextAssets, load_reading
@@ -98,7 +98,7 @@ def prepare(settings: BilmSettings, assets: BilmAssets | None = None) -> tuple[B
     info |= s.describe_vectors(assets.words.words, assets.vectors)
     cut = store.info["cut"]
     many = counted(cut, "sentence is", "sentences are")
-    notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words (max_length)"] if cut else []
+    notes = [f"{s.train}: {many} cut into parts of {s.max_length:,} words ({setting('max_length')})"] if cut else []
     return assets, sources.describe(Data(s.training_batches(store), dev, info, notes))
 
 

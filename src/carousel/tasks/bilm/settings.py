@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from ...training.settings import MOST_LAYERS, Preset, key, presets
+from ...wording import setting
 from ..shared.settings import CharacterName, CharacterSettings
 
 DEFAULTS = {"epochs": 8, "lr": 0.002, "batch_size": 16}
@@ -37,10 +38,12 @@ class BilmSettings(CharacterSettings, defaults=DEFAULTS, presets=PRESETS):
     def _widths(self) -> Self:
         if self.hidden < self.embedding:
             raise ValueError(
-                f"hidden: {self.hidden} units are fewer than embedding ({self.embedding}); give at least as many"
+                f"{setting('hidden')}: {self.hidden} units are fewer than {setting('embedding')}, {self.embedding}; "
+                "give at least as many"
             )
         if self.hidden > self.embedding and not _projects(self.cell):
-            raise ValueError(f"hidden: the cell {self.cell} does not project; set it to embedding ({self.embedding})")
+            remedy = f"give {setting('hidden', self.embedding)}, the size of the embedding"
+            raise ValueError(f"{setting('hidden')}: the cell {self.cell} does not project; {remedy}")
         return self
 
 

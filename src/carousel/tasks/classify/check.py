@@ -14,7 +14,7 @@ from ...data.sources.lines import chunks
 from ...data.sources.tables import Layout, Row
 from ...data.text.tokenizers import UNK
 from ...data.text.vocabulary import Vocabulary
-from ...wording import counted
+from ...wording import counted, setting
 from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, table_of_files, uneven_warning
 from .targets import Target
 
@@ -84,7 +84,7 @@ class TableCheck(FilesCheck[TableFacts]):
                 warnings.append(f"{name}: {info.repeated:,} of {info.texts:,} texts repeat an earlier one")
             if info.cut:
                 place = f"{name}:{info.longest_line}"
-                many = f"{counted(info.cut, 'is', 'are')} cut off after {self.max_length:,} (max_length)"
+                many = f"{counted(info.cut, 'is', 'are')} cut off after {self.max_length:,} ({setting('max_length')})"
                 warnings.append(f"{place}: {info.longest:,} tokens in the longest text; {many}")
             if strange := sorted(info.labels.keys() - train.labels.keys()):
                 warnings.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
@@ -166,7 +166,7 @@ def header_doubt(table: Rows, labels: Mapping[str, int]) -> str | None:
         return None
     return (
         f"{table.path}:1: no other row has the label {first.label[:40]!r}; if this row names the columns, give "
-        f"text_column and label_column by these names"
+        f"{setting('text_column')} and {setting('label_column')} by these names"
     )
 
 

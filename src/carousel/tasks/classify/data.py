@@ -18,7 +18,7 @@ from ...files import write_json
 from ...parsing import parse_number
 from ...training import Data
 from ...training.run import read_json
-from ...wording import counted
+from ...wording import counted, setting
 from ..shared.context import ContextAssets, LabelledAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, usual_of
@@ -192,7 +192,7 @@ def class_weights(given: str, count: Counter[str], texts: int | None = None) -> 
         weights[label.strip()] = -1 if number is None else number
     if set(weights) != set(labels) or not all(0 <= weight < float("inf") for weight in weights.values()):
         example = ",".join(f"{label}=1" for label in labels[:3]) + (",…" if len(labels) > 3 else "")
-        raise SettingsError(f"class_weights: write none, balanced or {example}; got {given!r}")
+        raise SettingsError(f"{setting('class_weights')}: write none, balanced or {example}; got {given!r}")
     return torch.tensor([weights[label] for label in labels])
 
 
@@ -219,7 +219,7 @@ def _describe_target(target: Target, count: Counter[str], texts: int) -> dict[st
 
 def _describe(settings: ClassifySettings, path: Path | str, store: ExampleStore) -> str:
     cut, long = store.info["cut"], int((store.lengths > settings.chunk).sum())
-    note = f"; {cut:,} cut off after max_length" if cut else ""
+    note = f"; {cut:,} cut off after {settings.max_length:,} ({setting('max_length')})" if cut else ""
     if long:
         note += f"; {counted(long, 'long one is', 'long ones are')} read in chunks of at most {settings.chunk:,}"
     return f"{path}: {counted(len(store), 'text')}, {counted(store.tokens, 'token')}{note}"

@@ -14,6 +14,7 @@ import numpy as np
 from ...data.stores.examples import Column
 from ...errors import DataError
 from ...parsing import parse_number
+from ...wording import setting
 
 NONE = "none"  # in place of labels: a text that has none
 
@@ -106,7 +107,7 @@ class Target:
         value = parse_number(row.label)
         if value is None or not math.isfinite(value):
             problem = f"the label {row.label[:40]!r} is not a number"
-            raise DataError(table.path, row.line, problem, "fix the row, or leave out target: number")
+            raise DataError(table.path, row.line, problem, f"fix the row, or leave out {setting('target', 'number')}")
         return value
 
     def columns(self, table: LabelledRows, rows: Sequence[LabelledRow]) -> dict[str, Column]:
@@ -152,5 +153,8 @@ def check_classes(table: LabelledRows, count: Counter[str]) -> None:
         raise DataError(table.path, None, problem, "give examples of at least two classes")
     if len(count) > 20 and 2 * len(count) > total:
         problem = f"{len(count):,} different labels in {total:,} rows, so this is hardly the column of labels"
-        remedy = "choose it with label_column, and the text with text_column; for numbers, target: number"
+        remedy = (
+            f"choose it with {setting('label_column')}, and the text with {setting('text_column')}; "
+            f"for numbers, give {setting('target', 'number')}"
+        )
         raise DataError(table.path, None, problem, remedy)

@@ -18,6 +18,7 @@ from ...data.stores.examples import Column, ExampleBatch, ExampleSource, Example
 from ...data.text.encoder import TextEncoder
 from ...errors import DataError
 from ...parsing import parse_number
+from ...wording import setting
 
 if TYPE_CHECKING:  # data is read without torch
     from torch import Tensor
@@ -62,12 +63,12 @@ class Target:
         if kind == "score":
             if wrong is not None:
                 problem = f"the score {wrong[:40]!r} is not a number"
-                raise DataError(table.path, labels[wrong], problem, "fix it, or set target to class")
+                raise DataError(table.path, labels[wrong], problem, f"fix it, or give {setting('target', 'class')}")
             values = [number for number in numbers.values() if number is not None]
             return cls([], min(values), max(values))
         if len(labels) > 20 and 2 * len(labels) > rows:
             problem = f"{len(labels):,} different labels in {rows:,} rows, so this is hardly the column of labels"
-            raise DataError(table.path, None, problem, "choose it with label_column")
+            raise DataError(table.path, None, problem, f"choose it with {setting('label_column')}")
         return cls(sorted(labels))
 
     @property

@@ -14,7 +14,7 @@ from ...data.sources.calendar import calendar, cycles_of
 from ...data.sources.filling import Fill, Filling, fill_missing
 from ...data.sources.series import Panel, Series
 from ...errors import DataError, shorten
-from ...wording import counted
+from ...wording import counted, either, setting
 from .settings import ForecastSettings
 
 if TYPE_CHECKING:  # data is read without torch
@@ -199,17 +199,22 @@ def _problem(s: ForecastSettings, series: Series, rows: int, reach: int) -> tupl
     if rows < reach + s.horizon:
         few = counted(max(rows, 0), "row")
         problem = f"{few} to train on, but a window takes {reach} to read and {s.horizon} ahead"
-        return problem, "give more rows, or lower horizon, context or season"
+        return (
+            problem,
+            f"give more rows, or lower {either([setting(name) for name in ('horizon', 'context', 'season')])}",
+        )
     for k, (name, column) in enumerate(zip(series.names, series.values[:rows].T, strict=True)):
         readings = column[~np.isnan(column)]
         if not len(readings):
-            return f"{name} has no value in the training rows", "leave it out with columns"
+            return f"{name} has no value in the training rows", f"leave it out with {setting('columns')}"
         if np.ptp(readings) == 0:
             problem = f"{name} is {readings[0]:g} in all training rows"
-            return problem, "leave it out with columns; there is nothing to forecast"
+            return problem, f"leave it out with {setting('columns')}; there is nothing to forecast"
         if s.logarithm and readings.min() <= 0:
             where = int(series.lines[np.nanargmin(series.values[:rows, k])])
-            raise DataError(series.path, where or None, f"{name} is not above 0 here", "set logarithm to false")
+            raise DataError(
+                series.path, where or None, f"{name} is not above 0 here", f"give {setting('logarithm', False)}"
+            )
     return None
 
 
@@ -217,7 +222,9 @@ def _moments(panel: Panel, known: np.ndarray) -> tuple[list[float], list[float]]
     """Mean and scale of the columns known ahead, (T, C); one that never changes has the scale 1."""
     for name, column in zip(panel.first.future_names, known.T, strict=True):
         if np.isnan(column).all():
-            raise DataError(panel.path, None, f"{name} has no value in the training rows", "leave it out of future")
+            raise DataError(
+                panel.path, None, f"{name} has no value in the training rows", f"leave it out of {setting('future')}"
+            )
     if not known.shape[1]:
         return [], []
     return np.nanmean(known, 0).tolist(), [float(one) or 1.0 for one in np.nanstd(known, 0)]

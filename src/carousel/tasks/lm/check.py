@@ -11,6 +11,7 @@ import numpy as np
 from ...data.sources.lines import Source, chunks
 from ...data.text.tokenizers import UNK, Kind
 from ...data.text.vocabulary import Vocabulary
+from ...wording import setting
 from ..shared.checks import FilesCheck, TextFacts, length_facts, length_rows, table_of_files
 
 if TYPE_CHECKING:
@@ -51,12 +52,14 @@ class TextCheck(FilesCheck[TextInfo]):
             name = info.file
             warnings += info.unknown_warning()
             if self.kind == "word" and info.median == 1 and info.repeated is not None:
-                warnings.append(f"{name}: most lines are one word: the text has no spaces; use characters")
+                warnings.append(
+                    f"{name}: most lines are one word: the text has no spaces; give {setting('tokens', 'character')}"
+                )
             if info.repeated and info.repeated > 0.01 * info.lines:
                 warnings.append(f"{name}: {info.repeated:,} of {info.lines:,} lines repeat an earlier one")
             if info.repeated is not None and info.longest > max(1000, 10 * info.most):
                 place = f"{name}:{info.longest_line}"
-                warnings.append(f"{place}: {info.longest:,} tokens in one line; cut it or set max_length")
+                warnings.append(f"{place}: {info.longest:,} tokens in one line; cut it or set {setting('max_length')}")
         return warnings + self.shared_warning("lines")
 
     def __rich__(self) -> Table:

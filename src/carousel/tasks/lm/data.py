@@ -14,6 +14,7 @@ from ...data.text.formed import FormedText
 from ...data.text.usual import Tally
 from ...errors import SettingsError
 from ...training import Data
+from ...wording import setting
 from ..shared.reading import TextAssets, load_reading
 from .check import TextCheck, check_text
 from .settings import LanguageSettings
@@ -92,8 +93,8 @@ def adaptive_parts(settings: LanguageSettings, size: int) -> str:
     from ...networks.adaptive import FEWEST, default_cutoffs, describe
 
     if size < FEWEST:
-        remedy = "leave out output"
-        raise SettingsError(f"output: adaptive is for {FEWEST} tokens and more, this vocabulary has {size}; {remedy}")
+        few = f"it is for {FEWEST} tokens and more, this vocabulary has {size}"
+        raise SettingsError(f"{setting('output', 'adaptive')}: {few}; leave it out")
     return describe(settings.hidden, size, default_cutoffs(size))
 
 

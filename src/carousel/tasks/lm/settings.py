@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ...training.settings import Preset, key, presets
+from ...wording import setting
 from ..shared.cell import CellSettings
 from ..shared.text import TextSettings
 
@@ -67,19 +68,24 @@ class LanguageSettings(CellSettings, TextSettings, defaults=DEFAULTS, presets=PR
     @model_validator(mode="after")
     def _embedding_to_share(self) -> Self:
         if self.embedding == "one-hot" and self.tied:
-            raise ValueError("tied: one-hot vectors are no matrix that the output could share; set tied to false")
+            raise ValueError(
+                f"{setting('tied')}: one-hot vectors are no matrix that the output could share; "
+                f"give {setting('tied', False)}"
+            )
         return self
 
     @model_validator(mode="after")
     def _adaptive_alone(self) -> Self:
         if self.output != "adaptive":
             return self
+        adaptive = setting("output", "adaptive")
         if self.tied:
-            raise ValueError("output: adaptive has matrices of its own, which nothing can share; set tied to false")
-        if self.label_smoothing:
-            raise ValueError("output: adaptive has no label smoothing; set label_smoothing to 0")
-        if self.tokens == "bpe":
             raise ValueError(
-                "output: adaptive needs tokens in order of frequency, which bpe does not have; set tokens to word"
+                f"{adaptive} has matrices of its own, which nothing can share; give {setting('tied', False)}"
             )
+        if self.label_smoothing:
+            raise ValueError(f"{adaptive} has no label smoothing; leave out {setting('label_smoothing')}")
+        if self.tokens == "bpe":
+            remedy = f"give {setting('tokens', 'word')}"
+            raise ValueError(f"{adaptive} needs tokens in order of frequency, which bpe does not have; {remedy}")
         return self

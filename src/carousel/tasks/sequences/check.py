@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...data.sources.sequences import SequenceTable
+from ...wording import setting
 from ..classify.targets import Target
 from ..shared.checks import FilesCheck, table_of_files, uneven_warning
 
@@ -53,7 +54,8 @@ class SequenceCheck(FilesCheck[SequenceFacts]):
         warnings, train = [], self.train
         if train.labels:
             warnings += uneven_warning(train.file, train.labels, train.sequences, "sequences")
-        warnings += [f"{train.file}: {name} is always the same; leave it out with columns" for name in train.constant]
+        remedy = f"leave it out with {setting('columns')}"
+        warnings += [f"{train.file}: {name} is always the same; {remedy}" for name in train.constant]
         if self.dev is not None:
             if strange := sorted(self.dev.labels.keys() - train.labels.keys()):
                 warnings.append(f"{self.dev.file}: labels that {train.file} does not have: {', '.join(strange[:10])}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from ...training.settings import ColumnName, Preset, key, presets
+from ...wording import setting
 from ..shared.cell import DirectionSettings
 from ..shared.held_out import HeldOutSettings
 from ..shared.settings import PoolingName
@@ -56,7 +57,8 @@ class SequenceSettings(DirectionSettings, HeldOutSettings, defaults=DEFAULTS, pr
     def _target_fits(self) -> Self:
         for name in ("class_weights", "label_smoothing") if self.target == "number" else ():
             if getattr(self, name) not in ("none", 0):
-                raise ValueError(f"{name}: numbers have no classes; leave it out, or set target to class")
+                remedy = f"leave it out, or give {setting('target', 'class')}"
+                raise ValueError(f"{setting(name)}: numbers have no classes; {remedy}")
         return self
 
     def encoder(self, input_size: int) -> Recurrent:

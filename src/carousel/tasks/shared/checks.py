@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ...wording import either, setting
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -46,7 +48,8 @@ class TextFacts:
         if self.unknown_rate <= 0.1:
             return []
         many = f"{self.unknown_rate:.1%} of the tokens are unknown"
-        return [f"{self.file}: {many}; enlarge the vocabulary, or read bpe or characters"]
+        kinds = either([setting("tokens", "bpe"), setting("tokens", "character")])
+        return [f"{self.file}: {many}; enlarge the vocabulary, or give {kinds}"]
 
 
 def length_facts(lengths: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
@@ -78,13 +81,13 @@ def uneven_warning(file: str, labels: Mapping[str, int], total: int, unit: str) 
     """A line if one label of the training data is ten times as frequent as another; it has `total` `unit`.
 
     >>> uneven_warning("a.tsv", {"good": 99, "bad": 1}, 100, "texts")
-    ["a.tsv: classes are uneven ('bad' is 1 of 100 texts); consider class_weights: balanced"]
+    ["a.tsv: classes are uneven ('bad' is 1 of 100 texts); consider class_weights='balanced'"]
     """
     rare = min(labels, key=labels.__getitem__)
     if max(labels.values()) < 10 * labels[rare]:
         return []
     share = f"{rare!r} is {labels[rare]:,} of {total:,} {unit}"
-    return [f"{file}: classes are uneven ({share}); consider class_weights: balanced"]
+    return [f"{file}: classes are uneven ({share}); consider {setting('class_weights', 'balanced')}"]
 
 
 class DataCheck(ABC):

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from ...errors import SettingsError
 from ...training.settings import Choices, Settings, key
+from ...wording import setting
 
 if TYPE_CHECKING:
     from ...data.sources.split import ByExample
@@ -44,8 +45,8 @@ class HeldOutSettings(Settings):
             return given
         if given.get("dev_split", "none") not in ("none", None):
             raise SettingsError(
-                f"dev_split: {given['dev_split']} of train cannot be held out when dev is given; give one of the two "
-                "(dev_split: none)"
+                f"{setting('dev_split')}: {given['dev_split']} of the training data cannot be held out when "
+                f"{setting('dev')} is given; leave out one of the two"
             )
         return {**given, "dev_split": "none"}
 
@@ -78,7 +79,9 @@ def open_sources(settings: Any, open: Callable[[Any], S], unit: str, *, running:
     s = settings
     whole = open(s.train)
     if running and (s.share < 1 or s.learning_curve):
-        raise SettingsError("share, learning_curve: running text has no examples to choose from; use layout lines")
+        remedy = f"give {setting('layout', 'lines')}"
+        name = setting("share" if s.share < 1 else "learning_curve")
+        raise SettingsError(f"{name}: running text has no examples to choose from; {remedy}")
     some = whole if s.share == 1 else whole.take(Part(s.dev_seed, 0, (), False, s.share))
     if s.dev is not None:
         return Sources(whole, some, open(s.dev), _names(s.dev))
@@ -87,7 +90,7 @@ def open_sources(settings: Any, open: Callable[[Any], S], unit: str, *, running:
     split = split_end(Path(s.train), s.dev_split) if running else split_examples(whole, s.dev_split, s.dev_seed)
     file = _names(s.train)
     if split.rest is None or split.held_out is None:
-        remedy = "give dev to measure the model while it trains"
+        remedy = f"give {setting('dev')} to measure the model while it trains"
         return Sources(whole, some, None, text=f"{file}: {split.problem}: nothing is held out; {remedy}")
     choice: dict[str, Any] = {"file": file, "share": s.dev_split}
     if running:
@@ -95,7 +98,7 @@ def open_sources(settings: Any, open: Callable[[Any], S], unit: str, *, running:
         text = f"the last {split.examples / split.total:.1%} of {file}, from line {line:,} on"
     else:
         choice |= {"seed": s.dev_seed, "examples": split.examples, "of": split.total}
-        text = f"{split.examples:,} of {split.total:,} {unit} of {file} (dev_seed {s.dev_seed})"
+        text = f"{split.examples:,} of {split.total:,} {unit} of {file} ({setting('dev_seed')} {s.dev_seed})"
     rest = split.rest._replace(share=s.share) if isinstance(split.rest, Part) else split.rest
     return Sources(whole, whole.take(rest), whole.take(split.held_out), f"{file} (held out)", choice, text)
 

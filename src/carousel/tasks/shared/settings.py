@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, model_validator
 
 from ...errors import DataError
 from ...training.settings import MOST_TOKENS, Choices, EnsembleSettings, key
-from ...wording import counted
+from ...wording import counted, setting
 from .cell import CellSettings, DirectionSettings
 from .held_out import HeldOutSettings
 from .text import TOKENIZE, Tokenize, default_cache
@@ -116,11 +116,12 @@ class VectorSettings(HeldOutSettings, EnsembleSettings):
             return None
         word_vectors = open_vectors(find_vectors(self.vectors), self.cache_folder)
         if word_vectors.size != self.embedding:
-            problem = f"its vectors have {counted(word_vectors.size, 'number')}, but embedding is {self.embedding}"
-            raise DataError(self.vectors, None, problem, f"set embedding to {word_vectors.size}, or leave it out")
+            size, name = word_vectors.size, setting("embedding")
+            problem = f"its vectors have {counted(size, 'number')}, but {name} is {self.embedding}"
+            raise DataError(self.vectors, None, problem, f"give {setting('embedding', size)}, or leave it out")
         if vocabulary.kind != "word":
             problem = f"vectors are of words, tokens are of kind {vocabulary.kind}"
-            raise DataError(self.vectors, None, problem, "use tokens: word")
+            raise DataError(self.vectors, None, problem, f"give {setting('tokens', 'word')}")
         vectors = word_vectors.of(vocabulary.tokens)
         if beyond and self.embed_vectors != "used":
             vocabulary.beyond = word_vectors
@@ -203,9 +204,10 @@ class WordSettings(DirectionSettings, LayerSettings):
     def _embedder_fits(self) -> Self:
         for name in ("embedder_tuned", "embedder_dropout"):
             if self.embedder is None and getattr(self, name) not in (False, None):
-                raise ValueError(f"{name}: there is no embedder; give one, or leave out {name}")
+                raise ValueError(f"{setting(name)}: there is no embedder; give {setting('embedder')}, or leave it out")
         if self.embedder is not None and (tokens := getattr(self, "tokens", "word")) != "word":
-            raise ValueError(f"embedder: it reads words, and tokens is {tokens}; set tokens to word, or leave it out")
+            remedy = f"give {setting('tokens', 'word')}, or leave it out"
+            raise ValueError(f"{setting('embedder')}: it reads words, and {setting('tokens')} is {tokens}; {remedy}")
         return self
 
     def text_encoder(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...errors import RunError
 from ...training import Network, Run
-from ...wording import counted
+from ...wording import counted, setting
 from ..registry import find, names
 
 COMMON = ("embedder.", "layers.", "pool.")  # parts that mean the same in runs of different tasks
@@ -59,7 +59,8 @@ def take_weights(folder: Path, task: str, network: Network, assets: Any) -> list
                 left.append(f"{name} ({_shape(other)} there, {_shape(parameter)} here)")
     if not whole and not rows:
         raise RunError(
-            f"start_from: nothing in {folder} fits; it is a run of {source.task}; not matched: {', '.join(left)}"
+            f"{setting('start_from')}: nothing in {folder} fits; it is a run of {source.task}; "
+            f"not matched: {', '.join(left)}"
         )
     return _describe(folder, rows, whole, left)
 
@@ -118,7 +119,7 @@ def _shape(tensor: Tensor) -> str:
 
 def _describe(folder: Path, rows: list[str], whole: list[str], left: list[str]) -> list[str]:
     taken = [*rows, *([f"{counted(len(whole), 'other part')} whole"] if whole else [])]
-    lines = [f"start_from {folder}: taken are {', '.join(taken)}"]
+    lines = [f"{setting('start_from')} {folder}: taken are {', '.join(taken)}"]
     if left:
-        lines.append(f"start_from {folder}: not taken are {', '.join(left)}")
+        lines.append(f"{setting('start_from')} {folder}: not taken are {', '.join(left)}")
     return lines

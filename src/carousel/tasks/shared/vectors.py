@@ -12,6 +12,7 @@ from ...data.text.vectors import WordVectors, find_vectors, open_vectors, read_s
 from ...errors import DataError, RunError
 from ...files import write_json
 from ...training.run import read_json
+from ...wording import setting
 from .settings import VectorSettings
 
 NAMED = "vectors.json"
@@ -72,4 +73,6 @@ def _find(settings: VectorSettings, folder: Path, digest: str) -> WordVectors:
         return open_vectors(find_vectors(settings.vectors or ""), settings.cache_folder)
     except DataError as error:
         needs = f"{folder}: the run needs its word vectors (digest {digest[:8]}…)"
-        raise RunError(f"{needs}: {error}; or train with --embed-vectors all to keep them in the run") from error
+        raise RunError(
+            f"{needs}: {error}; or train with {setting('embed_vectors', 'all')} to keep them in the run"
+        ) from error

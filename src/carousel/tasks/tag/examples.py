@@ -22,7 +22,7 @@ from ...data.text.words import WordVocabulary, in_context
 from ...errors import DataError
 from ...files import write_json, write_text
 from ...training.run import read_json
-from ...wording import counted
+from ...wording import counted, setting
 from .settings import SchemeName
 
 
@@ -54,7 +54,7 @@ class TagCounts:
         if (scheme == "auto" and spans and "O" in self.tags) or scheme in ("iob1", "iob2", "bioes"):
             for tag, line in lines.items():
                 if part(tag) is None:
-                    remedy = "fix it, or set scheme to none if these are no spans"
+                    remedy = f"fix it, or give {setting('scheme', 'none')} if these are no spans"
                     raise DataError(self.path, line, f"the tag {tag!r} is not O, B-TYPE, I-TYPE and so on", remedy)
             self.scheme = seen.scheme if scheme == "auto" else scheme
         if len(self.tags) == 1:
@@ -243,7 +243,7 @@ def warnings(path: Path, info: Mapping[str, Any], scheme: Scheme | None) -> list
     if info["cut"]:
         many = counted(info["cut"], "sentence is", "sentences are")
         lines.append(
-            f"{path}:{info['cut_line']}: {many} longer than max_length and cut into parts (the longest has "
-            f"{info['longest']:,} words); is a blank line between sentences missing?"
+            f"{path}:{info['cut_line']}: {many} longer than {setting('max_length')} and cut into parts "
+            f"(the longest has {info['longest']:,} words); is a blank line between sentences missing?"
         )
     return lines

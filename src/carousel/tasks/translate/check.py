@@ -11,6 +11,7 @@ import numpy as np
 
 from ...data.sources.lines import Piece, chunks
 from ...data.text.vocabulary import Vocabulary
+from ...wording import setting
 from ..lm.check import TextCheck, check_text
 from .pairs import Pairs
 
@@ -36,7 +37,9 @@ class PairCheck:
         warnings = [*self.source.warnings, *self.target.warnings]
         file, lines = self.source.train.file, self.source.train.lines
         if self.long:
-            warnings.append(f"{file}: {self.long:,} of {lines:,} pairs are longer than max_length, {self.max_length}")
+            warnings.append(
+                f"{file}: {self.long:,} of {lines:,} pairs are longer than {setting('max_length')}, {self.max_length}"
+            )
         if self.unlike:
             warnings.append(
                 f"{file}:{self.first_unlike}: one side is more than three times as long as the other, as in "

@@ -16,6 +16,7 @@ from ...data.stores.examples import ExampleStore, build_store
 from ...data.text.form import Prepared, TextForm
 from ...data.text.usual import TEXTS, Tally
 from ...training import Data
+from ...wording import setting
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_usual
 from .check import PairCheck, check_pairs
@@ -160,8 +161,8 @@ def prepare(settings: TranslateSettings, assets: TranslateAssets | None = None) 
     if long := store.info["long"]:
         line, *counts = store.info["first_long"]
         notes.append(
-            f"{pairs.paths[0]}:{line}: {max(counts):,} tokens are more than max_length; such pairs are left out "
-            f"of training ({long:,} of {long + len(store):,})"
+            f"{pairs.paths[0]}:{line}: {max(counts):,} tokens are more than {setting('max_length')}; such pairs "
+            f"are left out of training ({long:,} of {long + len(store):,})"
         )
     return assets, sources.describe(Data(train, dev, info, notes))
 

@@ -23,7 +23,7 @@ from ...data.text.tokenizers import END, PAD, START, UNK
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
 from ...masks import pad_rows
-from ...wording import counted
+from ...wording import counted, setting
 
 if TYPE_CHECKING:  # data is read without torch
     from torch import Tensor
@@ -126,7 +126,8 @@ class Pairs(Splittable):
                 raise DataError(path, number, problem, "look for a tab too many or too few")
             for column in self.columns:
                 if column > width:
-                    remedy = "put a tab between source and target, or choose source_column and target_column"
+                    names = f"{setting('source_column')} and {setting('target_column')}"
+                    remedy = f"put a tab between source and target, or choose {names}"
                     raise DataError(path, number, f"there is no column {column}, only {width}", remedy)
             yield Pair(number, *(cells[column - 1] for column in self.columns))
 
@@ -190,10 +191,10 @@ class PairSource(ExampleSource):
             numbers = Column(lines[fits], np.ones(int(fits.sum()), np.int64))
             yield {"tokens": source, "targets": target, "lines": numbers}
         if not kept:
-            problem = f"every pair has more than {self.max_length} tokens (max_length)"
-            raise DataError(self.paths[0], None, problem, "raise max_length, or cut the lines")
+            problem = f"every pair has more than {self.max_length} tokens ({setting('max_length')})"
+            raise DataError(self.paths[0], None, problem, f"raise {setting('max_length')}, or cut the lines")
         if unknown == total:
-            remedy = "give the vocabulary that belongs to it, or train one with a lower min_frequency"
+            remedy = f"give the vocabulary that belongs to it, or train one with a lower {setting('min_frequency')}"
             raise DataError(self.paths[-1], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
         self.counts = {"long": long, "first_long": first, "unknown_targets": unknown, "blank": self.pairs.blank}
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...errors import ArgumentError
 from ...training.settings import MOST_LAYERS, MOST_TOKENS, Preset, key, presets
+from ...wording import setting
 from ..shared.cell import CellName, DirectionSettings
 from ..shared.held_out import HeldOutSettings
 from ..shared.text import TOKENIZE, Tokenize, default_cache
@@ -114,29 +115,45 @@ class TranslateSettings(DirectionSettings, HeldOutSettings, defaults=DEFAULTS, p
 
     @model_validator(mode="after")
     def _together(self) -> Self:
+        bahdanau = setting("decoder", "bahdanau")
         if self.source_column == self.target_column:
             raise ValueError(
-                f"target_column: {self.target_column} is the source_column too; a text is not its translation"
+                f"{setting('target_column')}: {self.target_column} is {setting('source_column')} too; "
+                "a text is not its translation"
             )
         if self.tied == "all" and not self.shared:
-            raise ValueError("tied: all needs one vocabulary for both languages; set shared, or tie output only")
+            raise ValueError(
+                f"{setting('tied', 'all')} needs one vocabulary for both languages; give {setting('shared', True)}, or "
+                f"{setting('tied', 'output')}"
+            )
         if self.attention == "none" and self.input_feeding:
-            raise ValueError("input_feeding: it feeds what attention found, and attention is none; choose one of them")
+            raise ValueError(
+                f"{setting('input_feeding')}: it feeds what attention found, and {setting('attention')} is none; "
+                "choose one of them"
+            )
         if self.decoder == "bahdanau" and self.attention == "none":
-            raise ValueError("decoder: bahdanau's step reads the context, and attention is none; choose one of them")
+            raise ValueError(
+                f"{bahdanau}: its step reads the context, and {setting('attention')} is none; choose one of them"
+            )
         if self.decoder == "bahdanau" and self.input_feeding:
-            raise ValueError("input_feeding: the step of a bahdanau decoder reads the context instead; choose one")
+            raise ValueError(
+                f"{setting('input_feeding')}: the step of {bahdanau} reads the context instead; choose one"
+            )
         if self.attention == "none" and self.init == "zeros":
-            raise ValueError("init: zeros without attention leaves the decoder blind to the source; choose bridge")
+            raise ValueError(
+                f"{setting('init', 'zeros')} without attention leaves the decoder blind to the source; "
+                f"give {setting('init', 'bridge')}"
+            )
+        size = f"{setting('decoder_hidden')} to be {self.encoded}, as much as the encoder gives"
         if self.attention in ("dot", "scaled-dot", "content") and self.decoder_size != self.encoded:
             raise ValueError(
-                f"attention: {self.attention} needs decoder_hidden to be {self.encoded}, as much as the encoder gives; "
-                f"it is {self.decoder_size}. general and additive take any size"
+                f"{setting('attention', self.attention)} needs {size}; it is {self.decoder_size}. "
+                "general and additive take any size"
             )
         if self.init == "last" and self.decoder_size != self.encoded:
-            raise ValueError(f"init: last needs decoder_hidden to be {self.encoded}, as much as the encoder gives")
+            raise ValueError(f"{setting('init', 'last')} needs {size}")
         if self.init == "last" and (self.decoder_layers or 0) > self.layers:
-            raise ValueError("init: last needs a decoder with no more layers than the encoder")
+            raise ValueError(f"{setting('init', 'last')} needs a decoder with no more layers than the encoder")
         return self
 
     @property

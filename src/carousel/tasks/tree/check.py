@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...data.sources.brackets import Trees, heights_of
-from ...wording import counted
+from ...wording import counted, setting
 from ..shared.checks import FilesCheck, table_of_files
 from .examples import Classes
 
@@ -61,8 +61,9 @@ class TreeCheck(FilesCheck[TreeFacts]):
             if info.repeated > 0.05 * info.trees:
                 warnings.append(f"{info.file}: {info.repeated:,} of {info.trees:,} trees repeat an earlier one")
         if self.dev and self.dev.children > self.train.children:
-            warnings.append(f"{self.dev.file}: a node has {self.dev.children} children, in {self.train.file} at most "
-                         f"{self.train.children}; set children, or composition to child-sum")  # fmt: skip
+            remedy = f"set {setting('children')}, or give {setting('composition', 'child-sum')}"
+            most = f"in {self.train.file} at most {self.train.children}"
+            warnings.append(f"{self.dev.file}: a node has {self.dev.children} children, {most}; {remedy}")
         return warnings + self.shared_warning("trees", 0.05)
 
     def __rich__(self) -> RichTable:

@@ -18,6 +18,7 @@ from ...data.stores.examples import NO_LABEL, Column, ExampleSource, ExampleStor
 from ...data.text.tokenizers import PAD
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
+from ...wording import setting
 
 if TYPE_CHECKING:  # data is read without torch
     from torch import Tensor
@@ -45,7 +46,9 @@ class Classes:
             by_class[name.strip()] = [label.strip() for label in labels.split(",") if label.strip()]
         every = [label for labels in by_class.values() for label in labels]
         if len(by_class) < 2 or not all(by_class) or not all(by_class.values()) or len(set(every)) < len(every):
-            raise ArgumentError(f"classes: write, say, negative=0,1;positive=3,4, each label once; got {given!r}")
+            raise ArgumentError(
+                f"{setting('classes')}: write, say, negative=0,1;positive=3,4, each label once; got {given!r}"
+            )
         return cls(by_class)
 
     def number(self, label: str | None) -> int:
@@ -136,7 +139,12 @@ def check_children(tree: Tree, most: int | None, path: Path | None) -> None:
     arity = Counter(parent for parent in tree.parents if parent >= 0)
     if most is not None and arity and max(arity.values()) > most:
         problem = f"a node has {max(arity.values())} children, and the model takes at most {most}"
-        raise DataError(path, tree.line, problem, "train with children set higher, or with composition child-sum")
+        raise DataError(
+            path,
+            tree.line,
+            problem,
+            f"train with higher {setting('children')}, or with {setting('composition', 'child-sum')}",
+        )
 
 
 def encode_trees(trees: Sequence[Tree], vocabulary: Vocabulary, lower: bool) -> dict[str, Column]:

@@ -1,0 +1,44 @@
+"""Rows of CSV and TSV files: what stands between the cells, and the complaints about rows that do not fit."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from ...errors import DataError
+from ...wording import counted
+from .lines import read_lines
+
+DELIMITERS = {"\t": "tab", ",": "comma", ";": "semicolon"}
+Row = tuple[int, list[str]]  # a line and its cells
+
+
+def delimiter_of(path: Path) -> str:
+    """What stands between the cells of a file: by its name tabs, else the first of DELIMITERS in its first line.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "loads.csv")
+    ...     _ = file.write_text("time;load\\n2020-01-01;1,5\\n")
+    ...     delimiter_of(file), read_cells(file, ";")[1]
+    (';', (2, ['2020-01-01', '1,5']))
+    """
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    _, head = next(read_lines(path))
+    return next((mark for mark in DELIMITERS if mark in head), ",")
+
+
+def read_cells(path: Path, delimiter: str) -> list[Row]:
+    """The rows of a file that are not blank, with their lines."""
+    reader = csv.reader((text + "\n" for _, text in read_lines(path)), delimiter=delimiter, strict=True)
+    try:
+        return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except csv.Error as error:
+        raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
+
+
+def uneven_row(path: Path, line: int, width: int, first: Row, delimiter: str) -> DataError:
+    """The complaint about a row of `width` cells, where the `first` one has another number of them."""
+    problem = f"{counted(width, 'column')}, where line {first[0]} has {len(first[1])}"
+    return DataError(path, line, problem, f"look for a {DELIMITERS[delimiter]} too many or too few")
