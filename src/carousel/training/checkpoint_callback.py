@@ -18,7 +18,7 @@ from safetensors.torch import save
 
 from ..errors import CarouselError
 from ..files import write_bytes
-from ..wording import counted, minutes
+from ..wording import counted, minutes, setting
 from . import distributed
 from .csv_logger import CSVLogger
 from .manifest import weights_digest
@@ -120,10 +120,13 @@ class CheckpointCallback(Checkpoint):
         epochs = trainer.current_epoch
         perfect = self.best == (0 if module.network.metric().lower_is_better else 1)
         if self.best is not None and not perfect and epochs > 1 and self.waited >= epochs - 1:
-            remedy = f"try another lr (it is {module.settings.lr:g}) or more epochs; carousel check shows the data"
-            label = module.network.metric().label(module.best)
-            first = f"dev {label} never improved on {self.best:.4g}, its value after the first epoch"
-            self.bar.say(f"{first}; {remedy}", "yellow")
+            metric = module.network.metric()
+            what = f"dev {metric.label(module.best)} never improved on {self.best:.4g}, its value after the first epoch"
+            if self.best_epoch > 1:
+                what += f"; epoch {self.best_epoch} is best by {metric.label(metric.tie_breaker)} alone"
+            lr = f"another {setting('lr')} (it is {module.settings.lr:g})"
+            remedy = f"try {lr} or more {setting('epochs')}; carousel check shows the data"
+            self.bar.say(f"{what}; {remedy}", "yellow")
 
     # ---------------------------------------------------------------- what they do
 
@@ -167,7 +170,7 @@ class CheckpointCallback(Checkpoint):
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
         shown = "  ".join(f"dev {metric.label(name)} {number:.4g}" for name, number in results.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"
-        mark = "  best" if better else ""
+        mark = "" if not better else "  best" if improved else f"  best by {metric.label(metric.tie_breaker)}"
         self.bar.say(f"epoch {epoch}/{trainer.max_epochs}  {shown}  {rate}  {minutes(self.minutes)} min{mark}")
 
     def _is_better(self, value: float, lower_is_better: bool) -> bool:
