@@ -93,3 +93,25 @@ def test_the_columns_are_printed_before_training(command, tmp_path):
     assert "month is read as a variable; name the column of times with --time-column, or the variables" in text
     code, out, _ = command("check", tmp_path / "s.csv", "--task", "forecast", "--json")
     assert (code, json.loads(out)["time_column"]) == (0, None)
+
+
+def test_a_check_counts_each_file_for_itself(command, tmp_path):
+    rows = [f"{1950 + k // 12}-{k % 12 + 1:02},{k}\n" for k in range(90)]
+    (tmp_path / "a.csv").write_text("month,x\n" + "".join(rows[:60]))
+    (tmp_path / "b.csv").write_text("month,x\n" + "".join(rows[60:70] + rows[71:]))
+    files = (tmp_path / "a.csv", "--dev", tmp_path / "b.csv")
+    code, out, _ = command("check", *files, "--json")
+    found = json.loads(out)
+    train, dev = found["train"], found["dev"]
+    assert code == 0 and found["training_rows"] == 60
+    assert [(one["rows"], one["first"], one["last"], one["put_in"]) for one in (train, dev)] == [
+        (60, "1950-01", "1954-12", 0), (30, "1955-01", "1957-06", 1),
+    ]  # fmt: skip
+    assert [[one["variables"]["x"][key] for key in ("least", "most", "missing", "beyond")] for one in (train, dev)] == [
+        [0, 59, 0, 0], [60, 89, 1, 29],
+    ]  # fmt: skip
+    assert any(line.startswith(f"{files[2]}: 29 held-out values of x are outside") for line in found["warnings"])
+    _, out, _ = command("check", *files)
+    assert f"{files[0]}: 60 rows, 1950-01 to 1954-12" in " ".join(out.split())
+    _, out, _ = command("check", files[0], "--json")
+    assert (json.loads(out)["dev"], json.loads(out)["training_rows"]) == (None, 48)

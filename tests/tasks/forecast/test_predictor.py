@@ -73,4 +73,4 @@ def test_commands(command, trained, flights, tmp_path):
     code, out, _ = command("eval", trained, flights / "one.csv")
     assert (code, "seasonal naive" in out, "steps ahead" in out) == (0, True, True)
     code, out, _ = command("check", flights / "two.csv", "--task", "forecast", "--json")
-    assert json.loads(out)["variables"].keys() == {"x", "y"}
+    assert json.loads(out)["train"]["variables"].keys() == {"x", "y"}

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...data.sources.series import Panel
 from ...data.sources.times import time_words
-from ..shared.checks import DataCheck
+from ...wording import setting
+from ..shared.checks import FilesCheck
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -29,19 +30,24 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class SeriesCheck(DataCheck):
-    """What is in a file of series."""
+class SeriesFacts:
+    """One file of series."""
 
-    reading: str
     file: str
     rows: int
-    training_rows: int
-    first: str
+    first: str  # time
     last: str
+    put_in: int  # rows that stand for those left out
+    variables: dict[str, Variable]
+
+
+@dataclass(frozen=True)
+class SeriesCheck(FilesCheck[SeriesFacts]):
+    """What is in files of series; without one for validation, the rows of `train` that are held out are in it too."""
+
+    training_rows: int
     step: str
     time_column: str | None
-    put_in: int
-    variables: dict[str, Variable]
     notes: list[str]
     series: int = 1
     id_column: str | None = None
@@ -50,32 +56,38 @@ class SeriesCheck(DataCheck):
     @property
     def warnings(self) -> list[str]:
         warnings = list(self.notes)
-        for name, one in self.variables.items():
+        for name, one in self.train.variables.items():
             if one.constant:
-                warnings.append(f"{self.file}: {name} is the same in all training rows; leave it out with columns")
-            if one.beyond > 0.1 * (self.rows - self.training_rows):
-                warnings.append(
-                    f"{self.file}: {one.beyond:,} held-out values of {name} are outside the range of the training data"
-                )
+                remedy = f"leave it out with {setting('columns')}"
+                warnings.append(f"{self.train.file}: {name} is the same in all training rows; {remedy}")
+        held = self.files[-1]
+        count = sum(one.rows for one in self.files) - self.training_rows
+        for name, one in held.variables.items():
+            if one.beyond > 0.1 * count:
+                many = f"{one.beyond:,} held-out values of {name}"
+                warnings.append(f"{held.file}: {many} are outside the range of the training data")
         return warnings
 
     def __rich__(self) -> Group:
-        extent = (
-            f"{self.rows:,} rows, {self.first} to {self.last}, {self.step} apart; {self.training_rows:,} for training"
-        )
-        if self.id_column is not None:
-            extent = f"{self.series:,} series; {extent}"
-        times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        table = Table()
-        for column in ("variable", "missing", "minimum", "mean", "maximum"):
-            table.add_column(column, justify="left" if column == "variable" else "right")
-        for name, one in self.variables.items():
-            table.add_row(name, f"{one.missing:,}", f"{one.least:g}", f"{one.mean:.6g}", f"{one.most:g}")
-        return Group(Text(f"{self.file}: {extent}; {times}"), table)
+        times = "no column of times" if self.time_column is None else f"times in {self.time_column}"
+        parts: list[Text | Table] = []
+        for one in self.files:
+            extent = f"{one.rows:,} rows, {one.first} to {one.last}, {self.step} apart"
+            if self.dev is None:
+                extent += f"; {self.training_rows:,} for training"
+            if self.id_column is not None:
+                extent = f"{self.series:,} series; {extent}"
+            table = Table()
+            for column in ("variable", "missing", "minimum", "mean", "maximum"):
+                table.add_column(column, justify="left" if column == "variable" else "right")
+            for name, of in one.variables.items():
+                table.add_row(name, f"{of.missing:,}", f"{of.least:g}", f"{of.mean:.6g}", f"{of.most:g}")
+            parts += [Text(f"{one.file}: {extent}; {times}"), table]
+        return Group(*parts)
 
 
 def describe_columns(panel: Panel) -> str:
@@ -88,28 +100,43 @@ def describe_columns(panel: Panel) -> str:
     return f"{times}; variables: {', '.join(first.names[:20])}{more}{ids}{ahead}"
 
 
-def check_series(panel: Panel, rows: Mapping[str, int]) -> SeriesCheck:
-    """What is in series of which the first `rows` rows of each are to be trained on."""
-    variables, first = {}, panel.first
-    every = [(one.values[: one.end], max(rows[name], 0)) for name, one in panel.series.items()]
-    for k, name in enumerate(first.names):
-        values = np.concatenate([table[:, k] for table, _ in every])
+def check_series(panel: Panel, rows: Mapping[str, int], dev: str | None = None) -> SeriesCheck:
+    """What is in series of which the first `rows` rows of each are to be trained on; the others are from the file
+    `dev`, if there is one."""
+    first = panel.first
+    ends = {name: rows[name] if dev else one.end for name, one in panel.series.items()}
+    train = _facts(panel, str(first.path), dict.fromkeys(ends, 0), ends, rows)
+    held = None if dev is None else _facts(panel, dev, rows, {n: one.end for n, one in panel.series.items()}, rows)
+    return SeriesCheck(
+        train, held, None, describe_columns(panel), sum(max(rows[name], 0) for name in panel.series),
+        time_words(first.step, first.unit), first.time_column, panel.notes, len(panel.series), panel.id_column,
+        first.future_names,
+    )  # fmt: skip
+
+
+def _facts(
+    panel: Panel, file: str, begins: Mapping[str, int], ends: Mapping[str, int], rows: Mapping[str, int]
+) -> SeriesFacts:
+    """What is in the rows of each series from `begins` to `ends`, of which the first `rows` of all are trained on."""
+    spans = [(one, begins[name], ends[name], max(rows[name], 0)) for name, one in panel.series.items()]
+    spans = [span for span in spans if span[1] < span[2]]
+    variables = {}
+    for k, name in enumerate(panel.first.names):
+        values = np.concatenate([one.values[begin:end, k] for one, begin, end, _ in spans])
         there = values[~np.isnan(values)]
         beyond, constant = 0, True
-        for table, count in every:
-            trained = table[:count, k][~np.isnan(table[:count, k])]
+        for one, begin, end, count in spans:
+            trained = one.values[:count, k][~np.isnan(one.values[:count, k])]
             least, most = (trained.min(), trained.max()) if len(trained) else (np.nan, np.nan)
-            held = table[count:, k]
+            held = one.values[max(begin, count) : end, k]
             beyond += int(((held < least) | (held > most)).sum())
             constant = constant and bool(least == most)
         low, mean, high = (float(part(there)) if len(there) else np.nan for part in (np.min, np.mean, np.max))
         variables[name] = Variable(int(np.isnan(values).sum()), low, mean, high, constant, beyond)
-    begin = min(panel.series.values(), key=lambda one: int(one.ticks[0]))
-    end = max(panel.series.values(), key=lambda one: int(one.ticks[-1]))
-    return SeriesCheck(
-        describe_columns(panel), str(first.path),
-        sum(len(table) for table, _ in every), sum(count for _, count in every),
-        begin.time(int(begin.ticks[0])), end.time(int(end.ticks[end.end - 1])),
-        time_words(first.step, first.unit), first.time_column, sum(one.put_in for one in panel.series.values()),
-        variables, panel.notes, len(panel.series), panel.id_column, first.future_names,
+    first, at, *_ = min(spans, key=lambda span: int(span[0].ticks[span[1]]))
+    last, _, to, _ = max(spans, key=lambda span: int(span[0].ticks[span[2] - 1]))
+    put_in = sum(int((one.lines[begin:end] == 0).sum()) for one, begin, end, _ in spans)
+    return SeriesFacts(
+        file, sum(end - begin for _, begin, end, _ in spans), first.time(int(first.ticks[at])),
+        last.time(int(last.ticks[to - 1])), put_in, variables,
     )  # fmt: skip

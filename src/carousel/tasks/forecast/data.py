@@ -15,7 +15,7 @@ from ...errors import SettingsError
 from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
-from ...wording import counted
+from ...wording import counted, setting
 from .check import SeriesCheck, check_series, describe_columns
 from .frame import Frame
 from .settings import ForecastSettings
@@ -66,7 +66,9 @@ def read_all(settings: ForecastSettings) -> tuple[Panel, dict[str, int]]:
         rows = {name: one.end - held[name] for name, one in panel.series.items()}
         if max(rows.values()) <= 0:
             longest = max(one.end for one in panel.series.values())
-            raise SettingsError(f"holdout: {counted(int(s.holdout), 'row')} held out, but {s.train} has {longest:,}")
+            raise SettingsError(
+                f"{setting('holdout')}: {counted(int(s.holdout), 'row')} held out, but {s.train} has {longest:,}"
+            )
         return panel, rows
     more = open_more(s, s.dev, panel.first.names, (panel.first.unit, panel.first.step))
     if s.missing == "error":
@@ -133,4 +135,4 @@ def _after(panel: Panel, rows: list[int]) -> str:
 
 def check(settings: ForecastSettings) -> SeriesCheck:
     """What is in the files that `settings` name."""
-    return check_series(*read_all(settings))
+    return check_series(*read_all(settings), None if settings.dev is None else str(settings.dev))
