@@ -53,6 +53,17 @@ def test_a_translation_that_is_forced_to_begin_so(trained):
         trained.translate(["a b", "c d"], prefix=["E"])
 
 
+def test_a_translation_has_no_space_around_it():
+    """A token of BPE, or of characters, can be a space or begin with one."""
+    model = untrained(words=[*"abcdef "], tokens="character")
+    for prefix in (" a b", "  ", "a  "):
+        options = {"prefix": prefix, "num_beams": 1, "max_length": 7}
+        made = model.translate("abc", **options)
+        letters = "".join(token.replace("␣", " ") for token in made.tokens if token != "[END]")
+        assert letters.startswith(prefix) and made.text == letters.strip()
+        assert "".join(model.stream("abc", **options)) == made.text
+
+
 def test_drawing_depends_on_seed_and_line_alone(trained):
     options = {"temperature": 100.0, "num_return_sequences": 3, "seed": 5}  # so hot that weights matter little
     together = trained.translate(["a b c", "d e f", "a b c"], **options)

@@ -269,9 +269,22 @@ def _stream(model: Translator, line: str, config: GenerationConfig) -> Iterator[
         arguments = search_arguments(model.target_vocabulary, [ids], config, [_prefix(model, config, 0)])
         stepper = model.network.stepper(*pad_sources([ids]))
         chosen = stream(stepper, 1, items=[0], **arguments)
-        pieces = model.target_vocabulary.decode_stream(one.token for one in chosen)
+        pieces = _stripped(model.target_vocabulary.decode_stream(one.token for one in chosen))
         form = model.assets.target_form
         yield from pieces if form is None or not raw else restored(form, pieces)
+
+
+def _stripped(pieces: Iterable[str]) -> Iterator[str]:
+    """Text in pieces, without the spaces around the whole of it."""
+    spaces = ""  # at the end so far, held back until something follows
+    begun = False
+    for piece in pieces:
+        text = spaces + piece if begun else piece.lstrip()
+        kept = text.rstrip()
+        spaces = text[len(kept) :]
+        if kept:
+            begun = True
+            yield kept
 
 
 def _prefix(model: Translator, config: GenerationConfig, number: int) -> list[int]:

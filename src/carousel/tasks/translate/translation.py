@@ -138,7 +138,7 @@ def _text(
     """The text of a translation, `[UNK]` replaced by the source token with the most attention if so configured."""
     ids = [token for token in ids if token != END]
     if config.unknown != "replace" or UNK not in ids or attention is None:
-        return vocabulary.decode(ids)
+        return vocabulary.decode(ids).strip()  # a BPE token can begin with a space, the first of a line too
     places = attention.argmax(1).tolist()
     words = [source[places[k]] if token == UNK else vocabulary.token(token) for k, token in enumerate(ids)]
     return ("" if vocabulary.kind == "character" else " ").join(words)
