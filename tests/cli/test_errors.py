@@ -13,7 +13,7 @@ import typer
 
 from carousel.__main__ import main as shell
 from carousel.cli import main as cli
-from carousel.cli.errors import BUG
+from carousel.cli.errors import BUG, check_output
 from carousel.data import corpora
 from carousel.errors import ArgumentError, CarouselError, DataError, RunError
 
@@ -137,3 +137,34 @@ def test_from_the_shell(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "COLUMNS": "80"})
     assert done.returncode == 1
     assert done.stderr.startswith("error: bad.txt:2: byte 0xff") and done.stderr.count("\n") == 1
+
+
+def test_a_file_is_not_written_into_a_directory_that_may_be_misspelt(tmp_path):
+    (tmp_path / "in.txt").write_text("x")
+    check_output("--out", None)
+    check_output("--out", tmp_path / "new.tsv", tmp_path / "in.txt", None)
+    with pytest.raises(typer.BadParameter, match=r"there is no directory .*typo; create it first"):
+        check_output("--out", tmp_path / "typo" / "new.tsv")
+    with pytest.raises(typer.BadParameter, match=r"in.txt is read from; give another name"):
+        check_output("--out", tmp_path / "in.txt", tmp_path / "in.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["predict", "run", "--out", "typo/a.tsv"],
+        ["embed", "run", "--out", "typo/a.npy"],
+        ["translate", "run", "--out", "typo/a.txt"],
+        ["translate", "run", "--alignment", "typo/a.txt"],
+        ["translate", "run", "--attention", "typo/a.png"],
+        ["translate", "run", "--tree", "typo/a.svg"],
+        ["compare", "run", "--out", "typo/a.html"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_that_writes_a_file_refuses_it_before_it_works(carousel, tmp_path, monkeypatch, args):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = carousel(*args)
+    assert (code, out) == (2, "") and f"{args[-2]}: {args[-1]}: there is no directory typo; create it first" in err
+    assert not list(tmp_path.iterdir())

@@ -39,9 +39,18 @@ def test_lines_of_a_file_with_blank_ones_or_without(text_file):
 
 def test_lines_of_standard_input(given):
     given("ä\r\n\nlast".encode())
-    assert list(lines_of(None)) == ["ä", "", "last"]
-    given(b"")
-    assert list(lines_of(None)) == []
+    assert list(lines_of(None)) == ["ä", "last"]
+    given("ä\r\n\nlast".encode())
+    assert list(lines_of(None, blank=True)) == ["ä", "", "last"]
+    given(b"\n")
+    assert list(lines_of(None, blank=True)) == [""]
+
+
+@pytest.mark.parametrize(("data", "blank"), [(b"", False), (b"", True), (b" \n\n", False)])
+def test_nothing_on_standard_input_is_an_error_as_an_empty_file_is(given, data, blank):
+    given(data)
+    with pytest.raises(DataError, match=r"^standard input: there is no text in it; give one item per line"):
+        list(lines_of(None, blank=blank))
 
 
 def test_bytes_that_are_no_text_are_named_with_their_line(given):

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .app import App
+from .errors import check_output
 from .runs import JsonOption
 
 
@@ -30,6 +31,7 @@ def compare(
     """
     from carousel.comparison import compare_runs
 
+    check_output("--out", out)
     comparison = compare_runs(runs)
     if out is not None:
         comparison.write_page(out)

@@ -57,10 +57,15 @@ def warn_cut(data: Path | None, cut: Sequence[int], most: int, thing: str = "lin
     warn(f"{where}: cut off after {counted(most, 'token')} (max_length of the run){several}")
 
 
-def keep_input(name: str, out: Path | None, *inputs: Path | None) -> None:
-    """Refuse to write where something is read from; `name` is the option that names `out`."""
+def check_output(name: str, out: Path | None, *inputs: Path | None) -> None:
+    """Refuse to write a file where something is read from, or in a directory that does not exist, whose name may be
+    misspelt; `name` is the option that names `out`."""
+    if out is None:
+        return
+    if not out.parent.exists():
+        raise typer.BadParameter(f"{out}: there is no directory {out.parent}; create it first", param_hint=name)
     for path in inputs:
-        if out is not None and path is not None and out.exists() and path.exists() and out.samefile(path):
+        if path is not None and out.exists() and path.exists() and out.samefile(path):
             raise typer.BadParameter(f"{out} is read from; give another name", param_hint=name)
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import typer
 
 from carousel.errors import ArgumentError
+from carousel.wording import either
+
+from .errors import check_output
 
 MOST = 50  # lines; more files than anyone looks at
 
@@ -25,7 +28,8 @@ class Figures:
         self.option, self.path = option, path
         self.figures: dict[Path, Callable[[], Any]] = {}
         if path is not None and path.suffix.lower() not in FORMATS:
-            raise typer.BadParameter(f"{path}: a picture's name must end in {', '.join(FORMATS)}", param_hint=option)
+            raise typer.BadParameter(f"{path}: a picture's name must end in {either(list(FORMATS))}", param_hint=option)
+        check_output(option, path)
 
     def add(self, number: int, draw: Callable[[], Any]) -> None:
         """`draw` makes the figure of line `number`."""

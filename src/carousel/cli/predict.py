@@ -15,7 +15,7 @@ from carousel.errors import DataError
 from carousel.wording import dashed
 
 from .app import App
-from .errors import keep_input, warn_cut, warn_unlike
+from .errors import check_output, warn_cut, warn_unlike
 from .pairs import PairCommand
 from .runs import JsonOption, RunArgument, lines_of, load
 from .task_options import CellOption, TaskOption, for_task, refuse_files
@@ -57,7 +57,7 @@ def predict(
     """
     from carousel.files import replace_text_file
 
-    keep_input("--out", out, data)
+    check_output("--out", out, data)
     model = load(run, task=task, cell=cell)
     forced = [dashed(name) for name in options if model.task.predict_options[name].reads_file]
     if forced and data is None:

@@ -11,8 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from carousel.errors import DataError
+
 from . import interrupts
 from .task_options import refuse_command
+
+STDIN = Path("standard input")  # as messages call it
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that carousel train made.")]
 TokenizedOption = Annotated[
@@ -56,7 +60,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
-    """The lines of a file, without blank ones unless `blank`; or of standard input."""
+    """The lines of a file or of standard input, without blank ones unless `blank`; there must be at least one."""
     if path is not None:
         from carousel.data import Lines, read_lines
 
@@ -66,5 +70,11 @@ def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
 
     if sys.stdin.isatty():
         typer.echo("reading standard input, one item per line; end it with Ctrl-D", err=True)
+    empty = True
     for number, raw in enumerate(sys.stdin.buffer, 1):
-        yield decode(raw.rstrip(b"\r\n"), Path("standard input"), number)
+        line = decode(raw.rstrip(b"\r\n"), STDIN, number)
+        if blank or line.strip():
+            empty = False
+            yield line
+    if empty:
+        raise DataError(STDIN, None, "there is no text in it", "give one item per line, or name a file")

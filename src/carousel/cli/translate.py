@@ -19,7 +19,7 @@ from carousel.decoding.config import GenerationConfig
 from carousel.errors import DataError, RunError
 
 from .app import App
-from .errors import apart, keep_input, warn_unlike
+from .errors import apart, check_output, warn_unlike
 from .generation_options import generation_options, with_seed
 from .runs import RunArgument, lines_of, load
 from .task_options import CellOption, TaskOption
@@ -124,7 +124,7 @@ class Output:
         paths = {"--out": self.out, "--alignment": self.alignment, "--attention": self.attention, "--tree": self.tree}
         apart(paths)
         for name in ("--out", "--alignment"):
-            keep_input(name, paths[name], self.data, prefixes)
+            check_output(name, paths[name], self.data, prefixes)
         self.heat_maps = Figures("--attention", self.attention)
         self.trees = Figures("--tree", None if self.text_tree else self.tree)
 

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from carousel.errors import DataError
 from carousel.wording import counted
 
 from .app import App
-from .errors import errors_of, keep_input, warn_cut, warn_unlike
+from .errors import check_output, errors_of, warn_cut, warn_unlike
 from .runs import RunArgument, TokenizedOption, lines_of, load
 from .task_options import CellOption, TaskOption
 
@@ -45,7 +44,7 @@ def embed(
 
     if out.suffix not in (".npy", ".parquet"):
         raise typer.BadParameter("give a name that ends in .npy or .parquet", param_hint="--out")
-    keep_input("--out", out, data)
+    check_output("--out", out, data)
     model = load(run, "embed", task, cell)
     texts = list(lines_of(data, blank=True))
     with errors_of("--out"), replace_file(out) as file:
@@ -86,8 +85,6 @@ def similar(
         raise typer.BadParameter("the text is empty; give one", param_hint="--to")
     model = load(run, "similar", task, cell)
     texts = list(lines_of(data))
-    if not texts:
-        raise DataError(None, None, "there is no text to compare with", "give some, one per line")
     for value, text in model.similar(to, texts, n, tokenized=tokenized or None):
         typer.echo(json.dumps({"cosine": round(value, 6), "text": text}, ensure_ascii=False) if as_json
                    else f"{value:.4f}\t{text}")  # fmt: skip
