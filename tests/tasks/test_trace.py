@@ -19,7 +19,7 @@ def test_what_is_no_item_is_one_line(small_model):
     model, item, _ = small_model
     wrongs = [(5, "5"), (None, "None"), ([item, 2.5], "2.5"), (b"x", "b'x'"), ({"a": 1}, r"\{'a': 1\}")]
     for wrong, shown in [*wrongs, ([item, object], "<class 'object'>")]:
-        with pytest.raises(carousel.CarouselError, match=f"item: give one such as predict takes, .*, got {shown}$"):
+        with pytest.raises(carousel.CarouselError, match=rf"item: give one such as \w+ takes, .*, got {shown}$"):
             model.trace(wrong)
 
 
@@ -89,6 +89,46 @@ def test_a_forecaster_reads_the_end_of_a_series(tmp_path):
     later = model.trace(series[6:])
     torch.testing.assert_close(later.c, trace.c)  # only the window before the end is read
     assert not torch.equal(model.trace(series[:-1]).c, trace.c)
+
+
+def test_a_forecaster_reads_files_or_numbers_with_their_start(tmp_path):
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    values = [[float((k + n) % 5) for k in range(40)] for n in (0, 2)]
+    for file, series in zip(files, values, strict=True):
+        rows = (f"{2000 + k // 12}-{k % 12 + 1:02},{value}\n" for k, value in enumerate(series))
+        file.write_text("month,sold\n" + "".join(rows))
+    settings = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4, "horizon": 2, "context": 6}
+    model = carousel.train("forecast", files[0], out=tmp_path / "run", **settings)
+    both, alone = model.trace(files), [model.trace(file) for file in files]
+    assert both.tokens == (*alone[0].tokens, *alone[1].tokens) and both.tokens[0][-1] == "2003-04"
+    torch.testing.assert_close(both.c, torch.cat([one.c for one in alone], 2))
+    numbers = model.trace(values[1], start="2000-01")
+    assert numbers.tokens == alone[1].tokens
+    torch.testing.assert_close(numbers.c, alone[1].c)
+    held = model.intervene(values[1], Clamp("c", 0.5, steps=-1), start="2000-01")
+    assert (held.c[:, -1] == 0.5).all() and held.tokens == alone[1].tokens
+    with pytest.raises(carousel.CarouselError, match="numbers have no times; give start"):
+        model.trace(values[1])
+
+
+def test_a_method_of_other_models_is_one_line_that_names_those_there_are(small_model):
+    model, _, _ = small_model
+    with pytest.raises(AttributeError) as error:
+        model.forecast("a fine day")
+    line = str(error.value)
+    assert "has no forecast; call " in line and line.endswith(" or intervene")
+    named = line.partition("call ")[2].replace(" or ", ", ").split(", ")
+    assert {"evaluate", "trace"} < set(named) and all(callable(getattr(model, name)) for name in named)
+    with pytest.raises(AttributeError, match=r"has no evaluat; did you mean evaluate\?"):
+        model.evaluat("dev.txt")
+    assert not hasattr(model, "__deepcopy__") and not hasattr(model, "forecast")
+
+
+def test_an_error_within_a_property_is_not_taken_for_its_absence(small_model, monkeypatch):
+    model, _, _ = small_model
+    monkeypatch.setattr(type(model), "info", property(lambda self: self.network.nothing_of_the_kind))
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        model.info  # noqa: B018
 
 
 def test_the_steps_of_a_forecaster_have_their_times(tmp_path):

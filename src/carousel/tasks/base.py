@@ -18,9 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from ..errors import ArgumentError, DataError
+from ..errors import ArgumentError, DataError, did_you_mean
 from ..training.settings import Settings, group_of
-from ..wording import an, capitalized, counted
+from ..wording import an, capitalized, counted, either
 from .registry import find, register
 
 if TYPE_CHECKING:  # help does not wait for torch
@@ -266,6 +266,7 @@ def _of_any_data(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+CALLS = ("predict", "translate", "generate", "score", "embed", "similar", "evaluate", "trace", "intervene")
 NOTHING = "there is nothing to read: the item has no tokens; give a text"
 
 
@@ -291,6 +292,21 @@ class Model(ABC, Generic[N, A]):
         self.network = network
         self.assets = assets
         self.tally = Tally()  # of the text that was read since
+
+    if not TYPE_CHECKING:  # else a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Python asks this for a name that the model does not have, such as a method of other tasks."""
+            if name.startswith("_") or hasattr(type(self), name):  # the second: a property that raised
+                return object.__getattribute__(self, name)
+            public = [known for known in dir(type(self)) if not known.startswith("_")]
+            near = did_you_mean(name, public, cutoff=0.8)
+            raise AttributeError(f"{an(self.kind)} has no {name}; {near or 'call ' + either(self._calls)}")
+
+    @property
+    def _calls(self) -> list[str]:
+        """What the model can be asked for."""
+        return [name for name in CALLS if hasattr(type(self), name)]
 
     @property
     def unlike(self) -> str | None:
@@ -349,7 +365,9 @@ class Model(ABC, Generic[N, A]):
         for one in items:
             no_item = one is None or isinstance(one, int | float | bytes | Mapping)
             if no_item or (self.item_types and not isinstance(one, self.item_types)):
-                raise ArgumentError(f"item: give one such as predict takes, or a list of them, got {one!r:.60}")
+                raise ArgumentError(
+                    f"item: give one such as {self._calls[0]} takes, or a list of them, got {one!r:.60}"
+                )
         return items
 
     def _watch(self, item: Any, clamps: Sequence[Clamp], part: str | None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,13 +15,16 @@ from ...data.batches.windows import WindowBatch, WindowBatches
 from ...data.sources.memory import is_table, write_series
 from ...data.sources.series import Panel, Series, series_of
 from ...errors import ArgumentError, DataError
-from ...wording import counted
+from ...wording import counted, either
 from ..base import LayerInput, Model
 from ..shared.ensemble import with_members
 from .data import ForecastAssets, dev_windows, open_more
 from .frame import Frame
 from .network import ForecasterNetwork
 from .rolling import Source
+
+if TYPE_CHECKING:
+    from ...layers import Clamp, Trace
 
 
 class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
@@ -116,8 +119,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
                 raise DataError("data", error.line, error.problem, error.remedy) from None
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        *most, last = self.task.predict_extensions
-        endings = f"{', '.join(most)} or {last}"
+        endings = either(self.task.predict_extensions)
         raise ArgumentError(f"a forecaster reads a whole series; give it as a file whose name ends in {endings}")
 
     def predict_file(self, path: Path) -> Iterator[dict[str, Any]]:
@@ -148,18 +150,28 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         source = Source.of(self.network, self.open_panel(path))
         return dev_windows(self.settings, self.frame, source.rows, source.find_origins())
 
+    def trace(self, item: Any, *, start: str | None = None, part: str | None = None) -> Trace:
+        """As that of other models; `item` and `start` are as `predict` takes them, or a list of files or Series."""
+        return super().trace(item if start is None else self._panel(item, start), part=part)
+
+    def intervene(self, item: Any, *clamps: Clamp, start: str | None = None, part: str | None = None) -> Trace:
+        return super().intervene(item if start is None else self._panel(item, start), *clamps, part=part)
+
     def _items(self, item: Any) -> list[Any]:
-        return [item]  # a list is a series of numbers
+        files = isinstance(item, list) and bool(item) and all(isinstance(one, (str, Path, Series)) for one in item)
+        return item if files else [item]  # another list is a series of numbers, or a table
 
     def _read_items(self, items: Sequence[Any]) -> LayerInput:
-        """Of the window before the end of each series, as a file, a Series or numbers; steps have their times."""
-        panel = self._panel(items[0])
-        source = Source.of(self.network, panel)
-        read = self.layer_input(source.windows(source.ends))
-        steps = len(read.x)
-        each = (one.ticks[one.end - steps : one.end].tolist() for one in panel.series.values())
-        tokens = (tuple(map(one.time, own)) for one, own in zip(panel.series.values(), each, strict=True))
-        return read._replace(tokens=tuple(tokens))
+        """Of the window before the end of each series; steps have their times."""
+        reads, tokens = [], []
+        for panel in map(self._panel, items):
+            source = Source.of(self.network, panel)
+            reads.append(self.layer_input(source.windows(source.ends)))
+            steps = len(reads[-1].x)
+            ends = ((one, one.ticks[one.end - steps : one.end].tolist()) for one in panel.series.values())
+            tokens += [tuple(map(one.time, ticks)) for one, ticks in ends]
+        x, lengths = torch.cat([read.x for read in reads], 1), torch.cat([read.lengths for read in reads])
+        return reads[0]._replace(x=x, lengths=lengths, tokens=tuple(tokens))
 
     def layer_input(self, batch: WindowBatch) -> LayerInput:
         x = self.network.read(batch)
