@@ -144,7 +144,7 @@ def test_numbers_are_written_in_digits(args, capsys):
         ("sweep lmm", "there is no task 'lmm'; did you mean lm? (see carousel sweep --help)"),
         ("baseline seq2seq", "there is no task 'seq2seq'; did you mean translate? (see carousel baseline --help)"),
         ("lab vanishin", "there is no command 'vanishin'; did you mean vanishing? (see carousel lab --help)"),
-        ("check a.tsv --task pos", "task: there is no 'pos'; did you mean tag?"),
+        ("check pos a.tsv", "task: there is no 'pos'; did you mean tag?"),
     ],
 )
 def test_an_unknown_command_or_task_names_the_near_miss(words, line, capsys):

@@ -153,11 +153,11 @@ def _usage(command: Any, ctx: Any) -> str:
 def _plain(metavar: str) -> str:
     """The name of an argument, without brackets around the whole of it.
 
-    >>> _plain("[FILE]"), _plain("[WORD]..."), _plain("SRC [TGT]")
-    ('FILE', 'WORD', 'SRC [TGT]')
+    >>> _plain("[FILE]"), _plain("[WORD]..."), _plain("SRC [TGT]"), _plain("[TASK] DATA")
+    ('FILE', 'WORD', 'SRC [TGT]', '[TASK] DATA')
     """
     metavar = metavar.removesuffix("...")
-    return metavar[1:-1] if metavar.startswith("[") else metavar
+    return metavar[1:-1] if metavar.startswith("[") and metavar.endswith("]") else metavar
 
 
 def _paragraphs(text: str, width: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from .app import App, TaskGroup, with_parameters
-from .train import data_parameters, option, register_tasks, setting_parameters
+from .train import data_parameters, gathered, option, register_tasks, setting_parameters
 
 BATCHES = ("batch_size", "batch_tokens", "bptt", "vary_bptt")  # how data is read makes no difference to a baseline
 
@@ -38,9 +38,8 @@ def command(task: Any, name: str) -> Any:
 
 def _measure(task: Any, given: dict[str, Any], config: Path | None, set: list[str] | None, as_json: bool) -> None:
     from carousel.training.baselines import measure_baselines
-    from carousel.training.settings import gather
 
-    values, places = gather(config, set or [], given)
+    values, places = gathered(config, set, given)
     baselines = measure_baselines(task, task.Settings.check(values, places))
     if as_json:
         typer.echo(json.dumps(baselines.as_dict(), ensure_ascii=False))

@@ -26,7 +26,7 @@ from .errors import BUG, bug, fail, fault, usage
 # Each command, in the order in which a user needs them, and the module that registers it.
 COMMANDS = {
     "train": "train", "eval": "use", "predict": "predict", "translate": "translate", "generate": "use", "score": "use",
-    "embed": "vectors", "similar": "vectors", "check": "predict", "baseline": "baseline", "sweep": "sweep",
+    "embed": "vectors", "similar": "vectors", "check": "check", "baseline": "baseline", "sweep": "sweep",
     "compare": "compare", "demo": "demo", "bench": "bench", "lab": "lab", "data": "data",
 }  # fmt: skip
 SYNONYMS = {  # what a reader may call a command, and what to write

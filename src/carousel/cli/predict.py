@@ -1,4 +1,4 @@
-"""Predictions for new text, `carousel predict`, and a look at data before training, `carousel check`."""
+"""Predictions for new text: `carousel predict`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from carousel.wording import dashed
 
 from .app import App
 from .errors import check_output, warn_cut, warn_unlike
-from .pairs import PairCommand
-from .runs import JsonOption, RunArgument, lines_of, load
-from .task_options import CellOption, TaskOption, for_task, refuse_files
-
-DECIDING = ("columns", "layout", "tokens")  # settings that decide, beside those of single columns, how data is read
+from .runs import RunArgument, lines_of, load
+from .task_options import CellOption, TaskOption, for_task
 
 
 def predict(
@@ -91,54 +88,6 @@ def _located(items: Iterator[dict[str, Any]], data: Path | None) -> Iterator[dic
         raise DataError(data or "standard input", error.line, error.problem, error.remedy) from error
 
 
-def check(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Training data; for a translator two files.")],
-    dev: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Validation data; for a translator two files.")
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(metavar="TASK", help="The task that the data is for; default: inferred from name and first rows."),
-    ] = None,
-    set: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting, as for train; may be repeated.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check data before training on it: counts, lengths, labels, unknown tokens, duplicates.
-
-    \b
-    carousel check reviews.tsv --dev dev.tsv
-    carousel check tweets.csv --set text_column=tweet --set label_column=topic
-    carousel check poems.txt --dev dev.txt --json | jq .warnings
-    # two files: a text and its translation
-    carousel check train.en train.de --dev dev.en dev.de
-    carousel check pairs.tsv --task translate
-    """
-    from rich.console import Console
-
-    from carousel.tasks import find, find_for
-
-    kind, why = (find(task), "--task") if task is not None else find_for(data)
-    for name, files in (("DATA", data), ("--dev", dev or [])):
-        refuse_files(kind, len(files), name)
-    alone = kind.num_files == 1
-    given = {name: files[0] if files and alone else files or None for name, files in (("train", data), ("dev", dev))}
-    report = kind.check(kind.Settings.read({}, pairs=set or [], **given))
-    if as_json:
-        typer.echo(json.dumps({"task": kind.name, **report.as_dict()}, ensure_ascii=False))
-        return
-    console = Console(highlight=False)
-    console.print(f"Read as data for {kind.name} ({why}): {report.reading}.", markup=False, soft_wrap=True)
-    keys = [name for name in kind.Settings.model_fields if name.endswith("column") or name in DECIDING]
-    options = ", ".join(["--task", *(f"--set {name}=…" for name in keys)])
-    console.print(f"Options that change this: {options}", markup=False, soft_wrap=True, style="dim")
-    console.print(report)
-    for warning in report.warnings:
-        console.print(warning, style="yellow", markup=False, soft_wrap=True)
-
-
 def register(app: App, words: Sequence[str]) -> None:
-    """`carousel predict` has the options of the run in `words`, too."""
+    """Add the command, with the options of the run in `words`, too."""
     app.command()(for_task(predict, lambda task: task.predict_options, words[1:] if words[:1] == ["predict"] else ()))
-    app.command(cls=PairCommand)(check)

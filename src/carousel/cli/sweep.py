@@ -13,7 +13,7 @@ import typer
 
 from .app import App, Command, TaskGroup, with_parameters
 from .pairs import PairCommand
-from .train import NULL, data_parameters, option, register_tasks, setting_parameters
+from .train import data_parameters, gathered, option, register_tasks, setting_parameters
 
 app = App(cls=TaskGroup, help="Train many runs with different settings; several processes may share the work.")
 OWN = ("out", "space", "vary", "trials", "sampler", "prune", "config", "set", "quiet", "json")
@@ -86,10 +86,8 @@ def _sweep(
     from carousel.sweeps.space import gather_space
     from carousel.sweeps.sweep import run_sweep
     from carousel.training.checkpoint_callback import Interrupted
-    from carousel.training.settings import gather
 
-    values, places = gather(config, set or [], given)
-    values = {key: None if value is NULL else value for key, value in values.items()}
+    values, places = gathered(config, set, given)
     varied, more = gather_space(space, vary or [])
     words = ["carousel", *sys.argv[1:]]
     options: dict[str, Any] = {"trials": trials, "sampler": sampler, "prune": prune}

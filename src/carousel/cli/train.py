@@ -119,7 +119,6 @@ def _train(
     with interrupts.ending_at_once():
         from carousel.training.checkpoint_callback import Interrupted
         from carousel.training.run import Run
-        from carousel.training.settings import gather
         from carousel.training.several import train
         from carousel.training.trainer import preset_settings, resume_command
         from carousel.user_code import is_place
@@ -127,8 +126,7 @@ def _train(
     interrupts.check()
     if resume and force:
         raise typer.BadParameter("choose one of --resume and --force")
-    values, places = gather(config, set or [], given)
-    values = {key: None if value is NULL else value for key, value in values.items()}
+    values, places = gathered(config, set, given)
     values = {**preset_settings(task, preset, resume=resume), **values}
     run = Run(out)
     before = run.result if resume else None
@@ -146,6 +144,16 @@ def _train(
         return
     if not (resume and run.result == before):  # else it had finished already
         typer.echo(out if quiet else f"{out}: done; look at {shlex.quote(str(run.report))}")
+
+
+def gathered(
+    config: Path | None, pairs: list[str] | None, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The settings in a YAML file, in key=value pairs and in options, and where each was set."""
+    from carousel.training.settings import gather
+
+    values, places = gather(config, pairs or [], given)
+    return {key: None if value is NULL else value for key, value in values.items()}, places
 
 
 def _argument(name: str, annotation: Any) -> inspect.Parameter:

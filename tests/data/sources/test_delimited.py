@@ -13,7 +13,7 @@ from carousel.errors import DataError
     ("name", "text", "delimiter"),
     [
         ("t.tsv", "a, b and c\td\n", "\t"),
-        ("t.tsv", "a, b\n", "\t"),
+        ("t.tsv", "a, b\n", ","),
         ("t.csv", "time, local\tload\n", "\t"),
         ("t.csv", "time;load\n1,5;2\n", ";"),
         ("t.csv", "a;b,c\n", ","),

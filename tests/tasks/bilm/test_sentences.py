@@ -21,7 +21,7 @@ def test_from_a_file_of_columns_on_the_command_line(tmp_path, command, monkeypat
     file.write_text("\n".join(rows * 5) + "\n")
     plain = tmp_path / "plain.txt"
     plain.write_text("Do n't\n" * 5)
-    code, out, err = command("check", file, "--task", "bilm", "--json")
+    code, out, err = command("check", "bilm", file, "--json")
     assert (code, err) == (0, "")
     assert (json.loads(out)["train"]["lines"], json.loads(out)["train"]["tokens"]) == (5, 10)
     run = tmp_path / "run"

@@ -36,5 +36,5 @@ def test_check(command, reviews, tmp_path):
 @pytest.mark.parametrize(("target", "label"), [("labels", "x,y"), ("number", "2.5")])
 def test_data_of_either_kind_is_checked(tmp_path, command, target, label):
     (tmp_path / "t.tsv").write_text("".join(f"text {k}\t{label if k % 2 else label[:1]}\n" for k in range(30)))
-    code, out, err = command("check", tmp_path / "t.tsv", "--task", "classify", "--set", f"target={target}")
+    code, out, err = command("check", "classify", tmp_path / "t.tsv", "--set", f"target={target}")
     assert code == 0 and not err and ("label x" in out) == (target == "labels")

@@ -90,7 +90,7 @@ def test_predict_and_check(command, trained, files):
     code, _, err = command("predict", trained, given=b"a\tb\na\tb\t3.5\n")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "standard input:2: 3 texts with tabs between, where a pair has two; put one tab" in err
-    code, out, _ = command("check", files / "score.tsv", "--task", "encode", "--json")
+    code, out, _ = command("check", "encode", files / "score.tsv", "--json")
     assert (code, json.loads(out)["train"]["texts"]) == (0, 160)
 
 

@@ -91,7 +91,7 @@ def test_the_columns_are_printed_before_training(command, tmp_path):
     text = " ".join((out + err).split())
     assert "s.csv: no column of times; variables: year, month, x" in text
     assert "month is read as a variable; name the column of times with --time-column, or the variables" in text
-    code, out, _ = command("check", tmp_path / "s.csv", "--task", "forecast", "--json")
+    code, out, _ = command("check", "forecast", tmp_path / "s.csv", "--json")
     assert (code, json.loads(out)["time_column"]) == (0, None)
 
 

@@ -94,7 +94,7 @@ def test_commands(run, shops, command, tmp_path):
     assert [line[:2] for line in lines[1:]] == [[name, month(end + k)] for name, end in ends.items() for k in range(3)]
     code, out, _ = command("eval", folder, good, "--json")
     assert json.loads(out)["series"].keys() == {"a", "b"}
-    code, out, _ = command("check", path, "--task", "forecast", "--set", "series_id=shop", "--json")
+    code, out, _ = command("check", "forecast", path, "--series-id", "shop", "--json")
     assert (json.loads(out)["series"], json.loads(out)["id_column"]) == (4, "shop")
     page = (folder / "report.html").read_text("utf-8")
     shown = table_rows(page, "series", "MASE", "of seasonal naive", "inside the interval")

@@ -72,5 +72,5 @@ def test_commands(command, trained, flights, tmp_path):
     assert "give it as a file whose name ends in .csv, .tsv or .txt" in err
     code, out, _ = command("eval", trained, flights / "one.csv")
     assert (code, "seasonal naive" in out, "steps ahead" in out) == (0, True, True)
-    code, out, _ = command("check", flights / "two.csv", "--task", "forecast", "--json")
+    code, out, _ = command("check", "forecast", flights / "two.csv", "--json")
     assert json.loads(out)["train"]["variables"].keys() == {"x", "y"}

@@ -11,7 +11,7 @@ from carousel.tasks.translate.pairs import Pairs
 
 def test_check(command, pairs, tmp_path):
     files = (pairs / "train.tsv", "--dev", pairs / "dev.tsv")
-    code, out, _ = command("check", *files, "--task", "translate", "--set", "tokens=word", "--json")
+    code, out, _ = command("check", "translate", *files, "--set", "tokens=word", "--json")
     found = json.loads(out)
     assert code == 0 and found["source"]["train"]["lines"] == 400 and found["long"] == 0
 

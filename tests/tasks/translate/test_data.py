@@ -29,7 +29,7 @@ def test_assets_are_saved_and_used_again(settings, tmp_path, shared):
 def test_files_that_do_not_fit(command, run, tmp_path):
     source, target = tmp_path / "a.en", tmp_path / "a.de"
     source.write_text("a\nb\nc\n"), target.write_text("A\nB\n")
-    for words in (["eval", run], ["check", "--task", "translate"], ["train", "translate", "--out", tmp_path / "run2"]):
+    for words in (["eval", run], ["check", "translate"], ["train", "translate", "--out", tmp_path / "run2"]):
         code, out, err = command(*words, source, target)
         assert (code != 0, out) == (True, "") and err.count("\n") == 1
         assert f"{source}: 3 lines, but {target} has 2" in err

@@ -14,7 +14,7 @@ Row = tuple[int, list[str]]  # a line and its cells
 
 
 def delimiter_of(path: Path) -> str:
-    """What stands between the cells of a file: by its name tabs, else the first of DELIMITERS in its first line.
+    """What stands between the cells of a file: the first of DELIMITERS that is in its first line, else commas.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -23,8 +23,6 @@ def delimiter_of(path: Path) -> str:
     ...     delimiter_of(file), read_cells(file, ";")[1]
     (';', (2, ['2020-01-01', '1,5']))
     """
-    if path.suffix.lower() == ".tsv":
-        return "\t"
     _, head = next(read_lines(path))
     return next((mark for mark in DELIMITERS if mark in head), ",")
 
