@@ -1,4 +1,4 @@
-"""What came out of a sweep: its trials as a table, the best first."""
+"""The results of a sweep: its trials as a table, the best first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""report.html of a run: how it went, what came out, and how to get it again."""
+"""report.html of a run: metrics over the epochs, results, and the command that repeats it."""
 
 from __future__ import annotations
 

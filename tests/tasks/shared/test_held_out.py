@@ -80,7 +80,9 @@ def test_none_holds_out_nothing_and_dev_excludes_a_split(tmp_path):
     settings = ClassifySettings.read({"train": "a.tsv", "dev_split": "none"})
     assert settings.dev_split == "none"
     assert ClassifySettings.read({"train": "a.tsv", "dev": "b.tsv"}).dev_split == "none"
-    with pytest.raises(SettingsError, match=r"dev_split: 0\.1 of train cannot be held out when dev is given; give one"):
+    with pytest.raises(
+        SettingsError, match=r"dev_split: 0\.1 of the training data cannot be held out when dev is given; leave out one"
+    ):
         ClassifySettings.read({"train": "a.tsv", "dev": "b.tsv", "dev_split": 0.1})
     with pytest.raises(SettingsError, match="dev_split"):
         ClassifySettings.read({"train": "a.tsv", "dev_split": 0.7})

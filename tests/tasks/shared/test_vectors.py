@@ -54,7 +54,7 @@ def test_a_word_beyond_the_training_data_has_its_vector(files, task, data):
 def test_the_run_needs_the_same_file(files):
     train(files)
     (files / "vectors.txt").rename(files / "away.txt")
-    with pytest.raises(RunError, match=r"run: the run needs its word vectors \(.*no such file.*--embed-vectors all"):
+    with pytest.raises(RunError, match=r"run: the run needs its word vectors \(.*no such file.*embed_vectors='all'"):
         carousel.load(files / "run")
     (files / "vectors.txt").write_text("warm 1 2\n", "utf-8")
     with pytest.raises(RunError, match=r"vectors.txt: not the word vectors that the run in .*restore them"):

@@ -1,4 +1,4 @@
-"""Windows of a series: what was, to read; what came, to forecast."""
+"""Windows of a series: the steps to read, and those after them, to forecast."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Rows:
     just after its end has a number of its own; windows never reach into another series.
 
     `stepwise` is for networks that are trained to forecast from every step of a window: each step is an origin of its
-    own, so a missing value may never be filled with what came after it, and the last reading stands for it.
+    own, so a missing value may never be filled from values after it, and the last reading stands for it.
     """
 
     fill: Fill  # of (T, V) float32; no NaN

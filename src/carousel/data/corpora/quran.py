@@ -14,8 +14,8 @@ def convert(package: Package, source: str, target: str) -> Conversion:
     """Two files for each part, line by line translations of each other.
 
     Some translators took several verses together, and their text is then repeated under each of them (in Turkish, 843
-    times). A verse that repeats the one before in either language is therefore joined to it, and what is said twice is
-    said once.
+    times). A verse that repeats the one before in either language is therefore joined to it, and repeated text is
+    kept once.
     """
     paths = {language: f"dist/quran{'' if language == 'ar' else f'_{language}'}.json" for language in (source, target)}
     texts = package.read(*paths.values(), "LICENSE.txt")

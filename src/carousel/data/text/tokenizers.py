@@ -53,7 +53,7 @@ def blank(kind: Kind) -> Tokenizer:
 
 
 def kind_of(tokenizer: Tokenizer) -> Kind:
-    """Which kind a tokenizer is, told by how it splits text; a ValueError if it is none of ours."""
+    """Which kind a tokenizer is, by how it splits text; a ValueError if it is none of ours."""
     for token, i in zip(SPECIAL, range(4), strict=True):
         if tokenizer.token_to_id(token) != i:
             raise ArgumentError(f"{token} must have id {i}, not {tokenizer.token_to_id(token)}")
