@@ -99,7 +99,7 @@ def test_every_format_begins_as_it_should(tmp_path):
 
 def test_what_cannot_be_saved_is_said_and_nothing_written(tmp_path):
     drawn = figure(200).add_scatter(x=[1, 2], y=[3, 4])
-    with pytest.raises(ValueError, match=r"a\.gif: a picture's name must end in \.png, \.svg, \.pdf"):
+    with pytest.raises(ValueError, match=r"a\.gif: a picture's name must end in \.png, \.svg or \.pdf"):
         save(drawn, tmp_path / "a.gif")
     with pytest.raises(ValueError, match="a pie trace cannot be saved"):
         save(figure(200).add_pie(values=[1, 2]), tmp_path / "a.png")

@@ -40,7 +40,7 @@ def test_one_bad_score_does_not_make_classes(settings, files, tmp_path, wrong):
     head, first, *rows = (files / "score.tsv").read_text().splitlines()
     path = tmp_path / "train.tsv"
     path.write_text("\n".join([head, first, first.rpartition("\t")[0] + f"\t{wrong}", *rows]))
-    with pytest.raises(DataError, match=f"train.tsv:3: the score '{wrong}' is not a number; .* target to class"):
+    with pytest.raises(DataError, match=f"train.tsv:3: the score '{wrong}' is not a number; .* target='class'"):
         Encode.prepare(settings(train=path))
     assert wrong in Encode.prepare(settings(train=path, target="class"))[0].target.classes
     half = [row.rpartition("\t")[0] + "\tother" for row in rows]

@@ -221,7 +221,7 @@ def test_pictures_that_cannot_be(command, tmp_path):
     for option in ("--attention", "--tree"):
         code, out, err = command("abc\n", option, tmp_path / "a.gif")
         assert (code, out) == (2, "")
-        assert f"{option}: {tmp_path}/a.gif: a picture's name must end in .png, .svg, .pdf" in err
+        assert f"{option}: {tmp_path}/a.gif: a picture's name must end in .png, .svg or .pdf" in err
     code, _, err = command("ab\n" * 51, "--attention", tmp_path / "a.png", "--out", tmp_path / "said.txt")
     assert code == 1
     assert err == "error: --attention is for at most 50 lines at a time; give fewer\n"
