@@ -16,6 +16,7 @@ UD = [
     "Al - Zaman : American forces killed Dr. Ani , the preacher .",
     "I do n't ( really ) know Mr. Smith 's age !",
 ] * 20
+SPACES = ["i don t know what it s about", "the co op is mr smith s and mr o neill s"] * 30
 RAW = ["I saw Rome, and it's old.", 'He said: "Don\'t go (yet)!"', "We paid $5.50 at 10:30; e.g. here..."] * 30
 FRENCH = ["Bonjour ! Vous allez bien ?", "Oui, merci : tout va bien.", "Non, pas du tout !"] * 30
 CASES = [
@@ -26,6 +27,9 @@ CASES = [
     (UD, "I saw Al-Ani, Dr. Smith and Rome.", "I saw Al - Ani , Dr. Smith and Rome ."),
     (UD, 'I saw Rome. "Ada" left. (He did.) Fine. 😀', 'I saw Rome . Ada left . ( He did . ) Fine .'),
     (UD, "He came at approx. ten, or appr. (ten).", "He came at approx. ten , or appr. ( ten ) ."),
+    (UD, "😀 !!", "!"),
+    (UD, "😀😀", "😀 😀"),
+    (SPACES, "I don't know rock'n'roll.", "i don t know rock n roll"),
     (RAW, "I saw Rome.", "I saw Rome ."),
     (RAW, "It's (www.a.org/a?b=1), @ada; 1,000 more!!", "It's ( www.a.org/a?b=1 ) , @ada ; 1,000 more !!"),
     (RAW, "हिन्दी में, नमस्ते।", "हिन्दी में , नमस्ते ।"),
@@ -109,6 +113,29 @@ def test_quotes_and_contractions_are_put_back():
     tokens = "mr. vinken said `` we do n't know '' , and -lrb- that -rrb- 's all . is it ?"
     assert form.restore(tokens) == "Mr. vinken said \"we don't know\", and (that)'s all. Is it?"
     assert TextForm.learn(MOSES, "bpe").restore("a well @-@ known man &apos;s hat .") == "A well-known man's hat."
+
+
+@pytest.mark.parametrize("training", [PTB, MOSES, MIKOLOV, UD, SPACES, RAW])
+@given(st.text(alphabet="aB3.,!?'’\"“()-@& …。İΣ😀", max_size=40))
+def test_words_are_aligned_with_the_text(training, text):
+    """Nothing of a text is lost or rewritten, and the words beside it are those that the model reads."""
+    form = TextForm.learn(training, "word")
+    (words,) = form.align([text], tokenized=False)
+    assert "".join(word.surface for word in words) == "".join(text.split())
+    assert all(word.surface and word.form for word in words)
+    read, kept = form.read([text], tokenized=False).texts[0].split(), [word.form for word in words]
+    rest = iter(kept)
+    assert all(word in rest for word in read)  # in their order; marks may be left out
+    assert bool(read) == bool(kept)
+
+
+def test_a_word_keeps_its_spelling_beside_its_form():
+    form = TextForm.learn(PTB, "word")
+    (words,) = form.align(["Don’t (say) “no”…"])
+    assert [word.surface for word in words] == ["Do", "n’t", "(", "say", ")", "“", "no", "”", "…"]
+    assert [word.form for word in words] == ["do", "n't", "-lrb-", "say", "-rrb-", "``", "no", "''", "."]
+    tokenized = form.align(["do n't say (it) ."], tokenized=True)
+    assert [word.surface for word in tokenized[0]] == ["do", "n't", "say", "(it)", "."]
 
 
 @given(st.text(alphabet="ab.,!?'\"()- \n…。，ü😀", max_size=40))

@@ -10,6 +10,7 @@ from helpers.classifiers import batch_of, new_model
 import carousel
 from carousel.cells import registry
 from carousel.data.sources.tables import Table
+from carousel.data.text.form import TextForm
 from carousel.tasks.classify.task import Classify
 
 WORDS = ["the", "a", "film", "scene", "plot", "actor", "was", "is", "rather", "quite"]
@@ -40,6 +41,17 @@ def test_a_blank_text_alone(settings):
 
 
 # ---------------------------------------------------------------- runs
+
+
+def test_a_text_without_known_marks_is_unknown_words(settings, tmp_path):
+    """`predict` and `eval` give it the same label."""
+    model, _ = new_model(settings())
+    form = TextForm(tokenized=True, split=True, marks=frozenset([".", ","]))
+    model.assets.form = model.encoder.form = form
+    (tmp_path / "marks.tsv").write_text(f"😀😀\t{model.labels[0]}\nfilm\t{model.labels[1]}\n")
+    label = model.predict("😀😀").label
+    confusion = model.evaluate(tmp_path / "marks.tsv")["confusion"]
+    assert label is not None and confusion[model.labels[0]] == {name: int(name == label) for name in model.labels}
 
 
 @pytest.mark.learning

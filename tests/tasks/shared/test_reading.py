@@ -119,7 +119,7 @@ def test_a_bilm_of_words(make):
     assert model.embed("I saw Rome.").shape == model.embed("i saw rome .").shape == (3, 4, 16)
     assert (model.embed("I saw Rome.") == model.embed([["i", "saw", "rome", "."]])[0]).all()
     beside, _, _ = model.table(["I saw Rome."])
-    assert beside["word"] == ["i", "saw", "rome", "."]
+    assert beside["word"] == ["I", "saw", "Rome", "."]
 
 
 def test_text_unlike_the_training_text_is_reported(make, tmp_path, capsys):
@@ -145,8 +145,8 @@ def test_vectors_of_tokenized_text(make, tmp_path, capsys):
     """`tokenized` splits at spaces only, for vectors as for predictions; by the command, too."""
     bilm = make("bilm", TOKENIZED)
     text = "I saw Rome."
-    assert bilm.table([text])[0]["word"] == ["i", "saw", "rome", "."]
-    assert bilm.table([text], tokenized=True)[0]["word"] == ["i", "saw", "rome."]
+    assert bilm.table([text])[0]["word"] == ["I", "saw", "Rome", "."]
+    assert bilm.table([text], tokenized=True)[0]["word"] == ["I", "saw", "Rome."]
     assert bilm.embed(text, tokenized=True).shape[1] == 3
     encoder = make("encode", [(a, b, "xy"[k % 2]) for k, (a, b) in enumerate(pairwise(TOKENIZED))])
     assert (encoder.embed(text) == encoder.embed("i saw rome .", tokenized=True)).all()

@@ -93,6 +93,18 @@ def test_words_unseen_in_training(trained, tmp_path):
     assert 0 <= found["accuracy_unseen"] <= 1
 
 
+def test_every_word_of_raw_text_is_tagged_in_its_own_spelling(trained, command):
+    text = "Hi 😀 it’s “Ada”…"
+    model = carousel.load(trained)
+    words = ["Hi", "😀", "it", "’s", "“", "Ada", "”", "…"]
+    tagged = model.predict([text, "😀", ""])
+    assert [one.words for one in tagged] == [words, ["😀"], []]
+    assert [len(one.tags) for one in tagged] == [8, 1, 0]
+    code, out, _ = command("predict", trained, given=text + "\n")
+    assert code == 0 and [line.split("\t")[0] for line in out.splitlines() if line] == words
+    assert json.loads(command("predict", trained, "--json", given=text + "\n")[1])["words"] == words
+
+
 def test_spans_of_a_prediction(trained):
     found = carousel.load(trained).predict("Ada Alan saw")
     assert found.spans == spans(found.tags)

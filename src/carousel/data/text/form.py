@@ -19,11 +19,12 @@ import html
 import json
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
-from itertools import chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -45,6 +46,8 @@ _OPENING = frozenset([*"([{“„«$£€#", "``"])
 _BOTH = frozenset("、，。！？；：「」『』（）《》〈〉…—")  # of scripts without spaces
 _SUFFIX = re.compile(r"(?i)(?:n['’]t|['’](?:s|m|d|t|re|ve|ll))$")
 _NUMBER = re.compile(r"\d[\d.,:/]*")
+_HYPHENATED = re.compile("-|[^-]+")
+_BEFORE_APOSTROPHE = re.compile("[^']+'*")
 _ENDS = frozenset([".", "!", "?", "...", "!!", "?!", "!!!", "。", "！", "？"])  # after which a sentence begins
 
 Tokenize = Literal["auto", "words", "none"]
@@ -55,6 +58,13 @@ class Prepared(NamedTuple):
 
     texts: list[str]
     raw: bool
+
+
+class Word(NamedTuple):
+    """A word or mark of a text."""
+
+    surface: str  # as the text has it
+    form: str  # as the model reads it
 
 
 @dataclass(frozen=True)
@@ -141,25 +151,52 @@ class TextForm:
     def read(self, texts: Sequence[str], tokenized: bool | None = None) -> Prepared:
         """`texts` in the form of the model. `tokenized` says whether they are tokenized already; None: if it looks so,
         that is, if more of their punctuation stands alone than not."""
-        if tokenized is None:
-            alone, attached = _evidence(texts, self.words)
-            tokenized = self.tokenized and bool(self.marks or self.marks is None) and 0 < alone >= attached
+        tokenized = self._are_tokenized(texts) if tokenized is None else tokenized
         if tokenized or not self.split:
             return Prepared([self._lowered(text) for text in texts], not tokenized)
         return Prepared([" ".join(self.words_of(text)) for text in texts], True)
+
+    def align(self, texts: Sequence[str], tokenized: bool | None = None) -> list[list[Word]]:
+        """The words of each text, as `read` splits it, each beside its spelling in the text. None is left out: a mark
+        that the training text does not have stays as it is."""
+        tokenized = self._are_tokenized(texts) if tokenized is None else tokenized
+        if tokenized or not self.split:
+            return [list(map(Word, text.split(), self._lowered(text).split())) for text in texts]
+        return [[Word(surface, word or surface) for surface, word in self._aligned(text)] for text in texts]
 
     def of_training(self, text: str) -> str:
         """A training text as the model reads it."""
         return " ".join(self.words_of(text)) if self.split and not self.tokenized else text
 
     def words_of(self, text: str) -> list[str]:
-        """The words and marks of raw text."""
-        text = self._lowered(text)
+        """The words and marks of raw text. Marks that the training text does not have are left out, unless there is
+        nothing else."""
         if not self.tokenized:
-            return list(chain.from_iterable(map(_tokens, text.split())))
-        words = list(chain.from_iterable(self._chunk(*pair) for pair in _followed(text.split())))
-        words = [self._mark(word) for word in (_with_quotes(words) if self.quotes else words)]
-        return [html.escape(word).replace("&#x27;", "&apos;") if self.escaped else word for word in words if word]
+            return list(chain.from_iterable(map(_tokens, self._lowered(text).split())))
+        words = self._aligned(text)
+        return [word for _, word in words if word] or [surface for surface, _ in words]
+
+    def _are_tokenized(self, texts: Sequence[str]) -> bool:
+        alone, attached = _evidence(texts, self.words)
+        return self.tokenized and bool(self.marks or self.marks is None) and 0 < alone >= attached
+
+    def _aligned(self, text: str) -> list[Word]:
+        """The words and marks of raw text; the form of a mark that the training text does not have is empty."""
+        chunks = self._lowered(text).split()
+        if self.tokenized:
+            words = [self._chunk(*pair) for pair in _followed(chunks)]
+        else:
+            words = [[Word(token, token) for token in _tokens(chunk)] for chunk in chunks]
+        if chunks != (original := text.split()):
+            words = [_with_case(*pair) for pair in zip(original, words, strict=True)]
+        every = list(chain.from_iterable(words))
+        if not self.tokenized:
+            return every
+        forms = [word.form for word in every]
+        forms = [self._mark(form) for form in (_with_quotes(forms) if self.quotes else forms)]
+        if self.escaped:
+            forms = [html.escape(form).replace("&#x27;", "&apos;") for form in forms]
+        return [Word(word.surface, form) for word, form in zip(every, forms, strict=True)]
 
     def _lowered(self, text: str) -> str:
         if not self.lower or text == (lower := text.lower()):
@@ -168,38 +205,44 @@ class TextForm:
             return lower
         return re.sub(r"\S+", lambda word: word[0] if word[0] in self.cased else word[0].lower(), text)
 
-    def _chunk(self, chunk: str, following: str) -> list[str]:
+    def _chunk(self, chunk: str, following: str) -> list[Word]:
         """The words of what stands between two spaces; `following` is the next of the kind."""
         if chunk in self.words or (len(chunk) > 1 and chunk in (self.marks or ())):
-            return [chunk]
+            return [Word(chunk, chunk)]
         if chunk.endswith(".") and chunk[:-1] in self.words and not following:
-            return [chunk[:-1], "."]
-        pieces: list[str] = []
+            return [Word(chunk[:-1], chunk[:-1]), Word(".", ".")]
+        pieces: list[Word] = []
         for word in _tokens(chunk):
             if word in self.words or not _has_letter(word):
-                pieces.append(word)
+                pieces.append(Word(word, word))
                 continue
             stem, *suffix = self._contraction(word)
             pieces += [*self._compound(stem), *suffix]
         begins = next(filter(str.isalnum, following), "")  # after a quote or a bracket, if there is one
-        if len(pieces) > 1 and pieces[-1] == "." and begins and not begins.isupper() and not self.lower:
-            pieces[-2:] = [pieces[-2] + "."]  # an abbreviation in the middle of a sentence
-        return [self.numbers if self.numbers and _NUMBER.fullmatch(word) else word for word in pieces]
+        if len(pieces) > 1 and pieces[-1].form == "." and begins and not begins.isupper() and not self.lower:
+            surface, form = pieces[-2]
+            pieces[-2:] = [Word(surface + ".", form + ".")]  # an abbreviation in the middle of a sentence
+        if not self.numbers:
+            return pieces
+        return [Word(one.surface, self.numbers) if _NUMBER.fullmatch(one.form) else one for one in pieces]
 
-    def _compound(self, word: str) -> list[str]:
-        if self.hyphens == "whole" or not word.replace("-", "").isalpha():
+    def _compound(self, word: Word) -> list[Word]:
+        if self.hyphens == "whole" or not word.form.replace("-", "").isalpha():
             return [word]
-        return word.replace("-", " - " if self.hyphens == "apart" else " @-@ ").split()
+        hyphen = "-" if self.hyphens == "apart" else "@-@"
+        parts = _HYPHENATED.findall(word.surface)
+        return [Word(part, hyphen if part == "-" else part.rstrip("'")) for part in parts]
 
-    def _contraction(self, word: str) -> list[str]:
-        if self.contractions == "whole" or not (place := _SUFFIX.search(word)):
-            return word.replace("'", " ").split() if self.contractions == "spaces" else [word]
-        at = place.start()
-        if self.contractions == "apostrophe" and word[at] in "nN":
+    def _contraction(self, word: str) -> list[Word]:
+        spaces, place = self.contractions == "spaces", _SUFFIX.search(word)
+        if spaces and not place:
+            return [Word(part, part.rstrip("'")) for part in _BEFORE_APOSTROPHE.findall(word)]
+        if self.contractions == "whole" or not place or not (at := place.start()):
+            return [Word(word, word)]
+        if self.contractions != "ptb" and word[at] in "nN":
             at += 1
-        if self.contractions == "spaces":
-            return [word[:at], word[at:].strip("'’")] if at else [word.strip("'’")]
-        return [word[:at], word[at:].replace("’", "'")] if at else [word]
+        stem, suffix = word[:at], word[at:]
+        return [Word(stem, stem), Word(suffix, suffix[1:] if spaces else suffix.replace("’", "'"))]
 
     def _mark(self, word: str) -> str:
         """A mark as the training text has it; empty if it has none."""
@@ -376,6 +419,13 @@ def _with_quotes(words: Sequence[str]) -> list[str]:
             word = "``" if opened else "''"
         tokens.append(word)
     return tokens
+
+
+def _with_case(chunk: str, words: Sequence[Word]) -> list[Word]:
+    """The words of a chunk in lower case, their surfaces as the chunk has them."""
+    ends = list(accumulate(len(character.lower()) for character in chunk))  # one may become two
+    places = [0, *(bisect_left(ends, end) + 1 for end in accumulate(len(word.surface) for word in words))]
+    return [Word(chunk[start:end], word.form) for (start, end), word in zip(pairwise(places), words, strict=True)]
 
 
 def _followed(chunks: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -61,7 +61,8 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
     ) -> Iterator[np.ndarray]:
         """As `embed`, for sentences that stream past, `batch` at a time."""
         waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
-        while group := split_words(self.assets.form, list(islice(waiting, batch)), tokenized):
+        while given := list(islice(waiting, batch)):
+            group, _ = split_words(self.assets.form, given, tokenized)
             columns = self.assets.words.encode(group)
             self.tally.add(columns["tokens"].values, (" ".join(words) for words in group))
             layers = torch.stack(self.network.contexts(collate(columns)))
@@ -71,8 +72,8 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         self, texts: Sequence[str], *, tokenized: bool | None = None
     ) -> tuple[dict[str, Any], np.ndarray, list[int]]:
         """A row for each word: its line and itself, and beside them the vectors, all layers end to end; none is cut."""
-        sentences = split_words(self.assets.form, texts, tokenized)
-        words = [(line, word) for line, sentence in enumerate(sentences, 1) for word in sentence]
+        sentences, written = split_words(self.assets.form, texts, tokenized)
+        words = [(line, word) for line, sentence in enumerate(written, 1) for word in sentence]
         size = (self.settings.layers + 1) * 2 * self.settings.embedding
         rows = [layers.transpose(1, 0, 2).reshape(-1, size) for layers in self.vectors(sentences)]
         beside = {"line": [line for line, _ in words], "word": [word for _, word in words]}
@@ -92,10 +93,10 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         return self.settings.reading_batches(store)
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
-        return collate(self.assets.words.encode(split_words(self.assets.form, items)))
+        return collate(self.assets.words.encode(split_words(self.assets.form, items)[0]))
 
     def surface_forms(self, items: Sequence[str | Sequence[str]]) -> list[list[str]]:
-        return split_words(self.assets.form, items)
+        return split_words(self.assets.form, items)[1]
 
     def _run_traced(self, items: Sequence[str | Sequence[str]], clamps: Sequence[Clamp], part: str) -> Trace:
         """Of all layers of a direction; the steps of `backward` are those from the end to the beginning."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ...data.text.encoder import TextEncoder
-from ...data.text.form import TextForm
+from ...data.text.form import TextForm, Word
 from ...data.text.usual import FILE, Tally
 from ...training.run import read_json
 
@@ -45,11 +45,14 @@ def load_usual(folder: Path) -> Tally:
 
 def split_words(
     form: TextForm | None, sentences: Sequence[str | Sequence[str]], tokenized: bool | None = None
-) -> list[list[str]]:
-    """The words of sentences, each given as text or as a list of words; `tokenized` as in `TextForm.read`."""
+) -> tuple[list[list[str]], list[list[str]]]:
+    """The words of sentences, each given as text or as a list of words: as the model reads them, and as they are
+    written there; `tokenized` as in `TextForm.read`."""
     texts = [sentence for sentence in sentences if isinstance(sentence, str)]
-    prepared = iter(texts if form is None else form.read(texts, tokenized).texts)
-    return [next(prepared).split() if isinstance(one, str) else list(one) for one in sentences]
+    split = ([Word(word, word) for word in text.split()] for text in texts)
+    prepared = iter(split if form is None else form.align(texts, tokenized))
+    words = [next(prepared) if isinstance(one, str) else [Word(word, word) for word in one] for one in sentences]
+    return [[word.form for word in one] for one in words], [[word.surface for word in one] for one in words]
 
 
 def usual_of(encoder: TextEncoder, texts: Iterable[str]) -> Tally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
@@ -63,8 +64,9 @@ class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
     ) -> Tagged | TaggedList:
         """The tags of a sentence, or of each of several, given as text or as lists of words.
 
-        Raw text is split into words as the training data is; `tokenized`: it has spaces between all words and marks.
-        None: if it looks so. `n_best` also gives the next best taggings of each.
+        Raw text is split into words as the training data is; the result has every word as the text spells it.
+        `tokenized`: it has spaces between all words and marks; None: if it looks so. `n_best` also gives the next best
+        taggings of each.
         """
         if isinstance(sentences, str):
             return next(self.predictions([sentences], n_best, tokenized=tokenized))
@@ -78,12 +80,13 @@ class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
         """As `predict`, for a stream of sentences; an empty one has no tags."""
         check_count("n_best", n_best)
         waiting = read_texts(sentences, (Sequence, np.ndarray), "sentences")
-        while group := split_words(self.assets.form, list(islice(waiting, GROUP)), tokenized):
+        while group := list(islice(waiting, GROUP)):
+            read, written = split_words(self.assets.form, group, tokenized)
             tagged: dict[int, Tagged] = {}
-            for part in batches_by_length([len(words) for words in group]):
-                chosen = [group[k] for k in part]
+            for part in batches_by_length([len(words) for words in read]):
+                chosen = [read[k] for k in part]
                 tagged |= zip(part, self._decode(chosen, n_best), strict=True)
-            yield from (tagged[k] for k in range(len(group)))
+            yield from (replace(tagged[k], words=words) for k, words in enumerate(written))
 
     def _decode(self, sentences: list[list[str]], n: int) -> Iterator[Tagged]:
         """The n best taggings of the sentences of one batch."""
@@ -137,11 +140,11 @@ class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
         return self.settings.reading_batches(store)
 
     def batch_of(self, items: Sequence[str | Sequence[str]]) -> ExampleBatch:
-        sentences = split_words(self.assets.form, items)
+        sentences, _ = split_words(self.assets.form, items)
         return collate(self.vocabulary.encode(sentences, self.network.shapes is not None))
 
     def surface_forms(self, items: Sequence[str | Sequence[str]]) -> list[list[str]]:
-        return split_words(self.assets.form, items)
+        return split_words(self.assets.form, items)[1]
 
     def layer_input(self, batch: ExampleBatch) -> LayerInput:
         if not batch.lengths.sum():  # and no characters of words either
