@@ -1,6 +1,7 @@
 """`carousel.train`, `load`, `evaluate`, `check`: every task from data in memory; the process is as before."""
 
 import logging
+import math
 import os
 import random
 import signal
@@ -14,7 +15,7 @@ import torch
 from helpers.tiny import PLAIN
 
 import carousel
-from carousel.errors import ArgumentError, CarouselError, RunError, SettingsError
+from carousel.errors import ArgumentError, CarouselError, DataError, RunError, SettingsError
 from carousel.files import write_text
 
 SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False}
@@ -166,6 +167,16 @@ def test_resume_needs_neither_data_nor_settings(place):
         ({"train": "nothing.tsv"}, CarouselError, "nothing.tsv: no such file"),
         ({"train": [("text", "label", "more")]}, ArgumentError, r"item 1 is not of the form \(text, label\)"),
         ({"task": "forecast", "train": np.zeros((3, 2, 2))}, ArgumentError, r"give a series as \(T,\) or \(T, V\)"),
+        ({"train": (["a", "b"], [0, 1])}, ArgumentError, r"item 2 is not .* give \(text, label\) or \{'text': …, 'lab"),
+        ({"train": [("a", "x"), ("b", math.nan)] * 3}, DataError, "^train:2: the label is missing; give it one"),
+        ({"train": [("a", "x"), (math.nan, "y")] * 3}, DataError, "^train:2: the text is missing; give it one"),
+        ({"train": [("a", "x"), ("b", [math.nan])] * 3, "target": "labels"}, DataError, "^train:2: the label is null"),
+        ({"task": "encode", "train": [("a", "b", 1.0), ("b", "c", math.nan)]}, DataError, "^train:2: the label is mis"),
+        ({"task": "sequences", "train": [([1.0], "a"), ([2.0], math.nan)]}, ArgumentError, "item 2 has no label; give"),
+        ({"task": "tag", "train": [[("a", "O"), ("b", math.nan)]]}, ArgumentError, r"sentence 1 has \('b', nan\)"),
+        ({"task": "tree", "train": ["(0 (1 a) (0 b))", math.nan]}, ArgumentError, r"item 2 is missing \(nan\)"),
+        ({"task": "lm", "train": ["a b c", math.nan]}, ArgumentError, r"item 2 is missing \(nan\)"),
+        ({"task": "translate", "train": [("a", "b"), ("c", math.nan)]}, ArgumentError, "item 2 is of type float; give"),
         ({"train": []}, ArgumentError, "data: there are no examples; give some"),
         ({"train": 7}, ArgumentError, "an iterable of examples, got int"),
         ({"task": "clasify"}, ArgumentError, "did you mean classify?"),

@@ -39,7 +39,14 @@ def plain_lines(data, stem):
     ("write", "data", "said"),
     [
         (rows_of_text, [None, ("a", "x")], r"item 1 is not of the form \(text, label\): None"),
-        (plain_lines, [None, "a"], "item 1 is of type NoneType; give texts"),
+        (plain_lines, [None, "a"], r"item 1 is missing \(None\); give a text, or remove it"),
+        (plain_lines, ["a", float("nan")], r"item 2 is missing \(nan\); give a text"),
+        (write_sentences, [[("a", "O"), ("b", float("nan"))]], r"sentence 1 has \('b', nan\); give pairs"),
+        (
+            rows_of_text,
+            (["a", "b"], [0, 1]),
+            r"item 2 is not of the form \(text, label\): \[0, 1\]; give \(text, label\) or \{'text'",
+        ),
         (write_sentences, [None, [("a", "O")]], "sentence 1 is of type NoneType"),
         (write_sentences, [[("a", None)]], r"sentence 1 has \('a', None\); give pairs"),
         (write_sentences, [[3]], r"sentence 1 has 3; give pairs"),
@@ -48,7 +55,7 @@ def plain_lines(data, stem):
         (rows_of_text, [{"text": "a", "label": 1}, {"text": "b"}], "item 2 has no label, which item 1 has"),
         (rows_of_text, [{"text": "a", "label": 1}, None], "item 2 has no text, which item 1 has: None"),
     ],
-    ids=range(9),
+    ids=range(12),
 )
 def test_nothing_is_left_out_silently(tmp_path, write, data, said):
     """A first item that is None once ended the data."""

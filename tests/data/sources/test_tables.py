@@ -87,6 +87,20 @@ def test_a_row_over_several_lines_is_known_by_its_first(table):
     assert [(row.line, row.text) for row in rows] == [(2, "one\ntwo"), (4, "three")]
 
 
+def test_rows_without_a_text_have_their_place_where_no_labels_are_needed(table):
+    for name, text in (("t.tsv", "text\tlabel\na\tx\n\ty\n"), ("t.jsonl", '{"text": "a"}\n{"text": null}\n')):
+        assert [row.text for row in table(text, name, labelled=False)] == ["a", ""]
+
+
+def test_several_labels_in_json(table):
+    rows = '{"text": "a", "label": ["p", "q"]}\n{"text": "b", "label": []}\n{"text": "c", "label": "p"}\n'
+    assert [row.label for row in table(rows, "t.jsonl", separator="|")] == ["p|q", "none", "p"]
+    with pytest.raises(
+        DataError, match=r"the label 'p\|q' has '\|' in it, which separates labels; choose another mark"
+    ):
+        list(table('{"text": "a", "label": ["p|q"]}\n', "t.jsonl", separator="|"))
+
+
 def test_numbers_and_truth_as_labels(table):
     lines = [json.dumps({"text": "x", "label": label}) for label in (1, True, 2.5, " s ")]
     assert [label for _, label in pairs(table("\n".join(lines), "t.jsonl"))] == ["1", "true", "2.5", "s"]
@@ -128,7 +142,36 @@ def test_a_very_long_text(table):
         ("t.jsonl", "[1]\n", {}, "t.jsonl:1: not a JSON object"),
         ("t.jsonl", '{"text": "a"}\n', {}, "t.jsonl:1: there is no label, only text; choose the label with"),
         ("t.jsonl", '{"text": 3, "label": 1}\n', {}, "t.jsonl:1: the text is 3; make it a string"),
-        ("t.jsonl", '{"text": "a", "label": null}\n', {}, "t.jsonl:1: the label is null; make it a string or a number"),
+        (
+            "t.jsonl",
+            '{"text": "a", "label": NaN}\n',
+            {},
+            "t.jsonl:1: the label is missing; give it one, or remove the row",
+        ),
+        (
+            "t.jsonl",
+            '{"text": "a", "label": ["p", "q"]}\n',
+            {},
+            """t.jsonl:1: the label is ["p", "q"]; make it a string or a number, or give target='labels'""",
+        ),
+        (
+            "t.tsv",
+            "Text\ttext\tlabel\na\tb\tc\n",
+            {},
+            "t.tsv:1: columns 1 and 2 are both named text; choose one by its number with text_column",
+        ),
+        (
+            "t.csv",
+            "x,x,label\na,b,c\n",
+            {"text": "x"},
+            "t.csv:1: columns 1 and 2 are both named x; choose one by its number",
+        ),
+        (
+            "t.jsonl",
+            '{"text": "a", "label": null}\n',
+            {},
+            "t.jsonl:1: the label is missing; give it one, or remove the row",
+        ),
         (
             "t.xlsx",
             "a",

@@ -1,13 +1,11 @@
 """Texts and labels in memory, as a table that the task reads again."""
 
-import pytest
-
 from carousel.data.sources.tables import Table
-from carousel.tasks.classify.task import Classify, _joined
+from carousel.tasks.classify.task import Classify
 
 
-def read(path):
-    return [(row.text, row.label) for row in Table(path)]
+def read(path, **options):
+    return [(row.text, row.label) for row in Table(path, **options)]
 
 
 def test_pairs_and_columns_are_the_same_table(tmp_path):
@@ -17,14 +15,8 @@ def test_pairs_and_columns_are_the_same_table(tmp_path):
     assert read(one) == read(two) == pairs
 
 
-def test_a_list_of_labels_is_a_cell(tmp_path):
-    data = [("one", ["b", "a"]), ("two", []), ("three", "c")]
+def test_several_labels_of_a_text(tmp_path):
+    data = [("one", ["b", "a"]), ("two", []), ("three", "c"), ("four", {"b", "a"}), ("five", ("d",)), ("six", 3.5)]
     path = Classify.write_data(data, tmp_path / "train", {"target": "labels", "label_separator": "|"})
-    assert read(path) == [("one", "b|a"), ("two", "none"), ("three", "c")]
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [("a", "a"), (["b", "a"], "b;a"), ({"b", "a"}, "a;b"), ((), "none"), (3.5, 3.5)]
-)
-def test_labels_of_a_cell(value, expected):
-    assert _joined(value, ";") == expected
+    labels = [label for _, label in read(path, separator="|")]
+    assert labels == ["b|a", "none", "c", "a|b", "d", "3.5"]

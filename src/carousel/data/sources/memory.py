@@ -110,9 +110,9 @@ def write_table(data: Any, stem: Path, roles: Sequence[str]) -> Path:
     with _writing(path) as file:
         for number, row in enumerate(rows, 1):
             if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(names or roles):
-                raise ArgumentError(
-                    f"data: item {number} is not of the form ({', '.join(names or roles)}): {row!r:.60}"
-                )
+                raise _misshapen(number, row, names or roles)
+            if names is None and any(not isinstance(one, str) and not is_missing(one) for one in row[:-1]):
+                raise _misshapen(number, row, roles)  # all but the last are texts
             values = dict(zip(names or roles, map(_plain, row), strict=True))
             try:
                 line = json.dumps(values, ensure_ascii=False, default=str)  # times, say, of columns that are not read
@@ -120,6 +120,13 @@ def write_table(data: Any, stem: Path, roles: Sequence[str]) -> Path:
                 raise ArgumentError(f"data: item {number} has a number or a list that cannot be written") from None
             file.write(line + "\n")
     return path
+
+
+def _misshapen(number: int, row: Any, roles: Sequence[str]) -> ArgumentError:
+    form, example = ", ".join(roles), ", ".join(f"{role!r}: …" for role in roles)
+    return ArgumentError(
+        f"data: item {number} is not of the form ({form}): {row!r:.60}; give ({form}) or {{{example}}}"
+    )
 
 
 def write_lines(data: Any, path: Path, text: Callable[[Any], str], newlines: bool = False) -> Path:
@@ -132,6 +139,8 @@ def write_lines(data: Any, path: Path, text: Callable[[Any], str], newlines: boo
         rows = (row[place] for row in rows)
     with _writing(path) as file:
         for number, item in enumerate(rows, 1):
+            if is_missing(item):
+                raise ArgumentError(f"data: item {number} is missing ({item}); give a text, or remove it")
             line = _line(text(item), number, newlines)
             file.write(line if line.endswith("\n") else line + "\n")
     return path
@@ -168,7 +177,7 @@ def write_sentences(data: Any, stem: Path) -> Path:
                 kind = type(sentence).__name__
                 raise ArgumentError(f"data: sentence {number} is of type {kind}; give pairs (word, tag)")
             for pair in zip(*sentence, strict=True) if names is not None else sentence:
-                cells = [str(cell) for cell in pair if cell is not None] if isinstance(pair, Iterable) else []
+                cells = [str(cell) for cell in pair if not is_missing(cell)] if isinstance(pair, Iterable) else []
                 if len(cells) != 2 or any(cell != "".join(cell.split()) or not cell for cell in cells):
                     raise ArgumentError(
                         f"data: sentence {number} has {pair!r:.60}; give pairs (word, tag) without spaces in them"
@@ -238,15 +247,32 @@ def _line(text: Any, number: int, newlines: bool = False) -> str:
     return text
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, and the NaT and NA of pandas.
+
+    >>> [is_missing(value) for value in (None, float("nan"), np.float32("nan"), np.datetime64("NaT"), "nan", 0)]
+    [True, True, True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
+
+
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; numbers of NumPy are Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A value as JSON has it: null for a missing one, a list for a set or an array; numbers of NumPy are Python's."""
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, value), key=str)
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    return None if is_missing(value) else value.item() if isinstance(value, np.generic) else value
 
 
 def _cell(value: Any) -> str:
-    value = str(value) if isinstance(value, np.datetime64) else _plain(value)
-    if value is None or (isinstance(value, float) and value != value):
+    if is_missing(value):
         return ""
+    value = str(value) if isinstance(value, np.datetime64) else _plain(value)
     try:
         return repr(value) if isinstance(value, float) else str(value)
     except ValueError:

@@ -21,6 +21,7 @@ from ...files import replace_file
 from ...wording import setting
 from .delimited import delimiter_of, read_cells, uneven_row
 from .lines import check_file
+from .memory import is_missing
 from .series import MISSING, is_number, read_number
 from .split import Splittable
 from .tables import LABELS
@@ -182,7 +183,9 @@ class SequenceTable(Splittable):
             f"value {k + 1}" for k in range(x.shape[2])
         ]
         self.reading = f"{x.shape[2]:,} variables in x" + ("; labels in y" if labelled else "")
-        labels = [str(one) for one in y.tolist()] if labelled and y is not None else [""] * len(x)
+        labels = (
+            ["" if is_missing(one) else str(one) for one in y.tolist()] if labelled and y is not None else [""] * len(x)
+        )
         if labelled and not all(label.strip() for label in labels):
             raise DataError(self.path, None, "a label is empty", remedy)
         names = [str(one) for one in parts.get("names", range(1, len(x) + 1))]
@@ -230,6 +233,8 @@ def write_sequences(data: Any, path: Path) -> Path:
         if isinstance(item, str) or not isinstance(item, Sequence) or len(item) != 2:
             raise ArgumentError(f"data: item {number} is not of the form (array, label): {item!r:.60}")
         xs.append(read_array(item[0], f"item {number}"))
+        if is_missing(item[1]):
+            raise ArgumentError(f"data: item {number} has no label; give it one, or remove it")
         ys.append(str(item[1].item() if isinstance(item[1], np.generic) else item[1]))
     if len({x.shape[1] for x in xs}) != 1:
         raise ArgumentError("data: sequences have different numbers of variables, or there is none")

@@ -32,7 +32,10 @@ FIRSTS = ("sentence_a", "sentence1", "premise", "text1", "first", "question1", "
 SECONDS = ("sentence_b", "sentence2", "hypothesis", "text2", "second", "question2", "s2", "b")
 SCORES = ("score", "relatedness_score", "relatedness", "similarity", "gold_label", "entailment_judgment", *LABELS)
 
+NONE = "none"  # in place of labels: a text that has none
+
 KINDS = {".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+TABLES = [extension for extension in KINDS if extension != ".txt"]  # of files that are tables by their name
 
 
 class Row(NamedTuple):
@@ -55,7 +58,8 @@ class Columns(Splittable):
 
     `wanted` says for each role which column, by name or by position from 1; None: the one with a usual name, or, in a
     file of as many columns as there are roles, the one in its place. Unless `labelled`, labels are not looked at, and
-    the file need not have any.
+    the file need not have any; texts may be empty then. With a `separator` a label may be several, which JSON has as a
+    list.
     """
 
     def __init__(
@@ -64,8 +68,10 @@ class Columns(Splittable):
         wanted: dict[str, str | None],
         usual: dict[str, tuple[str, ...]],
         labelled: bool = True,
+        separator: str | None = None,
     ) -> None:
         self.path = check_file(path)
+        self.labelled, self.separator = labelled, separator
         self.widths = {len(wanted), len(wanted) - (not labelled)}  # of files whose columns are identified by position
         self.label = wanted["label"]
         self.wanted = {role: name for role, name in wanted.items() if labelled or role != "label"}
@@ -94,7 +100,7 @@ class Columns(Splittable):
         for line, values in self._objects() if self.kind == "jsonl" else self._cells():
             empty = False
             for role, value in zip(self.wanted, values, strict=True):
-                if not value.strip():
+                if not value.strip() and self.labelled:
                     raise DataError(self.path, line, f"the {role} is empty", "give it one, or remove the row")
                 if role == "label" and (value.splitlines() != [value] or "\t" in value):
                     problem = f"the label {shorten(repr(value), 40)} has a line break or a tab in it"
@@ -209,7 +215,7 @@ class Columns(Splittable):
         if wanted is None and header:
             usual = _usual(names, self.usual[role])
             if usual is not None:
-                return names.index(usual)
+                return self._only(usual, line, [name.lower() for name in names], usual.lower(), option)
         elif wanted is None:
             if len(first) in self.widths:
                 return list(self.wanted).index(role)
@@ -219,7 +225,7 @@ class Columns(Splittable):
             problem = f"there is no column {shorten(wanted)}, only {len(first)}"
             raise DataError(self.path, line, problem, f"choose another {option}, counted from 1")
         elif wanted in names:
-            return names.index(wanted)
+            return self._only(wanted, line, names, wanted, option)
         else:
             remedy = did_you_mean(wanted, names) or f"columns are {', '.join(map(shorten, names))[:200]}"
             raise DataError(self.path, line, f"there is no column {wanted!r}", remedy)
@@ -233,6 +239,14 @@ class Columns(Splittable):
         problem = f"{len(first)} columns, and it is not clear which is the {thing}"
         remedy = f"choose it with {option}, by number from 1, or by name if the first row names them"
         raise DataError(self.path, line, problem, remedy)
+
+    def _only(self, name: str, line: int, names: Sequence[str], wanted: str, option: str) -> int:
+        """The place of `wanted` in `names`, which have it once."""
+        places = [str(at) for at, one in enumerate(names, 1) if one == wanted]
+        if len(places) > 1:
+            problem = f"columns {', '.join(places[:-1])} and {places[-1]} are both named {shorten(name)}"
+            raise DataError(self.path, line, problem, f"choose one by its number with {option}")
+        return int(places[0]) - 1
 
     def _objects(self) -> Iterator[tuple[int, list[str]]]:
         """The rows of a JSONL file."""
@@ -251,12 +265,32 @@ class Columns(Splittable):
             values = []
             for role in self.wanted:
                 value = self._value(role, line, record)
-                kinds, kind_name = (str, "a string") if role != "label" else (str | int | float, "a string or a number")
-                if not isinstance(value, kinds):
-                    raise DataError(self.path, line, f"the {role} is {json.dumps(value)[:40]}", f"make it {kind_name}")
-                plain = value if isinstance(value, str) else json.dumps(value)
-                values.append(plain.strip() if role == "label" else plain)
+                if value is None or (isinstance(value, float) and value != value):
+                    if self.labelled:
+                        raise DataError(self.path, line, f"the {role} is missing", "give it one, or remove the row")
+                    value = ""
+                values.append(self._label(line, value) if role == "label" else self._text(role, line, value))
             yield line, values
+
+    def _text(self, role: str, line: int, value: Any) -> str:
+        if not isinstance(value, str):
+            raise DataError(self.path, line, f"the {role} is {json.dumps(value)[:40]}", "make it a string")
+        return value
+
+    def _label(self, line: int, value: Any) -> str:
+        """A label as the cell of a table has it."""
+        if isinstance(value, list) and self.separator is not None:
+            parts = [self._label(line, part) for part in value]
+            if wrong := next((part for part in parts if self.separator in part or not part), None):
+                problem = f"the label {shorten(repr(wrong), 40)} has {self.separator!r} in it, which separates labels"
+                raise DataError(self.path, line, problem, f"choose another mark with {setting('label_separator')}")
+            return self.separator.join(parts) or NONE
+        if not isinstance(value, str | int | float):
+            remedy = "make it a string or a number"
+            if isinstance(value, list):
+                remedy += f", or give {setting('target', 'labels')}"
+            raise DataError(self.path, line, f"the label is {json.dumps(value)[:40]}", remedy)
+        return value.strip() if isinstance(value, str) else json.dumps(value)
 
     def _value(self, role: str, line: int, found: dict[str, Any]) -> Any:
         wanted = self.wanted[role]
@@ -283,12 +317,44 @@ class Table(Columns):
     """
 
     def __init__(
-        self, path: str | Path, text: str | None = None, label: str | None = None, *, labelled: bool = True
+        self,
+        path: str | Path,
+        text: str | None = None,
+        label: str | None = None,
+        *,
+        labelled: bool = True,
+        separator: str | None = None,
     ) -> None:
-        super().__init__(path, {"text": text, "label": label}, {"text": TEXTS, "label": LABELS}, labelled)
+        wanted = {"text": text, "label": label}
+        super().__init__(path, wanted, {"text": TEXTS, "label": LABELS}, labelled, separator)
 
     def __iter__(self) -> Iterator[Row]:
         return (Row(line, *values) for line, values in self.rows())
+
+
+class TextColumn(Columns):
+    """The texts in a column of a file, one for each row; empty ones too.
+
+    >>> import pathlib, tempfile
+    >>> from carousel.data.sources.tables import TextColumn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "reviews.tsv")
+    ...     _ = file.write_text("id\\ttext\\n1\\tdull\\n2\\t\\n")
+    ...     list(TextColumn(file))
+    ['dull', '']
+    """
+
+    def __init__(self, path: str | Path, text: str | None = None) -> None:
+        super().__init__(path, {"text": text, "label": None}, {"text": TEXTS}, labelled=False)
+        self.widths = {1}  # of several columns without names none is the obvious one
+
+    def _header(self, line: int, first: Sequence[str]) -> bool:
+        """A row that names the columns of pairs is a header too."""
+        names = {cell.strip().lower() for cell in first} - {"a", "b"}
+        return super()._header(line, first) or bool(names & {*FIRSTS} and names & {*SECONDS})
+
+    def __iter__(self) -> Iterator[str]:
+        return (values[0] for _, values in self.rows())
 
 
 class PairRow(NamedTuple):

@@ -86,7 +86,8 @@ class ClassifyAssets(LabelledAssets):
 def open_table(settings: ClassifySettings, path: str | Path | Table, labelled: bool = True) -> Table:
     if isinstance(path, Table):
         return path
-    return Table(path, settings.text_column, settings.label_column, labelled=labelled)
+    separator = settings.label_separator if settings.target == "labels" else None
+    return Table(path, settings.text_column, settings.label_column, labelled=labelled, separator=separator)
 
 
 def open_data(settings: ClassifySettings) -> Sources[Table]:

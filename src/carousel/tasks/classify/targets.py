@@ -11,12 +11,11 @@ from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
+from ...data.sources.tables import NONE
 from ...data.stores.examples import Column
 from ...errors import DataError
 from ...parsing import parse_number
 from ...wording import setting
-
-NONE = "none"  # in place of labels: a text that has none
 
 
 class LabelledRow(Protocol):

@@ -39,18 +39,6 @@ class Classify(PackagedTask):
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
         """(text, label) pairs, or columns; with target labels, a label may be a list of them."""
-        from ...data.sources.memory import read_rows, write_table
+        from ...data.sources.memory import write_table
 
-        if settings.get("target") == "labels":
-            names, rows = read_rows(data)
-            between = settings.get("label_separator") or Classify.Settings.model_fields["label_separator"].default
-            joined = (tuple(_joined(value, between) for value in row) for row in rows)
-            data = joined if names is None else (dict(zip(names, row, strict=True)) for row in joined)
         return write_table(data, stem, ("text", "label"))
-
-
-def _joined(value: Any, separator: str) -> Any:
-    """A list of labels as a cell of a table has them."""
-    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        return value
-    return separator.join(map(str, sorted(value) if isinstance(value, set | frozenset) else value)) or "none"
