@@ -139,6 +139,26 @@ def test_from_the_shell(tmp_path):
     assert done.stderr.startswith("error: bad.txt:2: byte 0xff") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["similar", "run", "--to", "a", "-n", "x"], "'--n' / '-n': should be a whole number, got 'x'"),
+        (["similar", "run", "--to", "a", "-n", "0"], "'--n' / '-n': should be greater than or equal to 1, got '0'"),
+        (["predict", "run", "--out", "."], "--out: .: is a directory; give a file"),
+        (
+            ["predict", "run", "--out", "a.conllu"],
+            "--out: predictions are columns of their own, no CoNLL-U; give a name",
+        ),
+        (["train", "lm", "--config", ".", "--out", "run"], ".: is a directory; give a file of settings"),
+    ],
+)
+def test_a_wrong_option_is_explained_in_plain_words(carousel, tmp_path, monkeypatch, words, text):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = carousel(*words)
+    assert code in (1, 2) and not out and err.startswith("error: ") and len(err.splitlines()) == 1
+    assert text.replace("'", "") in err.replace("'", "")
+
+
 def test_a_file_is_not_written_into_a_directory_that_may_be_misspelt(tmp_path):
     (tmp_path / "in.txt").write_text("x")
     check_output("--out", None)

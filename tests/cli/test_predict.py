@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import sys
+import threading
 
 import pytest
 
@@ -54,3 +56,31 @@ def test_nothing_to_predict_is_an_error_and_writes_nothing(carousel, runs, typed
     code, out, err = carousel("predict", runs / "classify", "--out", tmp_path / "a.tsv")
     assert (code, out) == (1, "") and not list(tmp_path.iterdir())
     assert err == "error: standard input: there is no text in it; give one item per line, or name a file\n"
+
+
+def test_a_hyphen_is_standard_input_and_pipes_are_read(carousel, runs, typed, tmp_path):
+    typed("a fine film\n\n")
+    expected = carousel("predict", runs / "classify")
+    typed("a fine film\n\n")
+    assert carousel("predict", runs / "classify", "-") == expected and expected[0] == 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("a fine film\n\n",))
+    writer.start()
+    assert carousel("predict", runs / "classify", pipe) == expected
+    writer.join()
+
+
+def test_a_row_without_a_text_is_like_a_blank_line(carousel, runs, text_file):
+    table = text_file("text\tlabel\na fine film\tgood\n\tbad\n", "t.tsv")
+    rows = carousel("predict", runs / "classify", table)[1].split("\n")
+    assert rows[1].endswith("a fine film") and rows[2] == "\t\t"
+    pairs = text_file("first\tsecond\na man runs\ta dog\n\ta dog\n", "p.tsv")
+    assert carousel("predict", runs / "encode", pairs)[1].split("\n")[2] == "\t\t\ta dog"
+
+
+def test_predictions_of_long_texts_are_short_in_a_repr(runs):
+    classifier, encoder = (package.load(runs / name) for name in ("classify", "encode"))
+    long = "film " * 100_000
+    assert len(repr(classifier.predict(long))) < 300 and len(repr(classifier.predict([long]))) < 300
+    assert len(repr(encoder.predict(long, long))) < 300

@@ -68,7 +68,7 @@ def test_pairs_of_an_encoder(small_model):
     if model.name != "encode":
         pytest.skip("it reads texts")
     one = model.predict(item, "dull")
-    assert "probabilities" not in one.as_dict() and isinstance(one.as_dict()["label"], float)
+    assert "probabilities" not in one.as_dict() and isinstance(one.as_dict()["score"], float)
     for pairs in ([(item, "dull")], iter([(item, "dull")]), {"a": [item], "b": ["dull"]}, np.array([[item, "dull"]])):
         assert model.predict(pairs) == [one]
     for given, message in (

@@ -20,7 +20,12 @@ from .pairs import PairCommand
 from .task_options import refuse_files
 from .train import gathered, option, setting_parameters
 
-DECIDING = ("columns", "layout", "tokens")  # settings that decide, beside those of single columns, how data is read
+DECIDING = (
+    "columns",
+    "layout",
+    "tokens",
+    "classes",
+)  # settings that decide, beside those of single columns, how data is read
 HELP = """Check data before training on it: counts, lengths, labels, unknown tokens, duplicates.
 
 The task is inferred from the names and first rows of the files, unless it is given. Its options about data are those

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from carousel.errors import CarouselError, did_you_mean
+from carousel.errors import CarouselError, did_you_mean, shorten
 from carousel.files import FULL
 from carousel.version import __version__
 from carousel.wording import counted
@@ -62,6 +62,8 @@ def check_output(name: str, out: Path | None, *inputs: Path | None) -> None:
     misspelt; `name` is the option that names `out`."""
     if out is None:
         return
+    if out.is_dir():
+        raise typer.BadParameter(f"{out}: is a directory; give a file", param_hint=name)
     if not out.parent.exists():
         raise typer.BadParameter(f"{out}: there is no directory {out.parent}; create it first", param_hint=name)
     for path in inputs:
@@ -83,6 +85,12 @@ def usage(error: typer.TyperException) -> str:
     """What was wrong with the command line, and the command that says what is right."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "carousel"
+    complaint: Any = error.__cause__
+    if hasattr(complaint, "errors"):  # pydantic's, which Typer passes on as it is
+        from carousel.training.settings import requirement
+
+        first = complaint.errors()[0]
+        error.message = f"{requirement(first)}, got {shorten(repr(first['input']))}"
     message = error.format_message().rstrip(".")
     if (wrong := getattr(error, "option_name", "")) and hasattr(error, "possibilities"):  # no such option
         hint = did_you_mean(wrong, error.possibilities or [])

@@ -16,7 +16,7 @@ from carousel.wording import dashed
 
 from .app import App
 from .errors import check_output, warn_cut, warn_unlike
-from .runs import RunArgument, lines_of, load
+from .runs import RunArgument, lines_of, load, standard_input
 from .task_options import CellOption, TaskOption, for_task
 
 
@@ -24,7 +24,11 @@ def predict(
     run: RunArgument,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Text, one item per line, or a table; default: standard input."),
+        typer.Argument(
+            metavar="[FILE]",
+            help="Text, one item per line, or a table; default: standard input.",
+            callback=standard_input,
+        ),
     ] = None,
     task: TaskOption = None,
     cell: CellOption = None,
@@ -55,6 +59,9 @@ def predict(
     from carousel.files import replace_text_file
 
     check_output("--out", out, data)
+    if out is not None and out.suffix == ".conllu":
+        problem = "predictions are columns of their own, no CoNLL-U"
+        raise typer.BadParameter(f"{problem}; give a name that ends in .conll, .tsv or .jsonl", param_hint="--out")
     model = load(run, task=task, cell=cell)
     forced = [dashed(name) for name in options if model.task.predict_options[name].reads_file]
     if forced and data is None:

@@ -32,6 +32,12 @@ from ..parsing import ParseError, parse_yaml, yaml_keys
 from ..user_code import is_place
 from ..wording import dashed, either, setting
 
+# Weights of classes as text, LABEL=WEIGHT,…, or as a mapping, as YAML and Python have them.
+ClassWeights = Annotated[
+    str,
+    BeforeValidator(lambda given: ",".join(f"{k}={v}" for k, v in given.items()) if isinstance(given, dict) else given),
+]
+
 # The name of a column, or its number, which YAML reads as such.
 ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, int) else given)]
 
@@ -401,14 +407,9 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "missing":
         return f"{name}: missing; give {cls.model_fields[name].description}"
-    message = _KINDS.get(error["type"].partition("_")[0], "")
-    if message and error["type"].partition("_")[2] in ("type", "parsing", "from_float"):
-        field = cls.model_fields.get(name)
-        words = [] if field is None else [word for part in get_args(field.annotation) for word in get_args(part)]
-        message += "".join(f" or {word!r}" for word in words if isinstance(word, str))
-    else:
-        message = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
-        message = message[:1].lower() + message[1:]
+    field = cls.model_fields.get(name)
+    words = [] if field is None else [word for part in get_args(field.annotation) for word in get_args(part)]
+    message = requirement(error, [word for word in words if isinstance(word, str)])
     if not name:  # an error about several keys has its own message
         return message
     got = error["input"]
@@ -417,12 +418,24 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     return f"{places.get(name, name)}: {message}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
 
 
+def requirement(error: ErrorDetails, words: Sequence[str] = ()) -> str:
+    """What a value should be by one of pydantic's complaints; `words` are those that may stand in place of a number."""
+    kind, _, what = error["type"].partition("_")
+    if kind in _KINDS and what in ("type", "parsing", "from_float"):
+        return _KINDS[kind] + "".join(f" or {word!r}" for word in words)
+    message = re.sub(r"^(Input|Value) (error, )?", "", error["msg"])
+    return message[:1].lower() + message[1:]
+
+
 def load_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """The mapping in a YAML file, and the line of each key."""
+    if path.is_dir():
+        raise SettingsError(f"{path}: is a directory; give a file of settings")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: byte {error.object[error.start]:#x} at {error.start} is not UTF-8") from error
+        problem = f"byte {error.object[error.start]:#04x} at {error.start} is not UTF-8"
+        raise SettingsError(f"{path}: {problem}; give a YAML file of settings, such as a run's config.yaml") from error
     try:
         values = parse_yaml(text)
         keys = yaml_keys(text) if isinstance(values, dict) else []

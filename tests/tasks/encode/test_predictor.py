@@ -8,6 +8,7 @@ import pytest
 from helpers.untrained import new_model
 
 import carousel
+from carousel.errors import ArgumentError
 from carousel.tasks.encode.task import Encode
 
 
@@ -30,8 +31,8 @@ def test_it_learns(trained, reached):
     if trained.name == "score":
         reached("pearson", found["pearson"], above=0.8)
         assert (
-            model.predict("the dog runs", "the dog runs now").label
-            > model.predict("the dog runs", "the cat sings").label
+            model.predict("the dog runs", "the dog runs now").score
+            > model.predict("the dog runs", "the cat sings").score
         )
         assert repr(model.predict("the dog runs", "the cat sings")).endswith("  the dog runs | the cat sings")
     else:
@@ -67,6 +68,41 @@ def test_embed_and_similar(command, trained, tmp_path):
     assert (code, "ends in .npy or .parquet" in err) == (2, True)
 
 
+def test_vectors_of_the_texts_of_a_table(command, trained, files, tmp_path):
+    """A column of texts, a vector for each row; lines of a table were encoded whole, header and scores and all."""
+    table, out = files / f"{trained.name}-dev.tsv", tmp_path / "v.npy"
+    code, _, err = command("embed", trained, table, "--out", out)
+    assert (code, "4 columns, and it is not clear which is the text; choose it with --text-column" in err) == (1, True)
+    texts = [line.split("\t")[2] for line in table.read_text().splitlines()[1:]]
+    for column in ("sentence_B", "3"):
+        assert command("embed", trained, table, "--text-column", column, "--out", out)[0] == 0
+        np.testing.assert_array_equal(np.load(out), carousel.load(trained).embed(texts))
+    (tmp_path / "t.jsonl").write_text('{"text": "the dog runs"}\n{"text": null}\n{"text": "a cat"}\n')
+    assert "3 vectors" in command("embed", trained, tmp_path / "t.jsonl", "--out", out)[1]
+    assert not np.load(out)[1].any()
+    found = command("similar", trained, tmp_path / "t.jsonl", "--to", "the dog runs")[1].splitlines()
+    assert found[0] == "1.0000\tthe dog runs" and len(found) == 2
+    code, _, err = command("similar", trained, "--text-column", "3", "--to", "a", given=b"a\n")
+    assert (code, "--text-column: it applies to tables" in err.replace("'", "")) == (2, True)
+
+
+def test_a_pair_with_a_blank_text_has_its_place(command, trained):
+    given = b"the dog runs\tthe cat sings\n\na\t\n"
+    code, out, _ = command("predict", trained, given=given)
+    rows = [line.split("\t") for line in out.split("\n")[1:-1]]
+    assert code == 0 and [row[0] != "" for row in rows] == [True, False, False] and rows[2][-2:] == ["a", ""]
+    exact = [json.loads(line) for line in command("predict", trained, "--json", given=given)[1].splitlines()]
+    assert exact[1]["score" if trained.name == "score" else "label"] is None
+
+
+@pytest.mark.parametrize("texts, said", [("abc", "texts: give a list of texts, got one text"), ([1], "texts: item 1")])
+def test_similar_takes_a_list_of_texts(settings, texts, said):
+    model, _ = new_model(Encode, settings())
+    with pytest.raises(ArgumentError, match=said):
+        model.similar("a", texts)
+    assert len(model.similar("the dog", ["the dog", "a cat"], n=1)) == 1
+
+
 def test_predict_and_check(command, trained, files):
     code, out, _ = command("predict", trained, given=b"the dog runs\tthe dog runs now\n")
     assert code == 0
@@ -75,9 +111,9 @@ def test_predict_and_check(command, trained, files):
         json.loads, command("predict", trained, "--json", given=b"the dog runs\tthe dog runs now\n")[1].splitlines()
     )
     said = carousel.load(trained).predict("the dog runs", "the dog runs now")
-    assert exact["label"] == said.label and exact.get("confidence") == said.confidence
+    assert [exact[name] for name in header] == [getattr(said, name) for name in header]
     if trained.name == "score":
-        assert header == ["label", "first", "second"] and "confidence" not in exact and "probabilities" not in exact
+        assert header == ["score", "first", "second"] and "confidence" not in exact and "probabilities" not in exact
     else:
         assert header == ["label", "confidence", "first", "second"]
         assert float(row[1]) == max(exact["probabilities"].values()) == exact["probabilities"][row[0]]
@@ -92,6 +128,8 @@ def test_predict_and_check(command, trained, files):
     assert "standard input:2: 3 texts with tabs between, where a pair has two; put one tab" in err
     code, out, _ = command("check", "encode", files / "score.tsv", "--json")
     assert (code, json.loads(out)["train"]["texts"]) == (0, 160)
+    table = command("check", "encode", files / "score.tsv")[1]
+    assert "score about" in table and " pairs " in table and "│ label" not in table
 
 
 def test_predict_reads_tables_as_training_does(command, trained, files, tmp_path):

@@ -25,7 +25,7 @@ def test_nearest_sentences_are_those_of_similar(trained):
     texts = list(dict.fromkeys(text for row in table for text in (row.first, row.second)))
     shown = rows((trained / "report.html").read_text("utf-8"), "sentence", "nearest", "cosine")
     assert shown[0][0] == texts[0]
-    near = model.similar(texts[0], texts[1:], most=3)
+    near = model.similar(texts[0], texts[1:], n=3)
     assert [float(row[2]) for row in shown[:3]] == pytest.approx([cosine for cosine, _ in near], abs=6e-4)
 
 

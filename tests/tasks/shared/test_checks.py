@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from carousel.tasks.shared.checks import FilesCheck, TextFacts, length_facts, length_rows, short_names, table_of_files
+from carousel.tasks import find
+from carousel.tasks.shared.checks import (
+    FilesCheck,
+    TextFacts,
+    length_facts,
+    length_rows,
+    short_names,
+    table_of_files,
+    unknown_remedies,
+)
 
 
 def facts(file="a.txt", unknown=0, lengths=(2, 4, 3)):
@@ -27,9 +36,26 @@ def test_lengths_against_sorted_lists(lengths):
 
 
 def test_many_unknown_tokens_are_a_warning():
-    assert facts(unknown=0).unknown_warning() == []
-    (warning,) = facts(unknown=3).unknown_warning()
+    assert facts(unknown=0).unknown_warning([]) == []
+    (warning,) = facts(unknown=3).unknown_warning(["tokens='bpe'", "tokens='character'"])
     assert warning.startswith("a.txt: 33.3% of the tokens are unknown; ")
+
+
+@pytest.mark.parametrize(
+    "task, given, remedies",
+    [
+        ("classify", {}, ["vectors='glove'", "tokens='bpe'", "tokens='character'"]),
+        ("classify", {"vectors": "glove", "vocabulary_size": 99},
+         ["a larger vocabulary_size", "tokens='bpe'", "tokens='character'"]),
+        ("classify", {"tokens": "bpe"}, []),
+        ("bilm", {}, ["min_frequency=1"]),
+        ("lm", {"tokens": "word"}, ["min_frequency=1", "tokens='bpe'", "tokens='character'"]),
+        ("lm", {"tokens": "word", "min_frequency": 1}, ["tokens='bpe'", "tokens='character'"]),
+    ],
+)  # fmt: skip
+def test_only_what_helps_is_proposed(task, given, remedies):
+    """Once an unlimited vocabulary was to be enlarged, and a bilm to read BPE."""
+    assert unknown_remedies(find(task).Settings.read({"train": "a.tsv", **given})) == remedies
 
 
 class Both(FilesCheck[TextFacts]):

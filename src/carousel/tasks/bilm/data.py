@@ -14,6 +14,7 @@ from ...data.text.words import WordVocabulary
 from ...training import Data
 from ...wording import counted, setting
 from ..lm.check import TextCheck, check_text
+from ..shared.checks import unknown_remedies
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import TextAssets, load_reading
 from .sentences import ReadSentences, Sentences
@@ -108,4 +109,4 @@ def check(settings: BilmSettings) -> TextCheck:
     form = learn_form(settings, source)
     source = source.prepared(form, training=True)
     dev = None if settings.dev is None else open_source(settings, settings.dev).prepared(form)
-    return check_text(source, dev, settings.make_vocabulary(source))
+    return check_text(source, dev, settings.make_vocabulary(source), unknown_remedies(settings))

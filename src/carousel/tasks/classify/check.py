@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -53,6 +53,9 @@ class TableCheck(FilesCheck[TableFacts]):
     doubts: list[str]  # what could be meant instead, one line each
     extra: TableFacts | None = None  # more to train on
     weighted: bool = True  # whether classes can be given weights
+    unit: str = "text"  # what a row is
+    label: str = "label"  # what it has
+    remedies: tuple[str, ...] = ()  # for unknown tokens
 
     @property
     def files(self) -> list[TableFacts]:
@@ -76,29 +79,29 @@ class TableCheck(FilesCheck[TableFacts]):
             warnings += uneven_warning(train.file, train.labels, train.texts, "texts")
         for info in self.files:
             name = info.file
-            warnings += info.unknown_warning()
+            warnings += info.unknown_warning(self.remedies)
             if info.contradictory:
-                many = counted(info.contradictory, "text repeats", "texts repeat")
+                many = counted(info.contradictory, f"{self.unit} repeats", f"{self.unit}s repeat")
                 warnings.append(f"{name}: {many} an earlier one with another label")
             elif info.repeated > 0.01 * info.texts:
-                warnings.append(f"{name}: {info.repeated:,} of {info.texts:,} texts repeat an earlier one")
+                warnings.append(f"{name}: {info.repeated:,} of {info.texts:,} {self.unit}s repeat an earlier one")
             if info.cut:
                 place = f"{name}:{info.longest_line}"
                 many = f"{counted(info.cut, 'is', 'are')} cut off after {self.max_length:,} ({setting('max_length')})"
-                warnings.append(f"{place}: {info.longest:,} tokens in the longest text; {many}")
+                warnings.append(f"{place}: {info.longest:,} tokens in the longest {self.unit}; {many}")
             if strange := sorted(info.labels.keys() - train.labels.keys()):
                 warnings.append(f"{name}: labels that {train.file} does not have: {', '.join(strange[:10])}")
         if self.dev and self.shared:
             where = f"{train.file} or {self.extra.file}" if self.extra else train.file
-            warnings.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} texts are in {where} too")
+            warnings.append(f"{self.dev.file}: {self.shared:,} of {self.dev.texts:,} {self.unit}s are in {where} too")
         return warnings
 
     def __rich__(self) -> RichTable:
         files = self.files
         rows = {
-            "texts": "{f.texts:,}",
-            **length_rows("text"),
-            "repeated texts": "{f.repeated:,}",
+            f"{self.unit}s": "{f.texts:,}",
+            **length_rows(self.unit),
+            f"repeated {self.unit}s": "{f.repeated:,}",
         }
         if any(f.chunked for f in files):
             rows["read in chunks"] = "{f.chunked:,}"
@@ -107,9 +110,9 @@ class TableCheck(FilesCheck[TableFacts]):
         labels = sorted({label for info in files for label in info.labels})
         for label in labels[:30]:
             shares = (f"{f.labels.get(label, 0):,} ({f.labels.get(label, 0) / f.texts:.1%})" for f in files)
-            table.add_row(f"label {label[:40]}", *shares)
+            table.add_row(f"{self.label} {label[:40]}", *shares)
         if len(labels) > 30:
-            table.add_row(f"… and {counted(len(labels) - 30, 'more label')}", *("" for _ in files))
+            table.add_row(f"… and {counted(len(labels) - 30, f'more {self.label}')}", *("" for _ in files))
         return table
 
 
@@ -121,11 +124,13 @@ def check_tables(
     change: Callable[[str], str] = str,
     *,
     extra: Rows | None = None,
-    weighted: bool = True,
     target: Target | None = None,
     chunk: int | None = None,
+    **facts: Any,
 ) -> TableCheck:
     """Read `train`, `dev` and `extra` (more to train on) once each and say what is in them, as `vocabulary` sees it.
+
+    `facts` are further fields of the check.
 
     >>> import pathlib, tempfile
     >>> from carousel.data import Vocabulary
@@ -151,9 +156,7 @@ def check_tables(
     single = target is None or target.kind == "class"
     if single and (doubt := header_doubt(train, train_facts.labels)) is not None:
         doubts = [*doubts, doubt]
-    return TableCheck(
-        train_facts, dev_info, shared, columns, len(vocabulary), max_length, doubts, extra_facts, weighted
-    )
+    return TableCheck(train_facts, dev_info, shared, columns, len(vocabulary), max_length, doubts, extra_facts, **facts)
 
 
 def header_doubt(table: Rows, labels: Mapping[str, int]) -> str | None:

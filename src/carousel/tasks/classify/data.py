@@ -19,6 +19,7 @@ from ...parsing import parse_number
 from ...training import Data
 from ...training.run import read_json
 from ...wording import counted, setting
+from ..shared.checks import unknown_remedies
 from ..shared.context import ContextAssets, LabelledAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, usual_of
@@ -206,8 +207,9 @@ def check(settings: ClassifySettings) -> TableCheck:
     extra = tables[1] if len(tables) > 1 else None
     target, _ = Target.learn(s, tables[0]) if s.target != "class" else (Target(), None)
     return check_tables(
-        tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra, target=target, chunk=s.chunk
-    )
+        tables[0], dev, vocabulary, s.max_length, s.reader(form), extra=extra, target=target, chunk=s.chunk,
+        remedies=tuple(unknown_remedies(s)),
+    )  # fmt: skip
 
 
 def _describe_target(target: Target, count: Counter[str], texts: int) -> dict[str, str]:

@@ -15,6 +15,7 @@ from ...data.sources.memory import read_texts
 from ...data.sources.tables import Table
 from ...data.stores.examples import ExampleBatch, ExampleBatches, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
+from ...errors import shorten
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, VocabularyModel
 from ..shared.ensemble import with_members
@@ -24,6 +25,7 @@ from .metrics import LabelScores, NumberErrors
 from .network import ClassifierNetwork
 from .targets import LabelProbabilities
 
+SHOWN = 200  # characters of a text, in the repr of its prediction
 MOST_PADDED = 4_000_000  # tokens, padding included, that are predicted at once
 
 
@@ -177,7 +179,7 @@ class Prediction(LabelProbabilities):
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"{self.label} {self.confidence or 0:.3f}  {self.text}"
+        return f"{self.label} {self.confidence or 0:.3f}  {shorten(self.text, SHOWN)}"
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ class LabelsPrediction(Prediction):
         return {"labels": joined, "text": self.text, "probabilities": rounded, "cut": self.cut}
 
     def __repr__(self) -> str:
-        return f"{self.separator.join(self.labels)}  {self.text}"
+        return f"{self.separator.join(self.labels)}  {shorten(self.text, SHOWN)}"
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ class NumberPrediction(Prediction):
                 "cut": self.cut}  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"{'' if self.number is None else format(self.number, '.4g')}  {self.text}"
+        return f"{'' if self.number is None else format(self.number, '.4g')}  {shorten(self.text, SHOWN)}"
 
 
 class Predictions(list[Prediction]):
@@ -225,4 +227,4 @@ class Predictions(list[Prediction]):
         if any(isinstance(p, LabelsPrediction | NumberPrediction) for p in self):
             return "\n".join(map(repr, self))
         width = max((len(str(p.label)) for p in self), default=0)
-        return "\n".join(f"{p.label!s:{width}} {p.confidence or 0:.3f}  {p.text}" for p in self)
+        return "\n".join(f"{p.label!s:{width}} {p.confidence or 0:.3f}  {shorten(p.text, SHOWN)}" for p in self)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from ...training.settings import ColumnName, Preset, ensemble_of, key, presets
+from ...training.settings import ClassWeights, ColumnName, Preset, ensemble_of, key, presets
 from ..shared.settings import PoolingName, WordSettings
 
 DEFAULTS = {
@@ -53,7 +53,7 @@ class ClassifySettings(WordSettings, defaults=DEFAULTS, presets=PRESETS):
         {"target": ("class",)},
     )  # fmt: skip
     pooling: PoolingName = key("max", "pooling of the token vectors", "model")
-    class_weights: str = key(
+    class_weights: ClassWeights = key(
         "none", "weights of classes (or labels) in the loss", "model", {"target": ("class", "labels")},
         metavar="none|balanced|LABEL=WEIGHT,…",
     )  # fmt: skip

@@ -16,6 +16,7 @@ from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
 from ..classify.check import TableCheck, check_tables
+from ..shared.checks import unknown_remedies
 from ..shared.context import ContextAssets, LabelledAssets
 from ..shared.held_out import Sources, open_sources
 from ..shared.reading import load_reading, usual_of
@@ -124,5 +125,7 @@ def check(settings: EncodeSettings) -> TableCheck:
     target = Target.learn(table, s.target)
     dev = None if dev_table is None else JoinedPairs(dev_table, target)
     vocabulary, form = learn_vocabulary(s, table)
-    change = s.reader(form)
-    return check_tables(JoinedPairs(table, target), dev, vocabulary, 2 * s.max_length, change, weighted=False)
+    return check_tables(
+        JoinedPairs(table, target), dev, vocabulary, 2 * s.max_length, s.reader(form), weighted=False, unit="pair",
+        label="score about" if target.is_score else "label", remedies=tuple(unknown_remedies(s)),
+    )  # fmt: skip

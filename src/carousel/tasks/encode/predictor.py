@@ -17,13 +17,16 @@ from ...data.sources.memory import read_rows, read_texts
 from ...data.sources.tables import PairTable
 from ...data.stores.examples import Column, ExampleBatch, ExampleStore, collate
 from ...data.text.vocabulary import texts_of
-from ...errors import ArgumentError, DataError
+from ...errors import ArgumentError, DataError, check_count, shorten
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, VocabularyModel
+from ..classify.targets import LabelProbabilities
 from ..shared.ensemble import with_members
 from .data import EncodeAssets, open_table, reading_batches, store_pairs
 from .examples import PairBatch, PairBatches, Target
 from .network import EncoderNetwork, PairMetric
+
+SHOWN = 100  # characters of each text, in the repr of a pair
 
 
 class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary]):
@@ -46,7 +49,7 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
         super().__init__(network, assets)
         self.encoder = assets.encoder(network.settings)
         if assets.target.is_score:
-            self.columns = ("label", "first", "second")
+            self.columns = ("score", "first", "second")
 
     @property
     def target(self) -> Target:
@@ -87,24 +90,32 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
         return {"text": texts}, self.embed(texts, tokenized=tokenized), cut
 
     def similar(
-        self, query: str, texts: Sequence[str], most: int = 10, *, tokenized: bool | None = None
+        self, query: str, texts: Iterable[str], n: int = 10, *, tokenized: bool | None = None
     ) -> list[tuple[float, str]]:
-        """The texts nearest to `query` by the cosine of their vectors, nearest first; `tokenized` as in `predict`."""
+        """The `n` texts nearest to `query` by the cosine of their vectors, nearest first; `tokenized` as
+        in `predict`."""
+        check_count("n", n)
+        if not isinstance(query, str):
+            raise ArgumentError(f"query: give one text, got {type(query).__name__}")
+        if isinstance(texts, str):
+            raise ArgumentError("texts: give a list of texts, got one text")
+        texts = list(read_texts(texts))
         own = torch.from_numpy(self.embed(query, tokenized=tokenized))
         near = F.cosine_similarity(torch.from_numpy(self.embed(texts, tokenized=tokenized)), own, dim=1)
-        best = near.topk(min(most, len(texts)))
+        best = near.topk(min(n, len(texts)))
         return [(float(value), texts[k]) for value, k in zip(best.values, best.indices.tolist(), strict=True)]
 
     @overload
-    def predict(self, first: str, second: str, *, tokenized: bool | None = None) -> PairPrediction: ...
+    def predict(self, first: str, second: str, *, tokenized: bool | None = None) -> PairPrediction | PairScore: ...
     @overload
     def predict(
         self, first: Iterable[tuple[str, str]], second: None = None, *, tokenized: bool | None = None
-    ) -> list[PairPrediction]: ...
+    ) -> list[PairPrediction | PairScore]: ...
     def predict(
         self, first: str | Iterable[tuple[str, str]], second: str | None = None, *, tokenized: bool | None = None
-    ) -> PairPrediction | list[PairPrediction]:
-        """The class or the score of two texts, or of each of several pairs: `predict(a, b)`, `predict([(a, b), …])`.
+    ) -> PairPrediction | PairScore | list[PairPrediction | PairScore]:
+        """The class or the score of two texts, or of each of several pairs: `predict(a, b)`, `predict([(a, b), …])`. A
+        pair with a blank text has none.
 
         Raw text is brought to the form of the training text; `tokenized`: it has that form. None: if it looks so.
         """
@@ -118,7 +129,7 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
     @torch.no_grad()
     def predictions(
         self, pairs: Iterable[tuple[str, str]], batch_size: int = 128, *, tokenized: bool | None = None
-    ) -> Iterator[PairPrediction]:
+    ) -> Iterator[PairPrediction | PairScore]:
         """As `predict`, for a stream of pairs, `batch_size` at a time."""
         network = self.network
         waiting = _checked(read_rows(pairs)[1])
@@ -127,16 +138,17 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
                 self._read([pair[k] for pair in group], tokenized) for k in (0, 1)
             )
             cut = (cut_first | cut_second).tolist()
+            read = ((first["tokens"].lengths > 0) & (second["tokens"].lengths > 0)).tolist()
             nothing = torch.zeros(len(group), dtype=torch.float64)
             scores = network.scores(PairBatch(collate(first), collate(second), nothing, nothing))
             if self.target.is_score:
-                for pair, value, short in zip(group, network.expected(scores).tolist(), cut, strict=True):
-                    yield PairPrediction(*pair, round(value, 6), {}, short)
+                values = network.expected(scores).tolist()
+                for pair, value, full, short in zip(group, values, read, cut, strict=True):
+                    yield PairScore(*pair, round(value, 6) if full else None, short)
             else:
-                for pair, row, short in zip(group, scores.softmax(1).tolist(), cut, strict=True):
-                    probabilities = dict(zip(self.target.classes, (round(p, 6) for p in row), strict=True))
-                    label = max(probabilities, key=probabilities.__getitem__)
-                    yield PairPrediction(*pair, label, probabilities, short)
+                for pair, row, full, short in zip(group, scores.softmax(1).tolist(), read, cut, strict=True):
+                    probabilities = zip(self.target.classes, (round(p, 6) for p in row), strict=True)
+                    yield PairPrediction(*pair, dict(probabilities) if full else {}, short)
 
     def predict_lines(self, lines: Iterable[str], *, tokenized: bool | None = None) -> Iterator[dict[str, Any]]:
         return (prediction.as_dict() for prediction in self.predictions(_pairs(lines), tokenized=tokenized))
@@ -186,32 +198,46 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
 
 
 @dataclass(frozen=True)
-class PairPrediction:
-    """Two texts and their class, with the probability of each class, or their score.
+class PairPrediction(LabelProbabilities):
+    """Two texts and the probability of each class for them; none if one of them is blank.
 
-    >>> PairPrediction("a dog runs", "a dog is running", 4.5, {})
+    >>> PairPrediction("a dog runs", "a cat sits", {"no": 0.875, "yes": 0.125})
+    no 0.875  a dog runs | a cat sits
+    """
+
+    first: str
+    second: str
+    probabilities: dict[str, float]
+    cut: bool = False  # of one of them only the first max_length tokens were read
+
+    def as_dict(self) -> dict[str, Any]:
+        """In JSON's terms."""
+        return {"label": self.label, "confidence": self.confidence, **asdict(self)}
+
+    def __repr__(self) -> str:
+        return f"{self.label} {self.confidence or 0:.3f}  {shorten(self.first, SHOWN)} | {shorten(self.second, SHOWN)}"
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """Two texts and their score; None if one of them is blank.
+
+    >>> PairScore("a dog runs", "a dog is running", 4.5)
     4.500  a dog runs | a dog is running
     """
 
     first: str
     second: str
-    label: str | float
-    probabilities: dict[str, float]
+    score: float | None
     cut: bool = False  # of one of them only the first max_length tokens were read
 
-    @property
-    def confidence(self) -> float | None:
-        """The probability of the class; None of a score."""
-        return None if isinstance(self.label, float) else self.probabilities[self.label]
-
     def as_dict(self) -> dict[str, Any]:
-        """In JSON's terms; a score has neither confidence nor probabilities."""
-        result = {"label": self.label, "confidence": self.confidence, **asdict(self)}
-        return {name: value for name, value in result.items() if value is not None and value != {}}
+        """In JSON's terms."""
+        return {"score": self.score, "first": self.first, "second": self.second, "cut": self.cut}
 
     def __repr__(self) -> str:
-        shown = f"{self.label:.3f}" if isinstance(self.label, float) else f"{self.label} {self.confidence:.3f}"
-        return f"{shown}  {self.first} | {self.second}"
+        shown = "" if self.score is None else f"{self.score:.3f}"
+        return f"{shown}  {shorten(self.first, SHOWN)} | {shorten(self.second, SHOWN)}"
 
 
 def _checked(pairs: Iterable[Sequence[Any]]) -> Iterator[tuple[str, str]]:
@@ -228,7 +254,7 @@ def _checked(pairs: Iterable[Sequence[Any]]) -> Iterator[tuple[str, str]]:
 
 def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
-        texts = line.split("\t")
+        texts = line.split("\t") if line.strip() else ["", ""]  # a blank line has its place
         if len(texts) == 1:
             raise DataError(None, number, "one text only", "put a tab between the two texts of a pair")
         if len(texts) > 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ..shared.analysis import (
     show_misclassified,
 )
 from .data import open_data
-from .predictor import PairPrediction, SentenceEncoder
+from .predictor import PairScore, SentenceEncoder
 
 QUERIES, NEAREST = 6, 3
 
@@ -49,7 +50,7 @@ def report(model: SentenceEncoder, page: Page) -> None:
 
 def show_errors(model: SentenceEncoder, page: Page, rows: Sequence[PairRow]) -> None:
     """The worst pairs; results by length of the two texts together, and by unknown words."""
-    predictions = list(model.predictions((row.first, row.second) for row in rows))
+    predictions: list[Any] = list(model.predictions((row.first, row.second) for row in rows))
     sides = [row.first for row in rows], [row.second for row in rows]
     (first, first_unknown), (second, second_unknown) = (
         lengths_and_unknown(model.encoder(texts)[0]["tokens"]) for texts in sides
@@ -58,7 +59,7 @@ def show_errors(model: SentenceEncoder, page: Page, rows: Sequence[PairRow]) -> 
     weighted = zip(first, first_unknown, second, second_unknown, strict=True)
     unknown = [(n * a + m * b) / max(1, n + m) for n, a, m, b in weighted]
     if model.target.is_score:
-        errors = [abs(float(one.label) - float(row.label)) for row, one in zip(rows, predictions, strict=True)]
+        errors = [abs(one.score - float(row.label)) for row, one in zip(rows, predictions, strict=True)]
         _show_largest(page, rows, predictions, errors)
         columns, values = "mean absolute error", errors
     else:
@@ -77,12 +78,12 @@ def show_errors(model: SentenceEncoder, page: Page, rows: Sequence[PairRow]) -> 
 
 
 def _show_largest(
-    page: Page, rows: Sequence[PairRow], predictions: Sequence[PairPrediction], errors: Sequence[float]
+    page: Page, rows: Sequence[PairRow], predictions: Sequence[PairScore], errors: Sequence[float]
 ) -> None:
     worst = sorted(range(len(rows)), key=lambda k: -errors[k])[:SHOWN]
     page.heading("Largest errors").text(f"The {len(worst)} worst of {len(rows):,}.{describe_part(len(rows), 'pairs')}")
     table = [
-        [shorten(rows[k].first), shorten(rows[k].second), f"{float(rows[k].label):g}", f"{predictions[k].label:.2f}"]
+        [shorten(rows[k].first), shorten(rows[k].second), f"{float(rows[k].label):g}", f"{predictions[k].score:.2f}"]
         for k in worst
     ]
     page.table(["first text", "second text", "true", "predicted"], table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,13 +45,14 @@ class TextCheck(FilesCheck[TextInfo]):
 
     kind: Kind
     vocabulary_size: int
+    remedies: tuple[str, ...] = ()  # for unknown tokens
 
     @property
     def warnings(self) -> list[str]:
         warnings = []
         for info in self.files:
             name = info.file
-            warnings += info.unknown_warning()
+            warnings += info.unknown_warning(self.remedies)
             if self.kind == "word" and info.median == 1 and info.repeated is not None:
                 warnings.append(
                     f"{name}: most lines are one word: the text has no spaces; give {setting('tokens', 'character')}"
@@ -73,8 +75,9 @@ class TextCheck(FilesCheck[TextInfo]):
         return table_of_files(title, self.files, rows, self.shared)
 
 
-def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> TextCheck:
-    """Read `train` and `dev` (or None) once each and say what is in them, as `vocabulary` sees it.
+def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary, remedies: Sequence[str] = ()) -> TextCheck:
+    """Read `train` and `dev` (or None) once each and say what is in them, as `vocabulary` sees it; `remedies` are those
+    for unknown tokens.
 
     >>> import pathlib, tempfile
     >>> from carousel.data import Lines, Vocabulary
@@ -93,7 +96,7 @@ def check_text(train: Source, dev: Source | None, vocabulary: Vocabulary) -> Tex
         if known is not None and lines is not None:
             shared = int(np.isin(lines, known).sum())
     reading = f"{LAYOUTS[train.layout]}; {vocabulary.kind} tokens"
-    return TextCheck(train_facts, dev_info, shared, reading, vocabulary.kind, len(vocabulary))
+    return TextCheck(train_facts, dev_info, shared, reading, vocabulary.kind, len(vocabulary), tuple(remedies))
 
 
 def _read(source: Source, vocabulary: Vocabulary) -> tuple[TextInfo, np.ndarray | None]:

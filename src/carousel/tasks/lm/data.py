@@ -15,6 +15,7 @@ from ...data.text.usual import Tally
 from ...errors import SettingsError
 from ...training import Data
 from ...wording import setting
+from ..shared.checks import unknown_remedies
 from ..shared.reading import TextAssets, load_reading
 from .check import TextCheck, check_text
 from .settings import LanguageSettings
@@ -105,4 +106,4 @@ def check(settings: LanguageSettings) -> TextCheck:
     source = s.source(s.train)
     assets = learn_assets(s, source, dev)
     formed = None if dev is None else assets.formed(dev)
-    return check_text(assets.formed(source, training=True), formed, assets.vocabulary)
+    return check_text(assets.formed(source, training=True), formed, assets.vocabulary, unknown_remedies(s))

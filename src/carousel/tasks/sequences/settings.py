@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from ...training.settings import ColumnName, Preset, key, presets
+from ...training.settings import ClassWeights, ColumnName, Preset, key, presets
 from ...wording import setting
 from ..shared.cell import DirectionSettings
 from ..shared.held_out import HeldOutSettings
@@ -46,7 +46,7 @@ class SequenceSettings(DirectionSettings, HeldOutSettings, defaults=DEFAULTS, pr
     dropout: float = key(0.2, "dropout between and after the layers", "model", ge=0, lt=1)
     variational: bool = key(True, "variational dropout: one mask for all steps", "model")
     label_smoothing: float = key(0.0, "label smoothing", "model", {"target": ("class",)}, ge=0, lt=1)
-    class_weights: str = key(
+    class_weights: ClassWeights = key(
         "none", "weights of classes in the loss: none, balanced, or LABEL=WEIGHT,…", "model", {"target": ("class",)}
     )
 

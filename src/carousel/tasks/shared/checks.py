@@ -43,13 +43,29 @@ class TextFacts:
     def unknown_rate(self) -> float:
         return self.unknown / self.tokens
 
-    def unknown_warning(self) -> list[str]:
-        """A line if many tokens are unknown."""
+    def unknown_warning(self, remedies: Sequence[str]) -> list[str]:
+        """A line if many tokens are unknown; `remedies` as `unknown_remedies` has them."""
         if self.unknown_rate <= 0.1:
             return []
         many = f"{self.unknown_rate:.1%} of the tokens are unknown"
-        kinds = either([setting("tokens", "bpe"), setting("tokens", "character")])
-        return [f"{self.file}: {many}; enlarge the vocabulary, or give {kinds}"]
+        return [f"{self.file}: {many}; give {either([*remedies, 'more training text'])}"]
+
+
+def unknown_remedies(settings: Any) -> list[str]:
+    """The settings of a task, as the user writes them, by which fewer tokens would be unknown."""
+    fields, remedies = type(settings).model_fields, []
+    if (
+        getattr(settings, "vectors", "") is None and getattr(settings, "tokens", "") == "word"
+    ):  # words beyond it are read
+        remedies.append(setting("vectors", "glove"))
+    if getattr(settings, "vocabulary_size", None) is not None:
+        remedies.append(f"a larger {setting('vocabulary_size')}")
+    frequent = settings.min_frequency
+    if (2 if frequent is None and settings.tokens == "word" else frequent or 1) > 1:
+        remedies.append(setting("min_frequency", 1))
+    if "tokens" in fields and settings.tokens == "word":
+        remedies += [setting("tokens", "bpe"), setting("tokens", "character")]
+    return remedies
 
 
 def length_facts(lengths: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
