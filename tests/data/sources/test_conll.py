@@ -44,6 +44,20 @@ def test_conllu_is_read_as_the_conllu_library_reads_it(tmp_path, column):
     assert found[1].lines == [12]
 
 
+@pytest.mark.parametrize("column, name", [("3", "lemma"), ("8", "deprel")])
+def test_a_file_named_conllu_is_conllu_whatever_the_column(tmp_path, column, name):
+    source = Conll(file(tmp_path, UD, "ud.conllu"), column)
+    expected = [[token[name] for token in s if isinstance(token["id"], int)] for s in conllu.parse(UD)]
+    assert [s.tags for s in source] == expected
+    assert source.reading == f"CoNLL-U, words in column 2, tags in column {column} ({name})"
+    line = refused(file(tmp_path, "a\tX\n", "names.conllu"), column="2")
+    assert (
+        line == "names.conllu: tags of CoNLL-U are not in column 2; choose column upos, xpos or a number from 3 to 10"
+    )
+    line = refused(file(tmp_path, "a\tX\n", "names.conllu"))
+    assert line.endswith("or if the file has other columns, give it a name that ends in .conll")
+
+
 def test_a_file_named_conllu_needs_no_column(tmp_path):
     (first, _) = Conll(file(tmp_path, UD, "ud.conllu"))
     assert first.tags == ["PRON", "AUX", "ADP", "PROPN", "PUNCT"]

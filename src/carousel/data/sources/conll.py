@@ -1,8 +1,9 @@
 """Tagged sentences in columns, one word per line, a blank line after each sentence: CoNLL-U, and CoNLL columns.
 
 In CoNLL-U, which has ten columns with tabs between, comments, multiword tokens (`3-4`) and empty nodes (`8.1`) are left
-out; the words are the syntactic ones. In other files columns are counted from 1 and separated by tabs or else by
-spaces, throughout; `-DOCSTART-` lines are left out, and a line that begins with `#` is a word like any other.
+out; the words are the syntactic ones, and tags are in UPOS, XPOS or a column by its number. In other files columns are
+counted from 1 and separated by tabs or else by spaces, throughout; `-DOCSTART-` lines are left out, and a line that
+begins with `#` is a word like any other.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .lines import check_file, read_lines
 from .split import Splittable
 
 CONLLU = {"upos": 4, "xpos": 5}  # columns of CoNLL-U that are tags
+NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _NUMBER = re.compile(r"[1-9]\d{0,8}")
 _LEFT_OUT = re.compile(r"[1-9]\d*-[1-9]\d*|\d+\.[1-9]\d*")
 
@@ -34,8 +36,8 @@ class Conll(Splittable):
     """The sentences of a file, checked as they stream past; iterating again reads it again.
 
     `column` says where the tags are: `upos` or `xpos` of CoNLL-U, or a column's number; without it `upos` if the file's
-    name ends in .conllu, else the last column. Words are in column `word_column` (in CoNLL-U in its second). With
-    `tagged` false tags are not looked for.
+    name ends in .conllu, which is CoNLL-U whatever the column, else the last column. Words are in column `word_column`
+    (in CoNLL-U in its second). With `tagged` false tags are not looked for.
 
     >>> import pathlib, tempfile
     >>> from carousel.data.sources.conll import Conll
@@ -53,7 +55,7 @@ class Conll(Splittable):
         self.column = check_column(column)
         self.word_column = word_column
         self.tagged = tagged
-        self.conllu = column in CONLLU or (column is None and self.path.suffix.lower() == ".conllu")
+        self.conllu = column in CONLLU or self.path.suffix.lower() == ".conllu"
 
     def __iter__(self) -> Iterator[Sentence]:
         return self.selected(self._every(), lambda sentence: " ".join(sentence.words))
@@ -88,9 +90,8 @@ class Conll(Splittable):
     def reading(self) -> str:
         """Which columns are read as what."""
         if self.conllu:
-            return (
-                f"CoNLL-U, words in column 2, tags in column {CONLLU[self.column or 'upos']} ({self.column or 'upos'})"
-            )
+            place = _place(self.column or "upos")
+            return f"CoNLL-U, words in column 2, tags in column {place} ({NAMES[place - 1]})"
         tags = "the last column" if self.column is None else f"column {self.column}"
         return f"words in column {self.word_column}, tags in {tags}"
 
@@ -112,13 +113,21 @@ def check_column(column: str | None) -> str | None:
     raise ArgumentError("a column is upos, xpos or a number from 1")
 
 
+def _place(column: str) -> int:
+    """The number of a column of CoNLL-U."""
+    return CONLLU.get(column) or int(column)
+
+
 class _ConlluLines:
     """Reads a line of CoNLL-U."""
 
     def __init__(self, path: Path, column: str, tagged: bool) -> None:
         self.path = path
-        self.column = column
+        self.place = _place(column)
         self.tagged = tagged
+        if not 3 <= self.place <= 10:
+            problem = f"tags of CoNLL-U are not in column {column}"
+            raise DataError(path, None, problem, f"choose {setting('column')} upos, xpos or a number from 3 to 10")
 
     def read(self, number: int, text: str, before: int) -> tuple[str, str] | None:
         """The word and the tag on a line, where `before` words of its sentence came before; None if there is none."""
@@ -127,13 +136,11 @@ class _ConlluLines:
         cells = text.split("\t")
         if len(cells) != 10:
             problem = f"{counted(len(cells), 'column')} with tabs between, where CoNLL-U has 10"
-            raise DataError(
-                self.path,
-                number,
-                problem,
-                f"fix the line, or give the number of the column with the tags ({setting('column')})",
-            )
-        id, word, tag = cells[0], cells[1], cells[CONLLU[self.column] - 1]
+            other = f"give the number of the column with the tags ({setting('column')})"
+            if self.path.suffix.lower() == ".conllu":
+                other = "if the file has other columns, give it a name that ends in .conll"
+            raise DataError(self.path, number, problem, f"fix the line, or {other}")
+        id, word, tag = cells[0], cells[1], cells[self.place - 1]
         if _LEFT_OUT.fullmatch(id):
             return None
         if not _NUMBER.fullmatch(id):
@@ -147,7 +154,7 @@ class _ConlluLines:
             raise DataError(
                 self.path,
                 number,
-                f"{word!r} has no {self.column}",
+                f"{word!r} has no {NAMES[self.place - 1]}",
                 f"give it one, or choose {either([setting('column', name) for name in CONLLU])}",
             )
         return word, tag
