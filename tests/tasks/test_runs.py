@@ -45,7 +45,7 @@ def test_a_task_or_a_cell_that_is_not_known_here(run):
 
 def test_without_weights(run):
     run.weights.unlink()
-    with pytest.raises(RunError, match="no weights yet"):
+    with pytest.raises(RunError, match=r"model\.safetensors: missing; copy it"):
         load_run(run.folder)
 
 

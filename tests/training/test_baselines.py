@@ -118,6 +118,8 @@ def test_suggestions_come_from_the_settings_and_the_best_epoch(tables):
     early = suggestions(settings, {"best_epoch": 2, "epochs": 5})
     never = suggestions(settings, {"best_epoch": 1, "epochs": 5})  # nothing was learned that more dropout would keep
     assert never[0] == "another lr (epoch 1 of 5 was the best)" and never[-1] == "more training data"
+    idle = suggestions(settings, {"best_epoch": 5, "epochs": 5, "network_is_idle": True})
+    assert idle == ["pre-trained word vectors (vectors)", "more training data"]
     assert early[0].startswith("more dropout") and not any("cosine" in tip or "lower" in tip for tip in early)
 
 

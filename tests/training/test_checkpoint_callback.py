@@ -12,6 +12,7 @@ from carousel import load
 from carousel.errors import SettingsError
 from carousel.training import Run
 from carousel.training.csv_logger import read_metrics
+from carousel.training.network import Network
 
 LR = 0.1
 
@@ -64,6 +65,15 @@ def test_ties_are_broken_by_the_loss(tmp_path, monkeypatch, capsys, losses, best
     marks = [line.partition(" min")[2].strip() for line in log.splitlines() if line.startswith("epoch")]
     lower = [k > 0 and loss < min(losses[:k]) for k, loss in enumerate(losses)]
     assert marks == ["best", *("best by loss" if one else "" for one in lower[1:])]
+
+
+def test_what_was_chosen_is_logged_and_the_advice_follows(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Network, "describe_choice", lambda network: ("all of it is linear", True))
+    task = register(monkeypatch, metrics=(0.0,) * 3, lower_is_better=False)
+    run = fit(settings(epochs=3), tmp_path / "run", task, quiet=False)
+    log = capsys.readouterr().err
+    assert "epoch 1: all of it is linear\n" in log and run.result["choice"] == "all of it is linear"
+    assert "the network adds nothing to it" in log and "another lr" not in log
 
 
 def test_an_improved_metric_is_not_complained_of(tmp_path, monkeypatch, capsys):

@@ -117,10 +117,20 @@ def test_there_is_none(tmp_path):
 @pytest.mark.parametrize(
     "name, data, kind, said",
     [
-        ("model.safetensors", None, RunError, "no weights yet"),
+        (
+            "model.safetensors",
+            None,
+            RunError,
+            "model.safetensors: missing; copy it from an intact copy of the run, or train",
+        ),
         ("model.safetensors", b"", RunError, "model.safetensors: damaged"),
         ("model.safetensors", b"x" * 99, RunError, "model.safetensors: damaged"),
-        ("config.yaml", b"", SettingsError, "config.yaml: task: missing; give the name of one"),
+        (
+            "config.yaml",
+            b"",
+            RunError,
+            "config.yaml: empty; copy it again from an intact copy of the run, or train again",
+        ),
         ("config.yaml", b"task: lmm\n...\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
         ("config.yaml", b"task: lm\n...\n", SettingsError, "train: missing; give training text"),
         ("config.yaml", b"task: [lm]\n...\n", SettingsError, "task: there is no"),
@@ -148,8 +158,24 @@ def test_a_config_that_was_cut_short_is_not_filled_up_with_defaults(finished, tm
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b"null", b'{"epochs": "3"}', b"[" * 99999])
 def test_the_result_is_damaged(finished, tmp_path, data):
-    with pytest.raises(RunError, match=r"result\.json: damaged \(.{5,200}\); copy it again"):
+    with pytest.raises(RunError, match=r"result\.json: damaged \(.{5,200}\); delete it and resume"):
         _ = broken(finished, tmp_path, "result.json", data).result
+
+
+def test_a_finished_run_is_not_finished_without_its_weights(finished, tmp_path):
+    run = broken(finished, tmp_path, "model.safetensors", None)
+    with pytest.raises(RunError, match=r"model\.safetensors: missing; copy it"):
+        fit(run.read_settings(LanguageTask.Settings), run.folder, resume=True)
+    run.result_file.unlink()
+    with pytest.raises(RunError, match=r"model\.safetensors: missing; copy it"):
+        fit(run.read_settings(LanguageTask.Settings), run.folder, resume=True)
+
+
+def test_a_result_that_was_deleted_is_written_again(finished, tmp_path):
+    run = broken(finished, tmp_path, "result.json", None)
+    fit(run.read_settings(LanguageTask.Settings), run.folder, resume=True)
+    before, after = finished.result, run.result
+    assert {**after, "minutes": 0, "command": ""} == {**before, "minutes": 0, "command": ""}
 
 
 def test_weights_of_another_network(finished, tmp_path):

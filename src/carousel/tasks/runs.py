@@ -41,8 +41,7 @@ def load_run(folder: str | Path) -> Any:
     run = Run(folder)
     task, settings = settings_of(run)
     for one in runs_of(run, settings):
-        if not one.weights.exists():  # before any other file of it is read
-            raise RunError(f"{one.folder}: no weights yet; let the run come to the end of its first epoch")
+        one.check_weights()  # before any other file of it is read
     check_manifest(run.folder, settings.lasting)
     assets = task.load_assets(settings, run.folder)
     return make_model(run, task, settings, assets)

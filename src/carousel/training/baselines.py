@@ -118,19 +118,22 @@ def suggestions(settings: Any, result: Mapping[str, Any]) -> list[str]:
     fields = type(settings).model_fields
     tips = []
     best = max(one["best_epoch"] for one in result.get("members", [result]))
-    if best >= result["epochs"]:
+    if result.get("network_is_idle"):  # what it learns makes no difference
+        pass
+    elif best >= result["epochs"]:
         tips.append(f"more {setting('epochs')} (of {result['epochs']} the last was the best)")
     elif best == 1:
         tips.append(f"another {setting('lr')} (epoch 1 of {result['epochs']} was the best)")
     elif 2 * best <= result["epochs"]:
         tips.append(f"more {setting('dropout')} or a smaller model (epoch {best} of {result['epochs']} was the best)")
-    if settings.schedule == "constant":
+    if settings.schedule == "constant" and not result.get("network_is_idle"):
         tips.append(setting("schedule", "cosine"))
     if "vectors" in fields and settings.vectors is None:
         tips.append(f"pre-trained word vectors ({setting('vectors')})")
     if "lower" in fields and not settings.lower:
         tips.append(f"lower-casing ({setting('lower', True)})")
-    return [*tips, f"another {setting('lr')}" if len(tips) < 2 and best > 1 else "more training data"]
+    enough = len(tips) > 1 or best == 1 or result.get("network_is_idle")
+    return [*tips, "more training data" if enough else f"another {setting('lr')}"]
 
 
 def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:

@@ -44,6 +44,7 @@ class CheckpointCallback(Checkpoint):
         self.best: float | None = None  # the dev metric of the best epoch
         self.best_tie = math.inf  # its value of the metric's tie breaker
         self.best_epoch = -1
+        self.choice = ("", False)  # `Network.describe_choice` then
         self.waited = 0  # epochs since then
         self.seconds = 0.0  # spent so far, before this process too
         self.wanted: str | None = None  # why the run should stop
@@ -60,12 +61,13 @@ class CheckpointCallback(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         spent = self.seconds + time.monotonic() - self._started
-        kept = {name: getattr(self, name) for name in ("best", "best_tie", "best_epoch", "waited")}
+        kept = {name: getattr(self, name) for name in ("best", "best_tie", "best_epoch", "choice", "waited")}
         return {**kept, "seconds": spent, "metrics": self.csv.text}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in ("best", "best_tie", "best_epoch", "waited", "seconds"):
-            setattr(self, name, state[name])
+        for name in ("best", "best_tie", "best_epoch", "choice", "waited", "seconds"):
+            if name in state:  # checkpoints of older versions have no choice
+                setattr(self, name, state[name])
         self.csv.restore(state["metrics"])
 
     # ---------------------------------------------------------------- Lightning calls
@@ -117,6 +119,8 @@ class CheckpointCallback(Checkpoint):
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
+        if self.choice[0]:
+            self.bar.say(f"epoch {self.best_epoch}: {self.choice[0]}")
         epochs = trainer.current_epoch
         perfect = self.best == (0 if module.network.metric().lower_is_better else 1)
         if self.best is not None and not perfect and epochs > 1 and self.waited >= epochs - 1:
@@ -126,6 +130,8 @@ class CheckpointCallback(Checkpoint):
                 what += f"; epoch {self.best_epoch} is best by {metric.label(metric.tie_breaker)} alone"
             lr = f"another {setting('lr')} (it is {module.settings.lr:g})"
             remedy = f"try {lr} or more {setting('epochs')}; carousel check shows the data"
+            if self.choice[1]:
+                remedy = "the network adds nothing to it: try more training data or pre-trained word vectors"
             self.bar.say(f"{what}; {remedy}", "yellow")
 
     # ---------------------------------------------------------------- what they do
@@ -167,6 +173,7 @@ class CheckpointCallback(Checkpoint):
         self.waited = 0 if improved else self.waited + 1
         if better:
             self.best, self.best_tie, self.best_epoch = value, tie, epoch
+            self.choice = network.describe_choice()
             self._keep_weights(module, {"epoch": epoch, f"dev_{module.best}": value})
         shown = "  ".join(f"dev {metric.label(name)} {number:.4g}" for name, number in results.items())
         rate = f"{self.bar.rate:,.0f} {network.unit}/s"

@@ -116,6 +116,11 @@ class Network(nn.Module, ABC):
         names, in their order. `start_from` matches rows by them."""
         return {}
 
+    def describe_choice(self) -> tuple[str, bool]:
+        """What was chosen on the dev set besides the epoch, for the log, empty if nothing; and whether the choice makes
+        training useless: then more of it is not what to try."""
+        return "", False
+
     def describe_loss(self) -> Callable[[float], str]:
         """How the progress bar shows a training loss."""
         return lambda loss: f"loss {loss:.4f}"

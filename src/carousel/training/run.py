@@ -29,6 +29,7 @@ from safetensors import SafetensorError, safe_open
 from ..errors import RunError, SettingsError, did_you_mean, shorten
 from ..files import PART, sync_directory, write_bytes
 from ..parsing import parse_json
+from ..wording import setting
 from .manifest import weights_digest
 from .settings import END, Settings, load_yaml, shown
 
@@ -48,13 +49,13 @@ COPY = "copy it again from an intact copy of the run, or train again"  # the rem
 INCOMPLETE = b"a run of carousel train that is being set up\n"
 
 
-def read_json(path: Path, kind: type[T]) -> T:
+def read_json(path: Path, kind: type[T], remedy: str = COPY) -> T:
     """The value in a JSON file that a run keeps, checked to be a `kind`: `list[str]`, a dataclass …"""
     try:
         return _parse(path.read_text("utf-8"), kind)
     except ValueError as error:
         problem = f"damaged ({shorten(error, 200)})"
-    raise RunError(f"{path}: {problem}; {COPY}")
+    raise RunError(f"{path}: {problem}; {remedy}")
 
 
 def _problem(result: dict[str, Any]) -> str | None:
@@ -196,9 +197,11 @@ class Run:
         """Where the run ended; None if it has not."""
         if not self.result_file.exists():
             return None
-        result = read_json(self.result_file, dict[str, Any])
+        again = f"delete it and resume the run ({setting('resume', True)}), which writes it again"
+        remedy = f"{again}; or copy it from an intact copy of the run"
+        result = read_json(self.result_file, dict[str, Any], remedy)
         if problem := _problem(result):
-            raise RunError(f"{self.result_file}: damaged ({problem}); {COPY}")
+            raise RunError(f"{self.result_file}: damaged ({problem}); {remedy}")
         return result
 
     def config_values(self) -> dict[str, Any]:
@@ -211,6 +214,8 @@ class Run:
                 f"{self.folder}: not a run, it has no config.yaml; give a directory that carousel train made"
             )
         values, _ = load_yaml(self.config)
+        if not values:
+            raise RunError(f"{self.config}: empty; {COPY}")
         if "task" not in values:
             raise SettingsError(f"{self.config}: task: missing; give the name of one")
         return values
@@ -226,12 +231,24 @@ class Run:
         """Whether so many epochs have been trained to the end."""
         return self.result is not None and self.result["epochs"] >= epochs
 
+    def check_weights(self) -> None:
+        """Raise if there is no file of weights, which the end of the first epoch writes."""
+        if self.weights.exists():
+            return
+        if not self.result_file.exists():
+            raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
+        raise self.lost_weights()
+
+    def lost_weights(self) -> RunError:
+        """That the file of weights is gone."""
+        remedy = f"copy it from an intact copy of the run, or train again ({setting('force', True)})"
+        return RunError(f"{self.weights}: missing; {remedy}")
+
     def read_weights(self) -> dict[str, Tensor]:
         """The weights of the best epoch."""
         from safetensors.torch import load_file
 
-        if not self.weights.exists():
-            raise RunError(f"{self.folder}: no weights yet; let the run come to the end of its first epoch")
+        self.check_weights()
         with self._reading_weights():
             weights = load_file(self.weights)
             digest = self._metadata().get("digest")

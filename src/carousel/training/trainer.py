@@ -112,6 +112,7 @@ def _report(
 def _finish(run: Run, task: type[Trainable], settings: Settings, bar: Bar, report: bool) -> None:
     """What is left to do for a run that has been trained to the end: its report, if it could not be written then."""
     result = run.result or {}
+    run.check_weights()
     bar.say(f"{run.folder}: finished already, after {counted(result['epochs'], 'epoch')}")
     if report and not run.report.exists():
         with explained(run, task.name):
@@ -142,7 +143,7 @@ def _find_checkpoint(run: Run, settings: Settings, bar: Bar) -> Path | None:
     """The checkpoint to resume from; None if the run has not come to its first, or all are damaged."""
     checkpoints = Checkpoints(run.checkpoints)
     if not checkpoints.paths() and _is_past_first_epoch(run):
-        remedy = "copy them from an intact copy of the run, or start over with {setting('force', True)}"
+        remedy = f"copy them from an intact copy of the run, or start over with {setting('force', True)}"
         raise RunError(f"{run.checkpoints}: no checkpoints to resume from; {remedy}")
     start = checkpoints.latest(lambda line: bar.say(line, "yellow"))
     if start is not None:
@@ -150,6 +151,8 @@ def _find_checkpoint(run: Run, settings: Settings, bar: Bar) -> Path | None:
         if run.weights.exists():
             run.read_weights()  # damage is found now, not at the end
         begun = checkpoints.load_checkpoint(start)["loops"]["fit_loop"]["epoch_progress"]["current"]["started"]
+        if begun > 1 and not run.weights.exists():
+            raise run.lost_weights()
         if begun > settings.epochs:
             raise RunError(
                 f"{setting('epochs')}: the run is in epoch {begun} already; give {begun} or more, got {settings.epochs}"
@@ -404,6 +407,7 @@ def _result(task: str, module: Module, saver: CheckpointCallback, trainer: light
         "parameters": module.network.size,
         "seed": module.settings.seed,
         "minutes": round(saver.minutes, 4),
+        **({"choice": saver.choice[0], "network_is_idle": saver.choice[1]} if saver.choice[0] else {}),
     }
 
 

@@ -64,6 +64,14 @@ def test_the_dev_set_chooses_and_evaluation_does_not(settings):
     assert again.result() == pytest.approx(result, abs=1e-6)
 
 
+def test_the_log_has_the_share_of_the_linear_model(settings, tmp_path, capsys):
+    run = fit(settings(), tmp_path / "run", Classify, quiet=False)
+    share = float(carousel.load(run.folder).network.mixture[0])
+    said = f"the linear model has a share of {share:.0%} in the predictions"
+    assert f"epoch {run.result['best_epoch']}: {said}\n" in capsys.readouterr().err
+    assert run.result["choice"] == said and run.result["network_is_idle"] == (share == 1)
+
+
 def test_it_knows_words_by_their_characters(settings, tmp_path):
     fit(settings(), tmp_path / "run", Classify)
     model = carousel.load(tmp_path / "run")

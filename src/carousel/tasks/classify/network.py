@@ -83,6 +83,12 @@ class LabelNetwork(Network):
             losses = losses * self.weights[batch.labels]
         return Loss(losses.mean(), len(losses))
 
+    def describe_choice(self) -> tuple[str, bool]:
+        if self.mixture is None:
+            return "", False
+        share = float(self.mixture[0])
+        return f"the linear model has a share of {share:.0%} in the predictions", share == 1
+
     def metric(self, tune: bool = True) -> Metric:
         """With `tune`, whatever is chosen on the dev set is chosen: thresholds, the share of the linear model."""
         if self.target.kind == "number":
