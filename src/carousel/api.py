@@ -10,6 +10,7 @@ import inspect
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -69,7 +70,7 @@ def train(
     from .training import Run, distributed, several
     from .training.trainer import preset_settings
 
-    kind, run = find(task), Run(out)
+    kind, run = find(task), Run(_folder(out))
     given = {"train": train, "dev": dev}
     held = {name: data for name, data in given.items() if data is not None and not are_files(kind, data)}
     files = {name: data for name, data in given.items() if data is not None and name not in held}
@@ -224,7 +225,7 @@ def sweep(
     """
     from .sweeps.sweep import run_sweep
 
-    kind, folder = find(task), Path(out)
+    kind, folder = find(task), _folder(out)
     values = {name: data for name, data in (("train", train), ("dev", dev)) if data is not None}
     held = {name: values.pop(name) for name, data in list(values.items()) if not are_files(kind, data)}
     values |= settings
@@ -235,6 +236,12 @@ def sweep(
     finally:
         if held and not (folder / "sweep.json").exists():  # it did not begin
             shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+def _folder(out: Any) -> Path:
+    if not isinstance(out, str | PathLike):
+        raise ArgumentError(f"out: give a directory for the run, got {out!r:.60}")
+    return Path(out)
 
 
 def _shared_data(task: type[Task], held: Mapping[str, Any], values: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, did_you_mean
 from ...parsing import parse_json
-from ...wording import counted
+from ...wording import counted, either
 from ..sources.lines import check_file, read_lines
 from ..stores.cache import cached
 from ..stores.ragged import Ragged, RaggedWriter, read
@@ -271,6 +271,9 @@ def _read_safetensors(path: Path) -> Entries:
         raise DataError(path, None, f"not a safetensors file of vectors ({error})", "fetch the file again") from error
 
 
+FETCHED = ("glove",)  # the vectors that `carousel data get` fetches
+
+
 def vectors_folder() -> Path:
     """Where `carousel data get` puts word vectors, which are then known by name."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
@@ -284,5 +287,11 @@ def find_vectors(given: str | Path) -> Path:
         return given
     kept = vectors_folder() / given / FILE
     if not kept.exists():
-        raise DataError(given, None, "no such file, and no vectors of this name", f"carousel data get {given}")
+        folder = vectors_folder()
+        installed = {path.parent.name for path in folder.glob(f"*/{FILE}")}
+        remedy = f"carousel data get {given}"
+        if str(given) not in FETCHED:
+            known = sorted({*installed, *FETCHED})
+            remedy = did_you_mean(str(given), known) or f"give a file, or {either(known)}"
+        raise DataError(given, None, "no such file, and no vectors of this name", remedy)
     return kept

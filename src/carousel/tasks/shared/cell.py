@@ -59,7 +59,9 @@ def cell_name(given: Any) -> Any:
         if name is None:
             raise ValueError(f'the cell {cell.__name__} has no name; write class {cell.__name__}(Cell, name="…")')
         return name
-    if isinstance(cell, str) and cell in registry():
+    if not isinstance(cell, str):
+        raise ValueError("should be a name, FILE.py:CLASS or a class")
+    if cell in registry():
         return cell
     hint = did_you_mean(str(cell), registry()) or f"cells are {', '.join(registry())}; or give FILE.py:CLASS"
     raise ValueError(f"there is no cell {shorten(str(cell))!r}; {hint}")
