@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from carousel.data.sources.memory import write_lines, write_pairs, write_sentences, write_series, write_table
+from carousel.data.sources.memory import (
+    is_missing,
+    write_lines,
+    write_pairs,
+    write_sentences,
+    write_series,
+    write_table,
+)
 from carousel.errors import ArgumentError
 
 HALF = "a \ud800 b"
@@ -72,6 +79,17 @@ def test_times_of_numpy_keep_their_form(tmp_path):
     times = np.arange("2020-01-01", "2020-01-03", dtype="datetime64[D]").astype("datetime64[ns]")
     text = write_series({"time": times, "x": [1, 2]}, tmp_path / "data").read_text()
     assert [line.partition("T")[0] for line in text.splitlines()] == ["time,x", "2020-01-01", "2020-01-02"]
+
+
+def test_missing_values_of_pandas():
+    """As its NA is: comparing it says neither yes nor no."""
+
+    class NAType:
+        def __ne__(self, other):
+            raise TypeError("boolean value of NA is ambiguous")
+
+    assert is_missing(NAType()) and is_missing(np.datetime64("NaT"))
+    assert not any(map(is_missing, ["", "nan", 0, False, [], np.float32(1)]))
 
 
 def test_columns_that_are_not_read_may_hold_anything(tmp_path):

@@ -1,6 +1,7 @@
 """Word vectors in every format, looked up in the memory-mapped store."""
 
 import json
+import re
 import struct
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from carousel.data import Vocabulary
+from carousel.data.corpora import CORPORA
 from carousel.data.text import vectors as module
-from carousel.data.text.vectors import open_vectors, width_of
+from carousel.data.text.vectors import FETCHED, FILE, find_vectors, open_vectors, vectors_folder, width_of
 from carousel.errors import DataError
 
 WORDS = ["the", "sea", "Sky", "naïve", "."]
@@ -142,3 +144,19 @@ def test_words_and_vectors_must_be_as_many(tmp_path):
     save_file({"vectors": VALUES}, path, {"words": json.dumps(WORDS[1:])})
     with pytest.raises(DataError, match="5 vectors, but 4 words; give a word for each"):
         open_vectors(path, tmp_path / "cache")
+
+
+def test_names_of_vectors_that_can_be_fetched(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert set(FETCHED) == {
+        name for name, corpus in CORPORA.items() if corpus.place and corpus.place().parent == vectors_folder()
+    }
+    for given, remedy in (("glove", "carousel data get glove"), ("golve", "did you mean glove?"),
+                          ("nope", "give a file, or glove")):  # fmt: skip
+        with pytest.raises(DataError, match=f"no vectors of this name; {re.escape(remedy)}$"):
+            find_vectors(given)
+    (vectors_folder() / "mine").mkdir(parents=True)
+    (vectors_folder() / "mine" / FILE).write_text("a 1 2\n")
+    assert find_vectors("mine").read_text() == "a 1 2\n"
+    with pytest.raises(DataError, match="did you mean mine"):
+        find_vectors("mien")

@@ -162,7 +162,8 @@ class TextForm:
         tokenized = self._are_tokenized(texts) if tokenized is None else tokenized
         if tokenized or not self.split:
             return [list(map(Word, text.split(), self._lowered(text).split())) for text in texts]
-        return [[Word(surface, word or surface) for surface, word in self._aligned(text)] for text in texts]
+        split = map(self._split, texts)
+        return [[Word(surface, form or surface) for surface, form in zip(*one, strict=True)] for one in split]
 
     def of_training(self, text: str) -> str:
         """A training text as the model reads it."""
@@ -173,15 +174,16 @@ class TextForm:
         nothing else."""
         if not self.tokenized:
             return list(chain.from_iterable(map(_tokens, self._lowered(text).split())))
-        words = self._aligned(text)
-        return [word for _, word in words if word] or [surface for surface, _ in words]
+        surfaces, forms = self._split(text)
+        return list(filter(None, forms)) or surfaces
 
     def _are_tokenized(self, texts: Sequence[str]) -> bool:
         alone, attached = _evidence(texts, self.words)
         return self.tokenized and bool(self.marks or self.marks is None) and 0 < alone >= attached
 
-    def _aligned(self, text: str) -> list[Word]:
-        """The words and marks of raw text; the form of a mark that the training text does not have is empty."""
+    def _split(self, text: str) -> tuple[list[str], list[str]]:
+        """The words and marks of raw text, as it has them and in the form of the model: there a mark that the training
+        text does not have is empty."""
         chunks = self._lowered(text).split()
         if self.tokenized:
             words = [self._chunk(*pair) for pair in _followed(chunks)]
@@ -190,13 +192,13 @@ class TextForm:
         if chunks != (original := text.split()):
             words = [_with_case(*pair) for pair in zip(original, words, strict=True)]
         every = list(chain.from_iterable(words))
+        surfaces, forms = [word.surface for word in every], [word.form for word in every]
         if not self.tokenized:
-            return every
-        forms = [word.form for word in every]
+            return surfaces, forms
         forms = [self._mark(form) for form in (_with_quotes(forms) if self.quotes else forms)]
         if self.escaped:
             forms = [html.escape(form).replace("&#x27;", "&apos;") for form in forms]
-        return [Word(word.surface, form) for word, form in zip(every, forms, strict=True)]
+        return surfaces, forms
 
     def _lowered(self, text: str) -> str:
         if not self.lower or text == (lower := text.lower()):
@@ -207,6 +209,8 @@ class TextForm:
 
     def _chunk(self, chunk: str, following: str) -> list[Word]:
         """The words of what stands between two spaces; `following` is the next of the kind."""
+        if chunk.isalnum() and not (self.numbers and chunk[0].isnumeric()):  # most are
+            return [Word(chunk, chunk)]
         if chunk in self.words or (len(chunk) > 1 and chunk in (self.marks or ())):
             return [Word(chunk, chunk)]
         if chunk.endswith(".") and chunk[:-1] in self.words and not following:
@@ -237,10 +241,11 @@ class TextForm:
         spaces, place = self.contractions == "spaces", _SUFFIX.search(word)
         if spaces and not place:
             return [Word(part, part.rstrip("'")) for part in _BEFORE_APOSTROPHE.findall(word)]
-        if self.contractions == "whole" or not place or not (at := place.start()):
+        if self.contractions == "whole" or not place:
             return [Word(word, word)]
-        if self.contractions != "ptb" and word[at] in "nN":
-            at += 1
+        at = place.start() + (self.contractions != "ptb" and word[place.start()] in "nN")
+        if not at:
+            return [Word(word, word)]
         stem, suffix = word[:at], word[at:]
         return [Word(stem, stem), Word(suffix, suffix[1:] if spaces else suffix.replace("’", "'"))]
 
