@@ -150,6 +150,12 @@ class Series:
                 f"give {either([setting('missing', how) for how in ('interpolate', 'forward')])}",
             )
 
+    def refuse_nonpositive(self) -> None:
+        """Raise a DataError with the first value that has no logarithm, if there is one; a missing value is none."""
+        for r, k in np.argwhere(self.values[: self.end] <= 0)[:1].tolist():
+            remedy = f"correct it, or train with {setting('logarithm', False)}"
+            raise DataError(self.label, int(self.lines[r]) or None, f"{self.names[k]} is not above 0 here", remedy)
+
     def __repr__(self) -> str:
         span = f"{self.time(int(self.ticks[0]))} to {self.time(int(self.ticks[-1]))}"
         return f"Series({self.path.name!r}, {', '.join(self.names)}; {len(self):,} rows, {span})"
@@ -210,6 +216,11 @@ class Panel:
         """Raise a DataError with the first missing value of a series, if there is one."""
         for one in self.series.values():
             one.refuse_missing()
+
+    def refuse_nonpositive(self) -> None:
+        """Raise a DataError with the first value of a series that has no logarithm, if there is one."""
+        for one in self.series.values():
+            one.refuse_nonpositive()
 
     def __repr__(self) -> str:
         return f"Panel({len(self.series):,} series of {', '.join(self.first.names)}; {len(self):,} rows)"

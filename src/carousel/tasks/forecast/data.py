@@ -73,6 +73,8 @@ def read_all(settings: ForecastSettings) -> tuple[Panel, dict[str, int]]:
     more = open_more(s, s.dev, panel.first.names, (panel.first.unit, panel.first.step))
     if s.missing == "error":
         more.refuse_missing()  # with the lines of its own file, before they follow those of train
+    if s.logarithm:
+        more.refuse_nonpositive()  # likewise
     return panel.followed_by(more), {name: one.end for name, one in panel.series.items()}
 
 

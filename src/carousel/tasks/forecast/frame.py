@@ -164,6 +164,8 @@ class Frame:
         for name, one in panel.series.items():
             if missing == "error":
                 one.refuse_missing()
+            if self.logarithm:  # here, because all that a network reads comes by: to learn, evaluate, predict
+                one.refuse_nonpositive()
             total = max(one.end + ahead, one.end + 1)
             values = np.full((total, len(self.names)), np.nan)
             values[: one.end] = one.values[: one.end]
@@ -203,18 +205,15 @@ def _problem(s: ForecastSettings, series: Series, rows: int, reach: int) -> tupl
             problem,
             f"give more rows, or lower {either([setting(name) for name in ('horizon', 'context', 'season')])}",
         )
-    for k, (name, column) in enumerate(zip(series.names, series.values[:rows].T, strict=True)):
+    if s.logarithm:
+        series.refuse_nonpositive()
+    for name, column in zip(series.names, series.values[:rows].T, strict=True):
         readings = column[~np.isnan(column)]
         if not len(readings):
             return f"{name} has no value in the training rows", f"leave it out with {setting('columns')}"
         if np.ptp(readings) == 0:
             problem = f"{name} is {readings[0]:g} in all training rows"
             return problem, f"leave it out with {setting('columns')}; there is nothing to forecast"
-        if s.logarithm and readings.min() <= 0:
-            where = int(series.lines[np.nanargmin(series.values[:rows, k])])
-            raise DataError(
-                series.path, where or None, f"{name} is not above 0 here", f"give {setting('logarithm', False)}"
-            )
     return None
 
 
