@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from typing import Literal
 
 import pytest
 
@@ -12,6 +13,7 @@ from carousel.tasks.base import Task
 from carousel.tasks.classify.settings import ClassifySettings
 from carousel.tasks.classify.task import Classify
 from carousel.training import Settings
+from carousel.training.settings import EnsembleSettings, key
 
 
 def test_our_tasks_have_the_names_they_are_listed_by():
@@ -21,6 +23,20 @@ def test_our_tasks_have_the_names_they_are_listed_by():
         assert task.Settings.model_fields["task"].default == name
         assert task.help.splitlines()[0].startswith("Train ")
     assert names()[:9] == list(registry.BUILT_IN)
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_seeds_are_a_setting_where_there_are_ensembles(name):
+    task = find(name)
+    assert ("seeds" in task.Settings.model_fields) == task.has_ensembles()
+
+
+def test_seeds_without_ensembles_are_refused_where_the_task_is_declared():
+    class Keys(EnsembleSettings):
+        task: Literal["lonely"] = key("lonely", "the task", "data")
+
+    with pytest.raises(ArgumentError, match="Lonely: its Settings have seeds, but it makes no ensembles"):
+        type("Lonely", (Task,), {"name": "lonely", "Settings": Keys, "__module__": __name__})
 
 
 def test_one_task_does_not_import_the_others():

@@ -101,6 +101,9 @@ class Task(ABC):
         if "task" not in fields or fields["task"].default != cls.name:
             line = f'task: Literal["{cls.name}"] = key("{cls.name}", "the task", "data")'
             raise ArgumentError(f"{cls.__qualname__}: its Settings do not name the task; add the line {line}")
+        if "seeds" in fields and not cls.has_ensembles():
+            remedy = "define make_ensemble, or leave out EnsembleSettings"
+            raise ArgumentError(f"{cls.__qualname__}: its Settings have seeds, but it makes no ensembles; {remedy}")
         register(cls)
 
     @classmethod
@@ -131,6 +134,10 @@ class Task(ABC):
         """Networks that differ by their seeds as one, which averages what they predict (see `shared/ensemble.py`). Only
         for tasks whose settings have `seeds`."""
         raise ArgumentError(f"{cls.name}: there are no ensembles of this task")
+
+    @classmethod
+    def has_ensembles(cls) -> bool:
+        return cls.make_ensemble.__func__ is not Task.make_ensemble.__func__  # type: ignore[attr-defined]
 
     @classmethod
     @abstractmethod
@@ -200,6 +207,11 @@ class PackagedTask(Task):
         if not hasattr(cls, "ensemble"):
             return super().make_ensemble(networks)
         return cls.part("ensemble", cls.ensemble)(networks)
+
+    @classmethod
+    def has_ensembles(cls) -> bool:
+        own = cls.make_ensemble.__func__ is not PackagedTask.make_ensemble.__func__  # type: ignore[attr-defined]
+        return own or hasattr(cls, "ensemble")
 
     @classmethod
     def make_model(cls, network: Any, assets: Any) -> Model[Any, Any]:

@@ -42,7 +42,7 @@ def _path_or_name(given: Any) -> Any:
 VectorsName = Annotated[str, BeforeValidator(_path_or_name), Choices(lambda: ["glove"], "FILE")]
 
 
-class VectorSettings(HeldOutSettings, EnsembleSettings):
+class VectorSettings(HeldOutSettings):
     """Keys of the tasks that read labelled examples of words: which words, and a vector for each."""
 
     train: Path = key(..., "labelled training examples", "data")
@@ -186,7 +186,7 @@ class LayerSettings(CellSettings, VectorSettings):
         return super().recurrent(input_size, hidden_size, forget_bias=self.forget_bias, **noise, **options)
 
 
-class WordSettings(DirectionSettings, LayerSettings):
+class WordSettings(DirectionSettings, LayerSettings, EnsembleSettings):
     """Keys of the tasks that read labelled sentences."""
 
     embedder: Path | None = key(

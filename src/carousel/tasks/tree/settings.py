@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ...training.settings import Preset, ensemble_of, key, presets
+from ...training.settings import EnsembleSettings, Preset, ensemble_of, key, presets
 from ..shared.settings import VectorSettings
 
 DEFAULTS = {
@@ -14,7 +14,7 @@ DEFAULTS = {
 PRESETS = presets(fast=Preset({"epochs": 3}, "a third of the time"), best=ensemble_of(5))
 
 
-class TreeSettings(VectorSettings, defaults=DEFAULTS, presets=PRESETS):
+class TreeSettings(VectorSettings, EnsembleSettings, defaults=DEFAULTS, presets=PRESETS):
     """Keys of the task on trees."""
 
     task: Literal["tree"] = key("tree", "the task", "data")
