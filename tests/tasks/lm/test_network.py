@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from helpers.language_models import LINES, batch_of, gradients, ids_of, plain_log_probs
 
-from carousel.data import TextBatch, Vocabulary
+from carousel.data import END, START, TextBatch, Vocabulary
 from carousel.networks.encoder import SequenceDropout
 from carousel.tasks.lm.data import LanguageAssets
 from carousel.tasks.lm.network import LanguageNetwork
@@ -65,6 +65,39 @@ def test_a_state_is_carried_through_running_text(make):
     other = make(layout="running")
     other.carried = kept
     torch.testing.assert_close(other.carried, kept, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("layout", "first"), [("running", START), ("sentences", END)])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_streams_begin_anew_in_training(make, monkeypatch, cell, layout, first):
+    """All in the first batch, then some: with the first token, from the initial state. Others are as they were."""
+    monkeypatch.setattr("carousel.tasks.lm.network.RESTARTS", 0.5)
+    model = make(layout=layout, cell=cell, layers=2, batch_size=4, bptt=3)
+    network, settings, seen = model.network.train(), model.settings, []
+    network.embedder.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    network.layers.register_forward_pre_hook(lambda _, args: seen.append(args[1]))
+    restarts = 0
+    batches = list(settings.training_batches(settings.store(settings.source(make.path), model.vocabulary)))
+    for number, batch in enumerate(batches):
+        carried = network.carried
+        network.loss(batch)
+        inputs, state = seen[-2:]
+        assert inputs[1:].equal(batch.inputs[1:])
+        if number == 0:
+            assert inputs[0].tolist() == [first] * 4
+            assert state is None
+            continue
+        parts = state if isinstance(state, tuple) else (state,)
+        for stream in range(4):
+            anew = all(not part[:, stream].any() for part in parts)
+            expected = first if anew else batch.inputs[0, stream].item()
+            assert inputs[0, stream].item() == expected
+            assert anew or all(part[:, stream].equal(carried[str(k)][:, stream]) for k, part in enumerate(parts))
+            restarts += anew
+    assert 0 < restarts < 4 * (len(batches) - 1)
+    network.eval()
+    network.loss(batches[0])
+    assert seen[-2].equal(batches[0].inputs)  # evaluation reads what there is
 
 
 def test_tokens_that_occur_once_are_sometimes_unknown_in_training(make):

@@ -45,7 +45,7 @@ def test_evaluating_running_text(make, given, layout, monkeypatch):
     ids = []
     for line in LINES:
         ids += [*ids_of(model, line), model.vocabulary.id("\n") if layout == "running" else END]
-    found = plain_log_probs(model, ids)
+    found = plain_log_probs(model, ids, model.settings.first_token)
     inner = [p for p, i in zip(found, ids, strict=True) if i != END]
     told = model.evaluate(make.path)
     assert told["perplexity"] == pytest.approx(math.exp(-sum(found) / len(found)), rel=1e-5)

@@ -18,7 +18,7 @@ class StreamBatches(Batches):
     """A store's tokens in `streams` parallel streams of equal length, `bptt` steps of all of them in a batch.
 
     Sequence b of a batch continues where sequence b of the batch before ended, so the state is carried from batch to
-    batch; `reset` is true on the first batch of an epoch. Every token is predicted once: the first from `[START]`, the
+    batch; `reset` is true on the first batch of an epoch. Every token is predicted once: the first from `first`, the
     first of another stream from the last token of the stream before it. Where the tokens do not divide evenly, the
     last step of some streams is `[PAD]`.
 
@@ -40,7 +40,9 @@ class StreamBatches(Batches):
 
     carries = True
 
-    def __init__(self, store: TokenStore, *, streams: int, bptt: int, vary: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self, store: TokenStore, *, streams: int, bptt: int, vary: bool = False, seed: int = 0, first: int = START
+    ) -> None:
         super().__init__(store, seed)
         check_count("streams", streams)
         check_count("bptt", bptt)
@@ -50,6 +52,7 @@ class StreamBatches(Batches):
         self.streams = streams
         self.bptt = bptt
         self.vary = vary
+        self.first = first
         shortest, longer = divmod(len(store.tokens), streams)
         self._lengths = shortest + (np.arange(streams) < longer)  # (B,)
         self._starts = np.cumsum(self._lengths) - self._lengths  # (B,)
@@ -93,7 +96,7 @@ class StreamBatches(Batches):
         targets = tokens.take(place, mode="clip").astype(np.int64)
         inputs = tokens.take(place - 1, mode="clip").astype(np.int64)
         if first == 0:
-            inputs[0, 0] = START
+            inputs[0, 0] = self.first
         real = time < self._lengths
         if not real[-1, -1]:  # the last step: some streams are one step shorter
             targets *= real

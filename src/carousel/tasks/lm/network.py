@@ -20,6 +20,7 @@ from ...training import Loss, Network, SummedMetric
 from .data import LanguageAssets
 from .settings import LanguageSettings
 
+RESTARTS = 0.01  # share of the streams of running text that begin anew in a batch, as in Melis et al. (2018)
 WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 
 
@@ -102,11 +103,33 @@ class LanguageNetwork(Network):
         state = self._state if running and not batch.reset else None
         full = batch.tokens == batch.inputs.numel()
         inputs, targets = self._with_unknown(batch)
+        if running and self.training:
+            inputs, state = self._restart(inputs, state)
         x, state = self.read(inputs, state, None if full else batch.lengths)
         if running:
             self._state = _detach(state)
         mean = self.cross_entropy(x, targets, label_smoothing=self.settings.label_smoothing)
         return Loss(mean, batch.tokens)
+
+    def _restart(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Let some streams, or all if there is no state yet, begin with the first token and the initial state.
+
+        Every text that is read later begins so, but training has it once an epoch, too seldom to be learned: the state
+        can then be drawn to where it never was in training, and stay there through thousands of steps.
+        """
+        drawn = torch.rand(inputs.shape[1], device=inputs.device) < (1.0 if state is None else RESTARTS)
+        if not drawn.any():
+            return inputs, state
+        inputs = torch.cat((inputs[:1].masked_fill(drawn, self.settings.first_token), inputs[1:]))
+        if state is None:
+            return inputs, None
+        initial = (spec.initial for spec in self.layers.cell.states.values())
+        parts = state if isinstance(state, tuple) else (state,)
+        parts = tuple(
+            part.masked_fill(drawn.view(1, -1, *[1] * (part.dim() - 2)), value)
+            for part, value in zip(parts, initial, strict=True)
+        )
+        return inputs, parts if isinstance(state, tuple) else parts[0]
 
     def _with_unknown(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Inputs and targets (T, B), in training with `[UNK]` for some of the tokens that occur once."""

@@ -11,7 +11,7 @@ from typing import Any, overload
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from ...data import END, PAD, START, TextBatch, Vocabulary
+from ...data import END, PAD, TextBatch, Vocabulary
 from ...data.batches.base import Batches
 from ...data.sources.memory import read_texts
 from ...data.text.vocabulary import texts_of
@@ -93,7 +93,7 @@ class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]
 
     def batch_of(self, items: Sequence[str], tokenized: bool | None = None) -> TextBatch:
         """Lines as the model reads and predicts them, `[END]` included unless the text is running."""
-        running, start = self.settings.layout == "running", END if self.settings.layout == "sentences" else START
+        running, start = self.settings.layout == "running", self.settings.first_token
         texts = items if self.assets.form is None else self.assets.form.read(items, tokenized).texts
         rows = [[int(i) for i in self.vocabulary.encode(line)] for line in texts]
         self.tally.add([i for row in rows for i in row], texts)

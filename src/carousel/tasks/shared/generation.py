@@ -45,7 +45,7 @@ class TextModel(Modules, Protocol):
     def vocabulary(self) -> Vocabulary: ...
 
     @property
-    def settings(self) -> Any: ...  # with `layout`
+    def settings(self) -> Any: ...  # with `layout` and `first_token`
 
     @property
     def assets(self) -> Any: ...  # with `form`
@@ -178,6 +178,7 @@ class _Reader:
         self.form: TextForm | None = model.assets.form
         self.raw: list[bool] = []  # whether each prompt was raw text
         self.layout = model.settings.layout
+        self.first_token = model.settings.first_token
         self.prefixes: list[list[int]] = []  # of each prompt, with the prompt
 
     def encode(self, prompt: str, number: int) -> list[int]:
@@ -205,7 +206,7 @@ class _Reader:
         return {
             "strategy": self.config.strategy(len(self.vocabulary), copies=1),
             "constraints": constraints_of(self.config, self.vocabulary, prefixes, ends=self.layout != "running"),
-            "start": END if self.layout == "sentences" else START,  # a sentence follows the end of another
+            "start": self.first_token,
             "end": None if self.layout == "running" else END,
             "max_length": self.config.max_length,
             "seed": self.config.seed or 0,

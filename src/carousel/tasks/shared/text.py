@@ -115,6 +115,13 @@ class TextSettings(HeldOutSettings):
             self.source(source) if isinstance(source, Path) else source, vocabulary, self.cache or default_cache()
         )
 
+    @property
+    def first_token(self) -> int:
+        """What a text is begun with: a sentence follows the end of another."""
+        from ...data import END, START
+
+        return END if self.layout == "sentences" else START
+
     def training_batches(self, store: TokenStore) -> Batches:
         from ...data import LineBatches, StreamBatches
 
@@ -123,7 +130,8 @@ class TextSettings(HeldOutSettings):
                 store, tokens=self.batch_tokens, sequences=self.batch_size, max_length=self.max_length, seed=self.seed
             )
         streams = min(self.batch_size, max(1, len(store.tokens) // 2))  # a short text has fewer streams
-        return StreamBatches(store, streams=streams, bptt=self.bptt, vary=self.vary_bptt, seed=self.seed)
+        vary, first = self.vary_bptt, self.first_token
+        return StreamBatches(store, streams=streams, bptt=self.bptt, vary=vary, seed=self.seed, first=first)
 
     def reading_batches(self, store: TokenStore) -> Batches:
         """All of the text once, in an order that does not change: running text as one stream."""
@@ -131,7 +139,7 @@ class TextSettings(HeldOutSettings):
 
         if self.layout == "lines":
             return LineBatches(store, tokens=16_384, sequences=256, shuffle=False)
-        return StreamBatches(store, streams=1, bptt=1024)
+        return StreamBatches(store, streams=1, bptt=1024, first=self.first_token)
 
 
 def default_cache() -> Path:
