@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import pickle
 import pickletools
@@ -18,8 +19,10 @@ from helpers.tiny import Killed, fit, kill_at, language, outcome
 from safetensors.torch import load_file, save_file
 
 import carousel
-from carousel.errors import RunError, SettingsError
+from carousel.cells import Cell, registry
+from carousel.errors import CarouselError, RunError, SettingsError
 from carousel.tasks.lm.data import LanguageAssets
+from carousel.tasks.lm.network import LanguageNetwork
 from carousel.tasks.lm.task import LanguageTask
 from carousel.tasks.runs import load_run
 from carousel.training import Run, trainer
@@ -415,6 +418,34 @@ def test_a_name_alone_does_not_give_a_directory_away(tmp_path):
     with pytest.raises(RunError, match="holds other files"):
         fit(language(tmp_path), tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "all my work"
+
+
+def test_a_cell_that_fails_costs_no_run(tmp_path, monkeypatch):
+    """It is tried before the run is replaced, and before a new directory is made."""
+    run = fit(language(tmp_path), tmp_path / "run")
+    before = contents(run.folder)
+    cell = type("Broken", (Cell,), {"gates": ("f",), "step": lambda self, x, state, w, let: (x.g,)}, name="broken")
+    monkeypatch.setattr("carousel.cells.spec._registry", {**registry(), "broken": cell})
+    for folder, force in (("run", True), ("new", False)):
+        with pytest.raises(AttributeError):
+            fit(language(tmp_path, cell="broken"), tmp_path / folder, force=force)
+    assert contents(run.folder) == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_trying_a_step_changes_nothing(tmp_path):
+    first, again = fit(language(tmp_path), tmp_path / "first"), fit(language(tmp_path, seed=1), tmp_path / "again")
+    again = fit(language(tmp_path), again.folder, force=True)
+    assert again.weights.read_bytes() == first.weights.read_bytes()
+
+
+def test_a_run_without_a_step_is_not_in_the_way(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        loss = LanguageNetwork.loss
+        patch.setattr(LanguageNetwork, "loss", lambda *given: loss(*given)._replace(mean=torch.tensor(math.nan)))
+        with pytest.raises(CarouselError, match="the loss is nan at step 0"):
+            fit(language(tmp_path), tmp_path / "run")
+    assert fit(language(tmp_path), tmp_path / "run").started
 
 
 def test_killed_while_a_run_is_replaced(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ import math
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -24,6 +23,7 @@ from .csv_logger import CSVLogger
 from .manifest import weights_digest
 from .module import Diverged, Module
 from .progress import Bar
+from .run import Run
 
 
 class Interrupted(CarouselError):
@@ -37,8 +37,8 @@ class Interrupted(CarouselError):
 class CheckpointCallback(Checkpoint):
     """Saves a run. Lightning calls it last of all callbacks, so that what it writes is up to date."""
 
-    def __init__(self, folder: Path, csv: CSVLogger, bar: Bar) -> None:
-        self.folder = folder
+    def __init__(self, run: Run, csv: CSVLogger, bar: Bar) -> None:
+        self.run = run
         self.csv = csv
         self.bar = bar
         self.best: float | None = None  # the dev metric of the best epoch
@@ -95,6 +95,8 @@ class CheckpointCallback(Checkpoint):
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, index: int) -> None:
         settings = module.settings
+        if not self.run.started:  # before its first step there is nothing to lose
+            self.run.mark_started()
         if (index + 1) % settings.accumulate and not trainer.is_last_batch:
             return  # a step is under way: its gradients are not part of a checkpoint
         if trainer.global_step % settings.log_steps == 0:
@@ -195,13 +197,13 @@ class CheckpointCallback(Checkpoint):
             weights = {name: t.contiguous() for name, t in module.network.state_dict().items()}
             metadata = {"carousel": json.dumps({**info, "digest": weights_digest(weights)})}
             data = save(weights, metadata=metadata)
-        write_bytes(self.folder / "model.safetensors", data)
+        write_bytes(self.run.weights, data)
 
     def _save(self, trainer: Trainer, module: Module) -> None:
         for name, parameter in module.network.named_parameters():
             if not torch.isfinite(parameter).all():
                 raise Diverged(f"{name} is no longer finite at step {trainer.global_step}")
-        trainer.save_checkpoint(self.folder / "checkpoints")
+        trainer.save_checkpoint(self.run.checkpoints)
         self._saved, self._kept_step = time.monotonic(), trainer.global_step
 
     def _out_of_patience(self, module: Module) -> bool:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import logging
+import math
 import os
 import shlex
 import warnings
@@ -19,6 +20,7 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 
+from ..cells import registry
 from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
 from ..threads import threads
@@ -184,6 +186,8 @@ def set_up(
     network = task.make_network(settings, assets)
     if start is None and settings.start_from is not None:
         data.notes += task.start_network(network, assets)
+    if start is None and (run.exists or _has_own_cell(settings)):
+        _try_step(network, data.train)
     if not resume:
         run.begin()
     write_text(run.config, settings.to_yaml())  # of a resumed run, too: it may have more epochs now
@@ -192,6 +196,29 @@ def set_up(
             assets.save(folder)
             write_manifest(folder, settings.lasting)
     return network, assets, data
+
+
+def _has_own_cell(settings: Settings) -> bool:
+    cell = registry().get(getattr(settings, "cell", ""))
+    return cell is not None and cell.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+def _try_step(network: Network, batches: Any) -> None:
+    """Raise now what the first step of training would raise, before a run is replaced: its code may be a user's own.
+
+    Random numbers, the network and the place in the data are afterwards as before.
+    """
+    place = batches.state_dict()
+    with torch.random.fork_rng(devices=[]):
+        for batch in batches:
+            loss = network.loss(batch).mean
+            if not math.isfinite(float(loss.detach())):
+                raise Diverged(f"the loss is {float(loss.detach())} at step 0; try other {setting('seed')} or data")
+            loss.backward()
+            break
+    network.zero_grad()
+    network.carried = {}
+    batches.load_state_dict(place)
 
 
 def find_baselines(
@@ -315,11 +342,10 @@ def _fit(
     module = Module(network, batches, data.dev)
     metrics = [f"dev_{name}" for name in network.metric().result()] if data.dev is not None else []
     log = CSVLogger(run.metrics, ["lr", "loss", "gradient", *metrics])
-    saver = CheckpointCallback(run.folder, log, bar)
+    saver = CheckpointCallback(run, log, bar)
     resumed = 0 if start is None else step_of(start)
     if start is None:
         log.begin()
-        run.mark_started()
     else:
         bar.say(f"resuming from step {resumed}")
     among = "" if distributed.size() == 1 else f", each shared by {distributed.size()} processes"
