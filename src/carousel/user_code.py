@@ -6,10 +6,13 @@ import errno
 import hashlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
-from .errors import ArgumentError, CarouselError, did_you_mean
+from .errors import ArgumentError, CarouselError, did_you_mean, shorten
+
+PREFIX = "carousel_user_"  # of the names of modules made of such files
 
 
 def is_place(text: str) -> bool:
@@ -22,6 +25,22 @@ def is_place(text: str) -> bool:
     return bool(colon and file.endswith(".py") and name)
 
 
+def mistake(error: BaseException) -> str | None:
+    """What an exception in a file that `load_place` ran says, with the file and the line; None if it is not in one."""
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).startswith(PREFIX)
+    ]
+    if not places:
+        return None
+    (file, line), text = places[-1], " ".join(str(error).split())
+    kind = "" if isinstance(error, AttributeError) and text.startswith("there is no ") else f"{type(error).__name__}: "
+    path = Path(file)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"{shown}:{line}: {kind}{shorten(text, 300)}"
+
+
 def load_place(place: str, what: str) -> Any:
     """The object NAME of the file in `FILE.py:NAME`; `what` is the word for it in messages."""
     file, _, name = place.rpartition(":")
@@ -31,7 +50,7 @@ def load_place(place: str, what: str) -> Any:
         raise FileNotFoundError(errno.ENOENT, "no such file", file)
     path = Path(file).resolve()
     # A name of its own, so that no installed module is hidden; in sys.modules, where annotations are looked up.
-    own = f"carousel_user_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    own = f"{PREFIX}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     changed = path.stat().st_mtime_ns
     module = sys.modules.get(own)
     if module is None or module.__dict__.get("__changed__") != changed:

@@ -1,13 +1,17 @@
 """A user's own cells in every task that takes a cell, from Python and by the command line."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+import torch
 from helpers.own_cells import OWN
 
 import carousel
+from carousel.cells import registry as spec_registry
 from carousel.cli import main as cli
+from carousel.tasks.shared.cell import cell_name
 
 TEXTS = ["a fine film", "dull", "what a day", "the film was dull"]
 SMALL = {"epochs": 1, "threads": 1, "quiet": True, "report": False, "hidden": 4}
@@ -107,5 +111,75 @@ def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
 def test_an_unknown_cell(tmp_path):
     with pytest.raises(carousel.CarouselError, match=r"cell: there is no cell 'lsmt'; did you mean lstm\?$"):
         carousel.train("lm", TEXTS, out=tmp_path / "run", cell="lsmt")
-    with pytest.raises(carousel.CarouselError, match="has no name; write class"):
-        carousel.train("lm", TEXTS, out=tmp_path / "run", cell=OWN["own-matrix"][0])
+    line = "the cell 'mgu' is not known here; give --cell FILE.py:CLASS, or import its module first"
+    with pytest.raises(carousel.CarouselError, match=line):
+        carousel.train("lm", TEXTS, out=tmp_path / "run", cell="mgu")
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("cells.py", r"cells\.py: its class is missing; give cells\.py:Mine$"),
+        ("cells.py:Plain", r"cells\.py: Plain is not a carousel\.Cell; give a class that is one$"),
+        ("cells.py:Min", r"cells\.py: it defines no Min; did you mean Mine\?$"),
+        ("other.py:Mine", r"other\.py: no such file|no such file"),
+        (dict, "<class 'dict'> is not a carousel.Cell; give a class that is one$"),
+    ],
+)
+def test_what_is_no_cell(tmp_path, monkeypatch, place, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cells.py").write_text(
+        "from carousel import Cell\nclass Plain: pass\nclass Mine(Cell):\n    gates = ('f',)\n"
+    )
+    with pytest.raises((carousel.CarouselError, FileNotFoundError), match=line):
+        carousel.train("lm", TEXTS, out=tmp_path / "run", cell=place)
+
+
+def test_a_cell_without_a_name_has_that_of_its_class(tmp_path, monkeypatch):
+    registry = sys.modules["carousel.cells.spec"]._registry
+    monkeypatch.setattr(sys.modules["carousel.cells.spec"], "_registry", dict(registry))
+    (tmp_path / "cells.py").write_text(CELL.replace(', name="mgu"', "") + "class LSTM(MGU):\n    pass\n")
+    assert cell_name(f"{tmp_path / 'cells.py'}:MGU") == "mgu" == cell_name("mgu")
+    with pytest.raises(ValueError, match="the cell LSTM has no name, and lstm is that of another; write class LSTM"):
+        cell_name(f"{tmp_path / 'cells.py'}:LSTM")
+
+
+STEP = "f = let('f', torch.sigmoid(x.f + w.U(state[0], 'f')))"
+MISTAKES = {
+    "no such gate": ("return (x.g,)", r"cells\.py:6: there is no gate g; the gates are f, n"),
+    "no such recurrence": (
+        "return (w.U(state[0]).q,)",
+        r"cells\.py:6: there is no gate q; the gates with a recurrence",
+    ),
+    "an exception": ("raise KeyError('q')", r"cells\.py:6: KeyError: 'q'"),
+    "another shape": (f"{STEP}; return (f[:, :2],)", r"A\.step returned h of shape \(\d+, 2\) from one of"),
+    "a tensor": (f"{STEP}; return f", r"A\.step must return a tuple with every state, \('h',\), got Tensor"),
+    "too few": ("return ()", r"A\.step must return a tuple with every state, \('h',\), got a tuple of 0"),
+    "nothing": ("pass", r"A\.step must return a tuple with every state, \('h',\), got NoneType"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_a_cell_are_those_of_its_file(tmp_path, monkeypatch, capsys, name):
+    body, line = MISTAKES[name]
+    monkeypatch.setattr(sys.modules["carousel.cells.spec"], "_registry", dict(spec_registry()))
+    monkeypatch.chdir(tmp_path)
+    head = "import torch\nfrom carousel import Cell\nclass A(Cell):\n    gates = ('f', 'n')\n"
+    (tmp_path / "cells.py").write_text(f"{head}    def step(self, x, state, w, let):\n        {body}\n")
+    (tmp_path / "text.txt").write_text("abba\nbaab\n" * 5)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "lm", "text.txt", "--out", "run", "--cell", "cells.py:A", "--hidden", "4", "--quiet"])
+    told = capsys.readouterr().err
+    assert stop.value.code == 1
+    assert re.match(f"error: {line}", told), told
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("declared", "line"), [("parameters", "has no weight_ih"), ("step", "must define step")])
+def test_what_a_cell_must_have(declared, line):
+    own = {"parameters": lambda self, sizes: {"a": (3,)}} if declared == "parameters" else {}
+    cell = type("Bare", (carousel.Cell,), {"gates": ("f",), **own})
+    with pytest.raises(TypeError, match=line) as error:
+        carousel.Recurrent(cell(), 2, 3)(torch.zeros(1, 1, 2))
+    assert isinstance(error.value, carousel.CarouselError)

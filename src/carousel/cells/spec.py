@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import keyword
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -28,6 +28,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from ..errors import CarouselError
+
+
+class CellTypeError(CarouselError, TypeError):
+    """A cell whose step or parameters are not what a layer needs."""
+
+
+class CellValueError(CarouselError, ValueError):
+    """A cell whose step gives a state of another shape or kind of number."""
+
 
 State = tuple[Tensor, ...]
 Let = Callable[[str, Tensor], Tensor]
@@ -219,6 +230,8 @@ class Cell:
         recurrent = [gate for gate, spec in cls.gates.items() if spec.recurrent != "none"]
         cls.Inputs = namedtuple("Inputs", (*cls.gates, *cls.side_inputs))  # type: ignore[misc]
         cls.Recurrent = namedtuple("Recurrent", recurrent)  # type: ignore[misc]
+        cls.Inputs.__getattr__ = _no_gate("the gates are", cls.Inputs._fields)
+        cls.Recurrent.__getattr__ = _no_gate("the gates with a recurrence are", recurrent)
         cls.all_dense = all(spec.recurrent == "dense" for spec in cls.gates.values())
         for method in ("kernel", "torch_mode"):  # a subclass may compute something else than its parent
             if method not in cls.__dict__:
@@ -346,7 +359,7 @@ class Cell:
         order of `states`; `w.U(v)` gives `U v + b` by gate; `let(name, value)` names a gate or state as it is computed
         and returns the value to continue with: traces record it, and interventions replace it. Returns the new state.
         """
-        raise TypeError(f"{type(self).__name__} must define step(self, x, state, w, let)")
+        raise CellTypeError(f"{type(self).__name__} must define step(self, x, state, w, let)")
 
     def backward(self, d: State, at: Any, previous: State, w: Weights) -> StepGradient:
         """The step's derivative, derived by hand.
@@ -413,6 +426,15 @@ def _declared(cls: type[Cell], kind: str, spec: type[Any], needed: bool = True) 
 def _check_name(cls: type[Cell], kind: str, name: Any) -> None:
     if not str(name).isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
         raise TypeError(f"{cls.__name__}.{kind}: {name!r} is not usable as a name")
+
+
+def _no_gate(known: str, names: Sequence[str]) -> Callable[[Any, str], Any]:
+    """The `__getattr__` of what `step` has by gate: of a name that is none of `names`."""
+
+    def missing(self: Any, name: str) -> Any:
+        raise AttributeError(f"there is no gate {name}; {known} {', '.join(names)}", name=name, obj=None)
+
+    return missing
 
 
 def _check(cls: type[Cell]) -> None:

@@ -18,6 +18,7 @@ import typer
 
 from carousel.errors import CarouselError, did_you_mean, shorten
 from carousel.files import FULL
+from carousel.user_code import mistake
 from carousel.version import __version__
 from carousel.wording import counted
 
@@ -108,7 +109,7 @@ def reason(error: OSError) -> str:
 
 
 def fault(error: Exception) -> str | None:
-    """What a user can put right, in words; None if the error is a bug of ours."""
+    """What a user can put right, in words, in the user's own code too; None if the error is a bug of ours."""
     if isinstance(error, CarouselError):
         return str(error)
     if isinstance(error, OSError) and error.errno is not None:  # from the system, not raised by a library
@@ -117,7 +118,7 @@ def fault(error: Exception) -> str | None:
         return "not enough memory; use smaller batches or a smaller model, or close other programs"
     if isinstance(error, UnicodeEncodeError) and error.encoding.lower().replace("-", "") != "utf8":
         return f"{error.object[error.start]!r} cannot be printed as {error.encoding}; set PYTHONIOENCODING=utf-8"
-    return None
+    return mistake(error)
 
 
 def bug(error: Exception, args: Sequence[str]) -> str:

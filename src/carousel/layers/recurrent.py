@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..cells.spec import PAST_INPUTS, Cell, ParameterSpec, Sizes, State, Weights
+from ..cells.spec import PAST_INPUTS, Cell, CellTypeError, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
 from . import arguments, native, onnx, programs, torch_operators
 from .batch import Batch, read, read_state
@@ -183,7 +183,11 @@ class Recurrent(CellModule):
     def _specs(self, layer: int) -> dict[str, ParameterSpec]:
         """The parameters of one direction of `layer`, by name without suffix, in torch's order."""
         specs = {}
-        for name, given in self.cell.parameters(self._sizes(layer)).items():
+        declared = self.cell.parameters(self._sizes(layer))
+        if "weight_ih" not in declared:
+            name = repr(self.cell)
+            raise CellTypeError(f"{name}.parameters has no weight_ih; extend it: super().parameters(sizes) | {{…}}")
+        for name, given in declared.items():
             if name.startswith("initial_") or name in self.cell.buffers(self._sizes(layer)):
                 raise ValueError(f"{self.cell!r}.parameters: {name!r} is the name of something else; choose another")
             specs[name] = given if isinstance(given, ParameterSpec) else ParameterSpec(tuple(given))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..cells.spec import PAST_INPUTS, Cell, Let, State, Weights, unnamed
+from ..cells.spec import PAST_INPUTS, Cell, CellTypeError, CellValueError, Let, State, Weights, unnamed
 
 Steps = Tensor | list[Tensor]  # (T, B, *shape), whole or step by step
 
@@ -129,12 +129,14 @@ def checked(cell: Cell, new: State, state: State) -> State:
     """What a cell's step returned, refused unless it is a state like the one before."""
     if not isinstance(new, tuple) or len(new) != len(state):
         given = f"a tuple of {len(new)}" if isinstance(new, tuple) else type(new).__name__
-        raise TypeError(f"{cell!r}.step must return a tuple with every state, {cell.own_states}, got {given}")
+        raise CellTypeError(f"{cell!r}.step must return a tuple with every state, {cell.own_states}, got {given}")
     for name, n, s in zip(cell.own_states, new, state, strict=True):
         if n.shape != s.shape:
-            raise ValueError(f"{cell!r}.step returned {name} of shape {tuple(n.shape)} from one of {tuple(s.shape)}")
+            raise CellValueError(
+                f"{cell!r}.step returned {name} of shape {tuple(n.shape)} from one of {tuple(s.shape)}"
+            )
         if n.is_complex() != s.is_complex():
-            raise ValueError(f"{cell!r}.step returned {name} as {n.dtype} from one of {s.dtype}")
+            raise CellValueError(f"{cell!r}.step returned {name} as {n.dtype} from one of {s.dtype}")
     return new
 
 

@@ -10,7 +10,7 @@ from ..training import Run, Settings
 from ..training.manifest import check_manifest
 from .base import Model, Task
 from .registry import find, names
-from .shared.cell import is_known
+from .shared.cell import is_known, unknown_cell
 
 
 def task_of(run: Run) -> type[Task]:
@@ -30,9 +30,7 @@ def settings_of(run: Run) -> tuple[type[Task], Settings]:
     """The task and the settings in config.yaml."""
     task, cell = task_of(run), run.config_values().get("cell")
     if "cell" in task.Settings.model_fields and isinstance(cell, str) and not is_known(cell):
-        raise RunError(
-            f"{run.folder}: the cell {cell!r} is not known here; give --cell FILE.py:CLASS, or import its module first"
-        )
+        raise RunError(f"{run.folder}: {unknown_cell(cell)}")
     return task, run.read_settings(task.Settings)
 
 

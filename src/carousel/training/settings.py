@@ -413,7 +413,8 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     if not name:  # an error about several keys has its own message
         return message
     got = error["input"]
-    if isinstance(got, str) and repr(got) in message:  # the message names it already
+    named = isinstance(got, type) or (isinstance(got, str) and (repr(got) in message or ".py" in got))
+    if named:  # the message names it already, or its file
         return f"{places.get(name, name)}: {message}"
     return f"{places.get(name, name)}: {message}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
 

@@ -53,18 +53,51 @@ def cell_name(given: Any) -> Any:
         return given
     from ...cells import Cell, registry
 
+    if isinstance(given, str) and given.endswith(".py"):
+        raise ValueError(f"{given}: its class is missing; give {_with_class(given)}")
     cell = load_place(given, "a cell") if isinstance(given, str) and is_place(given) else given
     if isinstance(cell, type) and issubclass(cell, Cell):
         name = next((name for name, known in registry().items() if known is cell), None)
-        if name is None:
-            raise ValueError(f'the cell {cell.__name__} has no name; write class {cell.__name__}(Cell, name="…")')
-        return name
-    if not isinstance(cell, str):
-        raise ValueError("should be a name, FILE.py:CLASS or a class")
-    if cell in registry():
+        return name or _named_after_its_class(cell)
+    if isinstance(cell, str) and cell in registry():
         return cell
-    hint = did_you_mean(str(cell), registry()) or f"cells are {', '.join(registry())}; or give FILE.py:CLASS"
-    raise ValueError(f"there is no cell {shorten(str(cell))!r}; {hint}")
+    if given is cell and not isinstance(cell, type | str):
+        raise ValueError("should be a name, FILE.py:CLASS or a class")
+    if not isinstance(cell, str):
+        file, _, name = str(given).rpartition(":") if isinstance(given, str) else ("", "", f"{cell!r:.60}")
+        raise ValueError(f"{file and file + ': '}{name} is not a carousel.Cell; give a class that is one")
+    if hint := did_you_mean(cell, registry(), cutoff=0.7):
+        raise ValueError(f"there is no cell {shorten(cell)!r}; {hint}")
+    raise ValueError(f"{unknown_cell(cell)}; cells are {', '.join(registry())}")
+
+
+def unknown_cell(name: str) -> str:
+    return f"the cell {shorten(name)!r} is not known here; give --cell FILE.py:CLASS, or import its module first"
+
+
+def _named_after_its_class(cell: Any) -> str:
+    """Register a cell that has no name of its own under that of its class."""
+    from ...cells import registry
+    from ...cells.spec import register
+
+    name = str(cell.__name__).lower()
+    if (other := registry().get(name)) is not None and other.__module__ != cell.__module__:
+        own = f'class {cell.__name__}(Cell, name="…")'
+        raise ValueError(f"the cell {cell.__name__} has no name, and {name} is that of another; write {own}")
+    register(cell, name)
+    cell.name = name
+    return name
+
+
+def _with_class(file: str) -> str:
+    """FILE.py:CLASS with the cells of the file, which is not run."""
+    try:
+        body = ast.parse(Path(file).read_text("utf-8")).body
+    except (OSError, ValueError, SyntaxError):
+        return f"{file}:CLASS"
+    classes = (node for node in body if isinstance(node, ast.ClassDef))
+    names = [node.name for node in classes if any("Cell" in ast.unparse(base) for base in node.bases)]
+    return " or ".join(f"{file}:{name}" for name in names) or f"{file}:CLASS"
 
 
 CellName = Annotated[str, BeforeValidator(cell_name), Choices(built_in_cells, "FILE.py:CLASS")]
