@@ -118,32 +118,32 @@ def load(
 @overload
 def load(
     run: str | Path,
-    tasks: Iterable[type[Any]] = (),
+    tasks: type[Any] | Iterable[type[Any]] = (),
     *,
-    cells: Iterable[type[Cell]] = (),
+    cells: type[Cell] | Iterable[type[Cell]] = (),
     task: str | type[Task] | None = None,
 ) -> Any: ...
 def load(
     run: str | Path,
-    tasks: Iterable[type[Any]] = (),
+    tasks: type[Any] | Iterable[type[Any]] = (),
     *,
-    cells: Iterable[type[Cell]] = (),
+    cells: type[Cell] | Iterable[type[Cell]] = (),
     task: str | type[Any] | None = None,
 ) -> Any:
     """The trained model in a run directory: `carousel.load("run").generate("明月")`.
 
-    `tasks` and `cells` are classes of your own, needed to load runs that use them; a class that has been imported is
-    known anyway. `task`, a name, a class or FILE.py:CLASS, is the task that the run must belong to; type checkers then
-    know the class of the model too.
+    `tasks` and `cells` are classes of your own, one or several, needed to load runs that use them; one that has been
+    imported is known anyway. `task`, a name, a class or FILE.py:CLASS, is the task that the run must belong to; type
+    checkers then know the class of the model too.
     """
     from .tasks.runs import load_run, task_of
     from .tasks.shared.cell import find_cell
     from .training import Run
     from .training.isolation import own_random_numbers
 
-    for one in tasks:
+    for one in [tasks] if isinstance(tasks, type) else tasks:
         find(one)
-    for cell in cells:
+    for cell in [cells] if isinstance(cells, type) else cells:
         find_cell(cell)
     if not isinstance(run, str | Path):
         raise ArgumentError(f"run: give a run directory, got {run!r}")

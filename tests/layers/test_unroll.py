@@ -83,7 +83,7 @@ def cell(**namespace):
         (lambda x, h, w, let: (x.n, x.n), r"Mine\.step must return a tuple.*got a tuple of 2"),
         (lambda x, h, w, let: None, r"Mine\.step must return a tuple.*got NoneType"),
         (lambda x, h, w, let: (torch.cat(x, -1),), r"Mine\.step.* h .*\(3, 8\).*\(3, 4\)"),
-        (lambda x, h, w, let: (x.q,), "'q'"),
+        (lambda x, h, w, let: (x.q,), "there is no gate q; the gates are f, n"),
         (lambda x, h, w, let: (w.U(h, "q"),), r"U\(v, q\).*\('f', 'n'\)"),
         (lambda x, h, w, let: (w.U(h, "n", "f")[0],), r"U\(v, n, f\).*order"),
         (lambda x, h, w, let: (w.weight_ch * h,), "Mine has no parameter 'weight_ch'"),

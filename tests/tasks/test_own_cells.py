@@ -52,7 +52,7 @@ def test_every_task(own_cell, task, tmp_path, monkeypatch):
     data, settings, use = CASES[task]
     model = carousel.train(task, data, out=tmp_path / "run", cell=own_cell, **settings)
     assert model.settings.cell == own_cell.name
-    again = carousel.load(tmp_path / "run")
+    again = carousel.load(tmp_path / "run", cells=own_cell)
     assert repr(use(again)) == repr(use(model))
     carousel.train(task, out=tmp_path / "run", resume=True, epochs=2, quiet=True, report=False)
     assert model.trace(data if task == "forecast" else "a film").h.shape[-1] == 4

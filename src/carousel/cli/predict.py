@@ -26,7 +26,7 @@ def predict(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="Text, one item per line, or a table; default: standard input.",
+            help="Text, one item per line; a table; a series; default: standard input.",
             callback=standard_input,
         ),
     ] = None,
@@ -38,7 +38,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
     **options: Any,
 ) -> None:
-    """Predict labels or tags for raw text, with the model's confidence.
+    """Predict labels or tags for text, or what follows a series.
 
     A task may have options of its own: carousel predict RUN --help shows those
     of the run.
@@ -53,6 +53,8 @@ def predict(
     carousel predict run untagged.conll --n-best 3
     # every node of a tree with its label
     carousel predict run trees.txt --draw
+    # the steps after the end of a series, from a forecaster
+    carousel predict run flights.csv
     # a run of a task of your own
     carousel predict run data.txt --task my_task.py:Sensor
     """

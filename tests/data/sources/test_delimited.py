@@ -30,6 +30,14 @@ def test_rows_have_the_lines_that_they_end_on(text_file):
         read_cells(text_file('a,"b\n', "t.csv"), ",")
 
 
+def test_a_carriage_return_inside_a_line(text_file):
+    line = r"t.csv:2: a carriage return \(\\r\) inside the line, outside of quotes; end every line with"
+    with pytest.raises(DataError, match=line):
+        read_cells(text_file("a,b\n1\r2,3\n", "t.csv"), ",")
+    with pytest.raises(DataError, match=line):
+        list(Table(text_file("text,label\na\rb,x\n", "t.csv")))
+
+
 def test_a_row_that_does_not_fit(text_file):
     line = str(uneven_row(text_file("", "t.csv"), 3, 1, (1, ["a", "b"]), ";"))
     assert line.endswith("t.csv:3: 1 column, where line 1 has 2; look for a semicolon too many or too few")

@@ -33,7 +33,14 @@ def read_cells(path: Path, delimiter: str) -> list[Row]:
     try:
         return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except csv.Error as error:
-        raise DataError(path, reader.line_num, f"not CSV: {error}", "close every quote") from None
+        raise DataError(path, reader.line_num, *not_csv(error)) from None
+
+
+def not_csv(error: csv.Error) -> tuple[str, str]:
+    """The problem and the remedy of Python's complaint about a file."""
+    if "new-line character" in str(error):
+        return "a carriage return (\\r) inside the line, outside of quotes", "end every line with \\n or \\r\\n"
+    return f"not CSV: {error}", "close every quote"
 
 
 def uneven_row(path: Path, line: int, width: int, first: Row, delimiter: str) -> DataError:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ...errors import DataError, did_you_mean, shorten
 from ...parsing import ParseError, parse_json
 from ...wording import setting
-from .delimited import DELIMITERS, uneven_row
+from .delimited import DELIMITERS, not_csv, uneven_row
 from .lines import check_file, read_lines
 from .split import Splittable
 
@@ -193,6 +193,8 @@ class Columns(Splittable):
             except csv.Error as error:
                 if "unexpected end of data" in str(error):
                     problem, remedy = "a quote is opened here and never closed", 'close it; a quote in a text is ""'
+                elif "new-line character" in str(error):
+                    problem, remedy = not_csv(error)
                 else:
                     problem, remedy = f"not CSV: {error}", 'put the text in quotes, and write a quote in it as ""'
                 raise DataError(self.path, line, problem, remedy) from None

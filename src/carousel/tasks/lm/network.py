@@ -168,7 +168,7 @@ class LanguageNetwork(Network):
 
 
 class Perplexity(SummedMetric):
-    """exp of the mean negative log-probability of a token: of all tokens, and of all but `[END]`."""
+    """exp of the mean negative log-probability of a token: of all tokens, and of all but `[END]`, if there are such."""
 
     best = "perplexity"
     lower_is_better = True
@@ -191,6 +191,8 @@ class Perplexity(SummedMetric):
 
     def result(self) -> dict[str, float]:
         every = self.total / max(1.0, self.count)
+        if self.network.settings.layout == "running":  # which has no [END]
+            return {"perplexity": perplexity(every)}
         inner = (self.total - self.ends) / max(1.0, self.count - self.end_count)
         return {"perplexity": perplexity(every), "perplexity_without_end": perplexity(inner)}
 

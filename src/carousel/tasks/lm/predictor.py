@@ -122,7 +122,8 @@ class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]
 
     @in_eval_mode
     def evaluate(self, path: str | Path) -> dict[str, float]:
-        """Perplexity with and without `[END]`, and bits for each character of the file, newlines counted."""
+        """Perplexity with and (unless the text is running) without `[END]`, and bits for each character of the file,
+        newlines counted."""
         metric, batches = self.network.metric(), self.batches(path)
         for batch in batches:
             metric.add(batch)
