@@ -289,13 +289,14 @@ class Model(ABC, Generic[N, A]):
     kind: ClassVar[str] = "model"  # what a reader calls it
     parts: ClassVar[tuple[str, ...]] = ("layers",)  # what can be traced
     item_types: ClassVar[tuple[type, ...]] = ()  # of what is traced; empty: of any type but those that no model reads
+    evaluates_memory: ClassVar[bool] = False  # whether `evaluate` itself reads data in memory; else it is given files
     columns: ClassVar[tuple[str, ...]] = ()  # the parts of a prediction that `format` puts in a table, if it is one
     origin: str = ""  # where it was loaded from, and what it reached there
     declared: type[Task] | None = None  # the task it was trained as, which may be a variant of the model's own
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "evaluate" in cls.__dict__:
+        if "evaluate" in cls.__dict__ and not cls.evaluates_memory:
             cls.evaluate = _of_any_data(cls.__dict__["evaluate"])  # type: ignore[method-assign]
 
     def __init__(self, network: N, assets: A) -> None:

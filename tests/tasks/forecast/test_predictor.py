@@ -32,6 +32,19 @@ def test_numbers_instead_of_a_file(trained, flights):
         model.predict([1.0, 2.0, 3.0], start="1990-01")
 
 
+def test_evaluating_numbers_instead_of_a_file(trained, flights):
+    model = carousel.load(trained)
+    series = read_panel(flights / "one.csv").first
+    values, expected = series.values[:, 0], model.evaluate(flights / "one.csv")
+    start = series.time(int(series.ticks[0]))
+    assert model.evaluate(values, start=start) == expected == model.evaluate(values.tolist(), start=start)
+    assert carousel.evaluate(model, {"month": list(map(series.time, series.ticks.tolist())), "x": values}) == expected
+    with pytest.raises(ArgumentError, match="give start, the time of the first one, or a CSV file"):
+        model.evaluate(values)
+    with pytest.raises(ArgumentError, match="a file has times of its own; leave it out"):
+        model.evaluate(flights / "one.csv", start=start)
+
+
 def test_a_table_has_times_of_its_own(trained, flights):
     model = carousel.load(trained)
     expected, series = repr(model.predict(flights / "one.csv")), read_panel(flights / "one.csv").first

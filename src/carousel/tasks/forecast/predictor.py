@@ -40,6 +40,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
 
     name = "forecast"
     kind = "forecaster"
+    evaluates_memory = True
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -126,8 +127,10 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         return iter(self.predict(path).rows())
 
     @with_members
-    def evaluate(self, path: str | Path) -> dict[str, Any]:
+    def evaluate(self, data: str | Path | Series | Any, start: str | None = None) -> dict[str, Any]:
         """Rolling origin: the steps ahead of every row after the training rows, compared with the actual values.
+
+        `data` and `start` are as `predict` takes them.
 
         MASE is the mean absolute error in units of that of the value a season before, on the training rows, averaged
         over series and variables; `scaled_crps` is the CRPS in the same units. `seasonal_naive` is what repeating the
@@ -135,7 +138,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         what was compared: missing values are not. `dev_values` of them also chose the model's epoch, shares and bounds;
         if there are such, `cross_fitted_coverage` is the coverage with bounds calibrated on the other half of the rows.
         """
-        source = Source.of(self.network, self.open_panel(path))
+        source = Source.of(self.network, self._panel(data, start))
         errors, chosen = source.measure(), source.count_chosen()
         cross = source.measure(cross_fitted=True).result()["coverage"] if chosen else None
         return {
