@@ -144,6 +144,22 @@ def test_a_cell_without_a_name_has_that_of_its_class(tmp_path, monkeypatch):
         cell_name(f"{tmp_path / 'cells.py'}:LSTM")
 
 
+def test_a_slow_cell_is_told(tmp_path, monkeypatch, capfd):
+    """Which a branch on its values makes it; a cell that is a program trains without a word."""
+    monkeypatch.setattr(sys.modules["carousel.cells.spec"], "_registry", dict(spec_registry()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    slow = CELL.replace(', name="mgu"', "").replace(
+        "        n = let", "        f = f if f.mean() < 9 else -f\n        n = let"
+    )
+    for text, count in ((slow, 1), (CELL.replace('name="mgu"', 'name="fast"'), 0)):
+        (tmp_path / f"cells{count}.py").write_text(text)
+        small = {**WORDS, "quiet": False, "cell": f"{tmp_path}/cells{count}.py:MGU"}
+        carousel.train("lm", TEXTS, out=tmp_path / f"run{count}", **small)
+        said = " ".join("".join(capfd.readouterr()).split())
+        assert said.count("runs on the path reference, several times slower") == count
+        assert (f"(cells{count}.py, line 12)" in said) == bool(count)
+
+
 STEP = "f = let('f', torch.sigmoid(x.f + w.U(state[0], 'f')))"
 MISTAKES = {
     "no such gate": ("return (x.g,)", r"cells\.py:6: there is no gate g; the gates are f, n"),

@@ -20,9 +20,10 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 
-from ..cells import registry
+from ..cells import Cell, registry
 from ..errors import ArgumentError, RunError, SettingsError, shorten
 from ..files import FULL, remove_parts, replace_files, write_json, write_text
+from ..program.tracing import NotAProgram
 from ..threads import threads
 from ..wording import an, counted, either, setting
 from . import distributed
@@ -186,7 +187,11 @@ def set_up(
     network = task.make_network(settings, assets)
     if start is None and settings.start_from is not None:
         data.notes += task.start_network(network, assets)
-    if start is None and (run.exists or _has_own_cell(settings)):
+    if (cell := _own_cell(settings)) is not None and (reason := _not_fused(cell, settings)) is not None:
+        path = f"reference, several times slower than a fused one: {reason}"
+        data.notes.append(f"the cell {settings.cell} runs on the path {path}")  # type: ignore[attr-defined]
+        data.info["path of the cell"] = path
+    if start is None and (run.exists or cell is not None):
         _try_step(network, data.train)
     if not resume:
         run.begin()
@@ -198,9 +203,20 @@ def set_up(
     return network, assets, data
 
 
-def _has_own_cell(settings: Settings) -> bool:
+def _own_cell(settings: Settings) -> type[Cell] | None:
+    """The cell of the settings, if it is not one of ours."""
     cell = registry().get(getattr(settings, "cell", ""))
-    return cell is not None and cell.__module__.partition(".")[0] != __name__.partition(".")[0]
+    return None if cell is None or cell.__module__.partition(".")[0] == __name__.partition(".")[0] else cell
+
+
+def _not_fused(cell: type[Cell], settings: Settings) -> str | None:
+    """Why a cell is no program, with the line of its file; None if it is one."""
+    hidden = getattr(settings, "hidden", 4)
+    try:
+        cell().program(hidden, hidden)
+    except NotAProgram as error:
+        return str(error)
+    return None
 
 
 def _try_step(network: Network, batches: Any) -> None:
