@@ -37,6 +37,15 @@ def test_evaluating_lines(make, given):
     assert told["unknown"] == sum(ids_of(model, line).count(UNK) for line in LINES) > 0
 
 
+def test_a_trace_has_every_step(make):
+    """Only files are cut, for labs."""
+    model, text = make(), "abba " * 300
+    trace = model.trace([text, "abx"])
+    assert trace.h.shape[1] == len(trace.tokens[0]) == len(text) + 1 > language.WINDOW
+    assert trace.tokens[1] == ("[START]", "a", "b", "x [UNK]")
+    assert len(model.layer_input(model.batch_of([text])).x) == language.WINDOW
+
+
 @pytest.mark.parametrize("layout", ["running", "sentences"])
 @pytest.mark.parametrize("given", NETWORKS.values(), ids=NETWORKS)
 def test_evaluating_running_text(make, given, layout, monkeypatch):

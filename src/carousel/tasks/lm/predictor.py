@@ -106,11 +106,14 @@ class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]
     def surface_forms(self, items: Sequence[str]) -> list[list[str]]:
         texts = items if self.assets.form is None else self.assets.form.read(items).texts
         end = -1 if self.settings.layout == "running" else None  # its last token is only predicted
-        return [["", *self.vocabulary.split(text)][:end][:WINDOW] for text in texts]
+        return [["", *self.vocabulary.split(text)][:end] for text in texts]
 
-    def layer_input(self, batch: TextBatch) -> LayerInput:
+    def _read_items(self, items: Sequence[Any]) -> LayerInput:
+        return self.layer_input(self.batch_of(items), None)  # all steps: each is asked for
+
+    def layer_input(self, batch: TextBatch, steps: int | None = WINDOW) -> LayerInput:
         """Of a long text the first steps."""
-        network, inputs = self.network, batch.inputs[:WINDOW]
+        network, inputs = self.network, batch.inputs[:steps]
         lengths = batch.lengths.clamp(max=len(inputs))
         x = network.drop_input(network.embedder(inputs))
         return LayerInput("layers", network.layers, x, lengths, texts_of(self.vocabulary, inputs, lengths))
