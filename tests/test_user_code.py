@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from carousel.errors import ArgumentError, CarouselError
-from carousel.user_code import is_place, load_place
+from carousel.user_code import is_place, load_place, mistake
 
 
 @pytest.fixture
@@ -68,3 +68,19 @@ def test_a_file_that_fails_is_run_again(file):
     path = file("from carousel.errors import CarouselError\nraise CarouselError('as it is')", "own.py")
     with pytest.raises(CarouselError, match=r"^as it is$"):
         load_place(f"{path}:x", "a number")
+
+
+def test_the_place_of_a_mistake(file, monkeypatch, tmp_path):
+    """It is the deepest in a file of the user's, by the name it has from here; others have none."""
+    path = file("def inner():\n    return {}['gone']\n\n\ndef outer(call):\n    return call()\n")
+    inner, outer = (load_place(f"{path}:{name}", "a function") for name in ("inner", "outer"))
+    monkeypatch.chdir(tmp_path)
+    for call, expected in (
+        (inner, "mine.py:2: KeyError: 'gone'"),
+        (lambda: outer(inner), "mine.py:2: KeyError: 'gone'"),
+        (lambda: outer(lambda: int("x")), "mine.py:6: ValueError: invalid literal for int() with base 10: 'x'"),
+        (lambda: int("x"), None),
+    ):
+        with pytest.raises((KeyError, ValueError)) as error:
+            call()
+        assert mistake(error.value) == expected
