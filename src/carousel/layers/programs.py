@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..cells.spec import Cell, Sizes, Weights
+from ..errors import ArgumentError
 from ..ops import backend
 from ..ops.program import Compiled, ProgramCall, differentiable, run_program
 from ..ops.program_operator import program_operator
@@ -256,7 +257,7 @@ def _held(layer: Any, program: Program, clamps: Sequence[Clamp], x: Tensor) -> d
     found: dict[tuple[str, Any], Tensor] = {}
     for name in dict.fromkeys(clamp.name for clamp in clamps):
         if name not in program.named and name not in layer.zoneout:
-            raise ValueError(f"Clamp: {layer.cell!r}.step never names {name!r} with let")
+            raise ArgumentError(f"Clamp: {layer.cell!r}.step never names {name!r} with let")
         size = layer.state_shape(name)[0] if name in layer.cell.states else layer.hidden_size
         own = [clamp for clamp in clamps if clamp.name == name]
         found["clamp", name], found["held", name] = clamp_planes(own, (*x.shape[:2], size), x)

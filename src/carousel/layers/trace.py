@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..cells.spec import Cell, Let
+from ..errors import ArgumentError
 from ..ops.backend import empty_from_pool
 from .batch import Batch
 from .paths import ExecutionPath
@@ -82,7 +83,7 @@ class Clamp:
         """Refuse a clamp that means nothing in `layer` on `size` sequences of `steps` steps."""
         names = (*layer.cell.states, *(g for g in layer.cell.gates if g not in layer.cell.states))
         if self.name not in names:
-            raise ValueError(f"Clamp: {type(layer).__name__} has no gate or state {self.name!r}; it has {names}")
+            raise ArgumentError(f"Clamp: {type(layer).__name__} has no gate or state {self.name!r}; it has {names}")
         shape = layer.state_shape(self.name) if self.name in layer.cell.states else (layer.hidden_size,)
         for what, chosen, available in (("layer", self.layer, layer.num_layers),
                                         ("direction", self.direction, layer.num_directions)):  # fmt: skip
@@ -102,7 +103,7 @@ class Clamp:
                 self.value.expand(room)
             except RuntimeError:
                 given = tuple(self.value.shape)
-                raise ValueError(
+                raise ArgumentError(
                     f"Clamp: value must broadcast to (steps, sequences, units) {room}, got {given}"
                 ) from None
 
@@ -165,18 +166,18 @@ def _indices(what: str, chosen: Choice, available: int) -> Sequence[int]:
     if isinstance(chosen, slice):
         span = range(*chosen.indices(available))
         if not span:
-            raise ValueError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+            raise ArgumentError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
         return span
     if isinstance(chosen, tuple):
         if len(chosen) != 2:
             raise TypeError(f"Clamp: {what}={chosen!r}: a tuple is (start, stop); give indices as a list")
         if any(edge is not None and abs(edge) > available for edge in chosen):
-            raise ValueError(f"Clamp: {what}={chosen!r} reaches past 0..{available - 1}")
+            raise ArgumentError(f"Clamp: {what}={chosen!r} reaches past 0..{available - 1}")
         return _indices(what, slice(*chosen), available)
     numbers: Any = chosen
     if isinstance(chosen, Tensor) and chosen.dtype == torch.bool:
         if chosen.shape != (available,):
-            raise ValueError(
+            raise ArgumentError(
                 f"Clamp: {what} as a bool tensor must be of shape ({available},), got {tuple(chosen.shape)}"
             )
         numbers = chosen.nonzero().flatten()
@@ -191,11 +192,11 @@ def _indices(what: str, chosen: Choice, available: int) -> Sequence[int]:
         )
     at = [n + available if n < 0 else n for n in given]
     if not at or not all(0 <= n < available for n in at):
-        raise ValueError(
+        raise ArgumentError(
             f"Clamp: {what}={chosen!r} chooses {'what is not' if at else 'nothing'} among 0..{available - 1}"
         )
     if len(set(at)) < len(at):
-        raise ValueError(f"Clamp: {what}={chosen!r} has an index twice")
+        raise ArgumentError(f"Clamp: {what}={chosen!r} has an index twice")
     return at
 
 
@@ -224,7 +225,7 @@ class Watch:
         """What was named, and the states: T tensors (B, S) each."""
         for clamp in self.clamps:
             if clamp.name not in self.named:
-                raise ValueError(f"Clamp: {cell!r}.step never names {clamp.name!r} with let")
+                raise ArgumentError(f"Clamp: {cell!r}.step never names {clamp.name!r} with let")
         return {**self.named, **unrolled.states}
 
 
@@ -335,9 +336,9 @@ def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:
     loss = loss_fn(output, state) if takes_state else loss_fn(output)
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         got = f"a Tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-        raise ValueError(f"gradients_of must return one number as a Tensor, a loss; it returned {got}")
+        raise ArgumentError(f"gradients_of must return one number as a Tensor, a loss; it returned {got}")
     if not loss.requires_grad:
-        raise ValueError("gradients_of: the loss does not depend on the layer's output or state")
+        raise ArgumentError("gradients_of: the loss does not depend on the layer's output or state")
     return loss
 
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 from helpers.language_models import LINES, ids_of, plain_log_probs
 
+from carousel import Clamp
 from carousel.cells import registry
 from carousel.data import END, UNK
+from carousel.errors import CarouselError
 from carousel.tasks.lm import network as language
 from carousel.tasks.lm.settings import LanguageSettings
 
@@ -44,6 +46,11 @@ def test_a_trace_has_every_step(make):
     assert trace.h.shape[1] == len(trace.tokens[0]) == len(text) + 1 > language.WINDOW
     assert trace.tokens[1] == ("[START]", "a", "b", "x [UNK]")
     assert len(model.layer_input(model.batch_of([text])).x) == language.WINDOW
+
+
+def test_a_clamp_of_nothing_can_be_put_right(make):
+    with pytest.raises(CarouselError, match="Clamp: LSTM has no gate or state 'q'"):
+        make().intervene("abba", Clamp("q", 0.0))
 
 
 @pytest.mark.parametrize("layout", ["running", "sentences"])
