@@ -20,7 +20,7 @@ from ...training import Loss, Network, SummedMetric
 from .data import LanguageAssets
 from .settings import LanguageSettings
 
-RESTARTS = 0.01  # share of the streams of running text that begin anew in a batch, as in Melis et al. (2018)
+RESTARTS = 0.01  # fraction of the streams of running text that restart in a batch
 WINDOW = 1024  # steps of a line that are in memory at once when it is evaluated: a line may have ten million
 
 
