@@ -40,10 +40,10 @@ def test_loss_by_hand(settings, output):
 
 @pytest.mark.parametrize("output", ["softmax", "crf"])
 def test_training_adds_the_loss_of_the_neighbours(settings, output):
-    given = {"output": output, "dropout": 0, "word_dropout": 0}
+    given = {"output": output, "dropout": 0, "word_dropout": 0, "residual_layers": 1}
     model, data = new_model(Tag, settings(**given, lm_loss=0.5))
     network, batch = model.network, next(iter(ExampleBatches(data.train.store, sequences=4, shuffle=False)))
-    neighbours = network.auxiliary(network.encode(batch), batch.tokens, batch.mask) / batch.lengths.sum()
+    neighbours = network.auxiliary(network.encode_below(batch), batch.tokens, batch.mask) / batch.lengths.sum()
     tags = network.eval().loss(batch).mean
     torch.testing.assert_close(network.train().loss(batch).mean, tags + 0.5 * neighbours)
     assert new_model(Tag, settings(**given, lm_loss=0))[0].network.auxiliary is None
@@ -51,14 +51,30 @@ def test_training_adds_the_loss_of_the_neighbours(settings, output):
 
 @pytest.mark.parametrize("direction", [0, 1])
 def test_no_direction_has_read_what_it_predicts(settings, direction):
-    model, data = new_model(Tag, settings(dropout=0, word_dropout=0))
+    model, data = new_model(Tag, settings(dropout=0, word_dropout=0, residual_layers=1))
     network, batch = model.network, next(iter(ExampleBatches(data.train.store, sequences=4, shuffle=False)))
     read = []
     network.embedder.register_forward_hook(lambda module, args, out: read.append(out.requires_grad_()))
     t, b = 1, int(batch.lengths.argmax())
-    network.encode(batch).unflatten(2, (2, -1))[t, b, direction].sum().backward(inputs=read)
+    network.encode_below(batch).unflatten(2, (2, -1))[t, b, direction].sum().backward(inputs=read)
     reached = read[0].grad.abs().sum(2)[:, b] > 0
     assert reached.any() and not reached[t + 1 if direction == 0 else t - 1]
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_residual_layer_adds_to_what_it_reads(settings, bidirectional):
+    model, data = new_model(Tag, settings(residual_layers=2, bidirectional=bidirectional))
+    network, batch = model.network.eval(), next(iter(ExampleBatches(data.train.store, sequences=4, shuffle=False)))
+    given = network.encode(batch)
+    below, _ = network.layers(network.read(batch), lengths=batch.lengths)
+    for b, length in enumerate(batch.lengths.tolist()):
+        x = below[:length, b]
+        for layer in network.residual:
+            reference = torch.nn.LSTM(layer.input_size, layer.hidden_size, bidirectional=bidirectional)
+            reference.load_state_dict(layer.state_dict())
+            x = x + reference(x)[0]
+        torch.testing.assert_close(given[:length, b], x)
+        assert not given[length:, b].any()
 
 
 def test_plain_tags_take_a_softmax_and_spans_a_crf(settings, tmp_path):

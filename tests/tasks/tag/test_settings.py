@@ -25,8 +25,10 @@ def test_defaults_with_vectors_unless_others_are_given(tmp_path):
     path.write_text("ada 1 2 3\n")
     given = {"train": path, "vectors": path}
     one = Tag.Settings.read(given)
-    assert (one.character_hidden, one.word_features, one.embedding) == (50, 32, 3) and not one.unused
-    assert Tag.Settings.read({"train": path}).word_features == 64
+    assert (one.character_hidden, one.word_features, one.residual_layers, one.embedding) == (50, 32, 1, 3)
+    assert not one.unused
+    without = Tag.Settings.read({"train": path})
+    assert (without.word_features, without.residual_layers) == (64, 0)
     assert Tag.Settings.read({**given, "word_features": 48}).word_features == 48
     assert not Tag.Settings.read({**given, "optimizer": "sgd", "characters": "none"}).unused
     assert Tag.Settings.read({}, pairs=[f"train={path}", "word_features=32"]).word_features == 32

@@ -39,6 +39,9 @@ class TaggerNetwork(Network):
         beside = sum(part.size for part in (self.shapes, self.context) if part is not None)
         self.layers = s.encoder(s.embedding + beside)
         self.drop = SequenceDropout(s.dropout, s.variational)
+        self.residual = nn.ModuleList(
+            s.recurrent(s.encoded, bidirectional=s.bidirectional) for _ in range(s.residual_layers)
+        )
         self.output = nn.Linear(s.encoded, len(self.tags))
         self.crf: CRF | None = None
         if s.output == "crf" or (s.output == "auto" and self.scheme is not None):
@@ -62,8 +65,19 @@ class TaggerNetwork(Network):
 
     def encode(self, batch: ExampleBatch) -> Tensor:
         """What the output layer reads, (T, B, directions · hidden)."""
+        return self.refine(self.encode_below(batch), batch.lengths)
+
+    def encode_below(self, batch: ExampleBatch) -> Tensor:
+        """What the residual layers read, (T, B, directions · hidden)."""
         y, _ = self.layers(self.read(batch), lengths=batch.lengths)
         return self.drop(y)
+
+    def refine(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """x (T, B, directions · hidden) → the same and, added to it, what each residual layer makes of it."""
+        for layer in self.residual:
+            y, _ = layer(x, lengths=lengths)
+            x = x + self.drop(y)
+        return x
 
     def emissions(self, batch: ExampleBatch) -> Tensor:
         """A score for each tag of each word, (T, B, K); without a CRF, its log-probability."""
@@ -75,7 +89,8 @@ class TaggerNetwork(Network):
         word's neighbours, times `lm_loss`."""
         assert batch.labels is not None
         words = int(batch.lengths.sum())
-        x = self.encode(batch)
+        below = self.encode_below(batch)
+        x = self.refine(below, batch.lengths)
         if self.crf is not None:
             mean = self.crf.loss(self.output(x), batch.labels, batch.lengths).sum() / words
         else:
@@ -84,7 +99,7 @@ class TaggerNetwork(Network):
                 label_smoothing=self.settings.label_smoothing,
             )  # fmt: skip
         if self.auxiliary is not None and self.training:
-            mean = mean + self.settings.lm_loss * self.auxiliary(x, batch.tokens, batch.mask) / words
+            mean = mean + self.settings.lm_loss * self.auxiliary(below, batch.tokens, batch.mask) / words
         return Loss(mean, words)
 
     def row_names(self, assets: TagAssets) -> dict[str, tuple[Sequence[str], ...]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from ...training.settings import ColumnName, Preset, ensemble_of, key, presets
+from ...training.settings import MOST_LAYERS, ColumnName, Preset, ensemble_of, key, presets
 from ..shared.settings import CharacterSettings, WordSettings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ DEFAULTS = {
     # gradient: 0.126 with beta2 0.999, each time that a rare word occurs, 0.018 with 0.95.
     "beta2": 0.95,
 }  # fmt: skip
-WITH_VECTORS = {"character_hidden": 50, "word_features": 32}  # words are known by their vectors
+WITH_VECTORS = {"character_hidden": 50, "word_features": 32, "residual_layers": 1}  # words are known by their vectors
 PRESETS = presets(
     fast=Preset({"epochs": 5, "hidden": 100, "characters": "cnn"}, "a fifth of the time"), best=ensemble_of(3)
 )
@@ -48,6 +48,10 @@ class TagSettings(CharacterSettings, WordSettings, defaults=DEFAULTS, presets=PR
     word_features: int = key(
         64, "size of the embedding of hand-made word features (affixes, shape, case); 0: none", "model", ge=0
     )
+    residual_layers: int = key(
+        0, "recurrent layers above the others, the output of each of which is added to what it reads", "model",
+        ge=0, le=MOST_LAYERS,
+    )  # fmt: skip
     output: Literal["auto", "softmax", "crf"] = key(
         "auto", "output layer: softmax or CRF; auto: crf for spans", "model"
     )
