@@ -52,6 +52,8 @@ def test_a_row_is_a_step(tmp_path):
         ("label,a\nx,1\ny\n", (), r"data\.csv:3: 1 column, where line 1 has 2"),
         ("label,a\nx,1\n,2\n", (), r"data\.csv:3: the label is empty"),
         ("label,a\nx,1\ny,\n", (), r"data\.csv:3: there is no number in the row"),
+        ("label,label,a\nx,y,1\n", (), r"data\.csv:1: columns 1 and 2 are both named label; give each a name"),
+        ("id,label,a,a\n1,x,1,2\n", (None, "id"), r"data\.csv:1: columns 3 and 4 are both named a; give each a name"),
         ("label,a\nx,1e99999\n", (), r"data\.csv:2: '1e99999' in column a is too large"),
         ("label\nx\n", (), r"data\.csv:1: there is no column of numbers"),
         ("label,a\n", (), r"data\.csv: there is no sequence in it"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...errors import DataError
+from ...errors import DataError, shorten
 from ...wording import counted
 from .lines import read_lines
 
@@ -47,3 +48,14 @@ def uneven_row(path: Path, line: int, width: int, first: Row, delimiter: str) ->
     """The complaint about a row of `width` cells, where the `first` one has another number of them."""
     problem = f"{counted(width, 'column')}, where line {first[0]} has {len(first[1])}"
     return DataError(path, line, problem, f"look for a {DELIMITERS[delimiter]} too many or too few")
+
+
+def check_names(path: Path, names: Sequence[str], used: Iterable[int]) -> None:
+    """Refuse a header with one name for two columns if one of them, by place, is used."""
+    for k in used:
+        if names.count(names[k]) > 1:
+            places = [str(at) for at, name in enumerate(names, 1) if name == names[k]]
+            problem = (
+                f"columns {', '.join(places[:-1])} and {places[-1]} are both named {shorten(names[k]) or repr('')}"
+            )
+            raise DataError(path, 1, problem, "give each a name of its own")

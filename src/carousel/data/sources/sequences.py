@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import ArgumentError, DataError, did_you_mean
 from ...files import replace_file
 from ...wording import setting
-from .delimited import delimiter_of, read_cells, uneven_row
+from .delimited import check_names, delimiter_of, read_cells, uneven_row
 from .lines import check_file
 from .memory import is_missing
 from .series import MISSING, is_number, read_number
@@ -90,6 +90,10 @@ class SequenceTable(Splittable):
         numbers = numbers or [k for k in range(len(first)) if k not in (at, ids)]
         if not numbers:
             raise DataError(self.path, line, "there is no column of numbers", "give some beside the label")
+        if header:
+            check_names(
+                self.path, names, [k for k in (at, ids, *(numbers if ids is not None else ())) if k is not None]
+            )
         named = [names[k] if header else f"column {k + 1}" for k in numbers]
         self.reading = ("" if at is None else f"label in column {at + 1}; ") + (
             "" if ids is None else f"ids in column {ids + 1}; "

@@ -27,7 +27,7 @@ import numpy as np
 from ...errors import ArgumentError, DataError, did_you_mean, shorten
 from ...parsing import parse_number
 from ...wording import counted, either, setting
-from .delimited import Row, delimiter_of, read_cells, uneven_row
+from .delimited import Row, check_names, delimiter_of, read_cells, uneven_row
 from .lines import check_file, read_lines
 from .times import are_rising_dates, is_time, read_ticks, time_of, time_words
 
@@ -264,6 +264,7 @@ def read_panel(
         raise DataError(path, None, f"{header[ids]} is the column of times", f"name another {setting('series_id')}")
     wanted = _wanted(path, header, columns, {time: "of times", ids: "of ids"}, ahead)
     each = {name: _variables(path, header, part, wanted, ahead, name, not columns) for name, part in groups.items()}
+    check_names(path, header, [k for k in (time, ids, *wanted, *ahead) if k is not None])
     if time is None:
         return Panel(each, None if ids is None else header[ids])
     times = {name: [(line, row[time].strip()) for line, row in part] for name, part in groups.items()}
