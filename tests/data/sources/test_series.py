@@ -133,9 +133,9 @@ def test_half_seconds(tmp_path):
 def test_the_ends_of_the_calendar(tmp_path):
     """Zones may put a time before year 1 or after 9999, and forecasts may reach past it."""
     path = write(tmp_path, "t,x\n0001-01-01T00:00+02:00,1\n0001-01-01T01:00+02:00,2\n")
-    assert read_panel(path).first.time(int(read_panel(path).first.ticks[0])) == "0000-12-31 22:00:00"
+    assert read_panel(path).first.time(int(read_panel(path).first.ticks[0])) == "0001-01-01 00:00:00+02:00"
     path = write(tmp_path, "t,x\n9999-12-31T22:00-02:00,1\n9999-12-31T23:00-02:00,2\n")
-    assert read_panel(path).first.times_ahead(1) == ["10000-01-01 02:00:00"]
+    assert read_panel(path).first.times_ahead(1) == ["10000-01-01 00:00:00-02:00"]
     path = write(tmp_path, "t,x\n9999-11,1\n9999-12,2\n")
     assert read_panel(path).first.times_ahead(1) == ["10000-01"]
 
@@ -150,6 +150,23 @@ def test_the_grid_of_another_series(tmp_path):
     path = write(tmp_path, "t,x\n2020-01,1\n2020-04,2\n2020-07,3\n")
     assert read_panel(path, grid=("month", 1)).first.step == 3  # not a month apart anywhere: it is another grid
     path = write(tmp_path, "t,x\n2020-01-01,1\n2020-02-01,2\n")
+def test_times_with_an_offset_are_written_with_it(tmp_path):
+    hours = [f"2020-01-0{1 + k // 24}T{k % 24:02d}:00+01:00" for k in range(48)]
+    found = read_panel(write(tmp_path, "t,x\n" + "".join(f"{t},{k}\n" for k, t in enumerate(hours)))).first
+    assert found.time(int(found.ticks[0])) == "2020-01-01 00:00:00+01:00"
+    assert found.times_ahead(2) == ["2020-01-03 00:00:00+01:00", "2020-01-03 01:00:00+01:00"]
+    days = "t,x\n2020-01-01T00:00+01:00,1\n2020-01-02T00:00+01:00,2\n"
+    assert read_panel(write(tmp_path, days)).first.times_ahead(1) == ["2020-01-03 00:00:00+01:00"]
+    assert read_panel(write(tmp_path, days.replace("+01:00", ""))).first.times_ahead(1) == ["2020-01-03"]
+    noon = read_panel(write(tmp_path, days.replace("T00:00+01:00", "T12:00"))).first
+    assert noon.times_ahead(1) == ["2020-01-03 12:00:00"]
+    start = series_of([1, 2], ["x"], ("second", 3600), "2020-01-01T00:00-03:00")
+    assert start.times_ahead(1) == ["2020-01-01 02:00:00-03:00"]
+    shops = "t,shop,x\n2020-01-01T00:00Z,a,1\n2020-01-02T00:00Z,a,1\n2020-01-01,b,2\n2020-01-02,b,2\n"
+    with pytest.raises(DataError, match=r"s.csv:4: the time 2020-01-01 has no offset from UTC, that of line 2 has one"):
+        read_panel(write(tmp_path, shops), series_id="shop")
+
+
     assert read_panel(path, grid=("second", 86400)).first.unit == "second"
 
 

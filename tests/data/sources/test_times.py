@@ -15,7 +15,7 @@ PATH = Path("s.csv")
 
 
 def ticks(*cells, wanted=None):
-    unit, values = read_ticks(PATH, list(enumerate(cells, 2)), wanted)
+    unit, values, _ = read_ticks(PATH, list(enumerate(cells, 2)), wanted)
     return unit, values.tolist()
 
 
@@ -38,14 +38,40 @@ def test_the_unit_is_the_coarsest_that_holds_every_time():
     assert ticks("1970-01-01") == ("second", [0])  # one time says nothing of months
     assert ticks("1970-01-01", wanted="month") == ("month", [12 * 1970])
     assert ticks("1970-01-02", wanted="month") == ("second", [86_400])  # it does not hold it
-    assert ticks("1970-01-01T02:00+02:00", "1970-01-01T02:00") == ("second", [0, 7200])
-    assert len(read_ticks(PATH, [])[1]) == 0
+    assert ticks("1970-01-01T02:00+02:00", "1970-01-01T02:00Z") == ("second", [0, 7200])
+    assert len(read_ticks(PATH, []).values) == 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "unit", "offset"),
+    [
+        (["2020-01-01", "2020-01-02"], "second", None),
+        (["2020-01-01T00:00Z", "2020-01-01T01:00Z"], "second", timedelta(0)),
+        (["2020-01-01T00:00+01:00", "2020-01-02T00:00+01:00"], "second", timedelta(hours=1)),
+        (["2020-01-01T00:00+01:00", "2020-02-01T00:00+01:00"], "month", timedelta(hours=1)),
+        (["2020-03-29T01:00+01:00", "2020-03-29T03:00+02:00"], "second", timedelta(0)),  # the clocks change
+        (["2020-01-01T00:00:00.5-05:30", "2020-01-02T00:00:00-05:30"], "microsecond", -timedelta(hours=5, minutes=30)),
+    ],
+)
+def test_a_time_keeps_its_offset(cells, unit, offset):
+    found = read_ticks(PATH, list(enumerate(cells, 2)))
+    assert (found.unit, found.offset) == (unit, offset)
+    if unit != "month":
+        step = int(found.values[1] - found.values[0])
+        said = [datetime.fromisoformat(time_of(int(tick), unit, step, offset)) for tick in found.values]
+        assert said == [datetime.fromisoformat(cell) for cell in cells]
+        assert {time.utcoffset() for time in said} == {offset}
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
         (["1950-01", "1950-13"], "s.csv:3: '1950-13' is not a time that can be read; write times as"),
+        (
+            ["1950-01-01T00:00Z", "1950-01-02"],
+            "s.csv:3: the time 1950-01-02 has no offset from UTC, that of line 2 has",
+        ),
+        (["1950-01-01", "1950-01-02T00:00Z"], "s.csv:3: the time 1950-01-02T00:00Z has an offset from UTC, that of"),
         (["yesterday"], "s.csv:2: 'yesterday' is not a time"),
         ([""], "s.csv:2: the time is missing"),
         (["1950-01-01T00:00:00.1234567"], "is not a time that can be read"),

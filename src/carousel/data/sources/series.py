@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from ...parsing import parse_number
 from ...wording import counted, either, setting
 from .delimited import Row, check_names, delimiter_of, read_cells, uneven_row
 from .lines import check_file, read_lines
-from .times import are_rising_dates, is_time, read_ticks, time_of, time_words
+from .times import Ticks, are_rising_dates, is_time, odd_among_months, read_ticks, time_of, time_words
 
 LOOKED_AT = 20  # lines, in which there must be a number or a time
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
@@ -64,6 +65,7 @@ class Series:
     name: str = ""  # its id, if a file has several series
     future_names: tuple[str, ...] = ()  # columns that are known ahead
     future: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))  # (T, C) float64; NaN where missing
+    offset: timedelta | None = None  # from UTC, of the times as they are written
 
     def __len__(self) -> int:
         return len(self.values)
@@ -89,7 +91,7 @@ class Series:
 
     def time(self, tick: int) -> str:
         """A tick in words."""
-        return time_of(tick, self.unit, self.step)
+        return time_of(tick, self.unit, self.step, self.offset)
 
     def times_ahead(self, count: int) -> list[str]:
         """The times of the steps after the last row, or after the last of those to learn from."""
@@ -268,8 +270,12 @@ def read_panel(
     if time is None:
         return Panel(each, None if ids is None else header[ids])
     times = {name: [(line, row[time].strip()) for line, row in part] for name, part in groups.items()}
-    unit, ticks = _common_ticks(path, times, grid and grid[0])
-    each = {n: replace(one, unit=unit, ticks=ticks[n], time_column=header[time]) for n, one in each.items()}
+    ticks = _common_ticks(path, times, grid and grid[0])
+    unit = next(iter(ticks.values())).unit
+    each = {
+        n: replace(one, unit=unit, ticks=ticks[n].values, offset=ticks[n].offset, time_column=header[time])
+        for n, one in each.items()
+    }
     step = grid[1] if grid and grid[0] == unit else _common_step(ticks) if len(each) > 1 else None
     each = {name: _on_grid(one, gaps, step) for name, one in each.items()}
     if step is not None and not grid:
@@ -311,21 +317,24 @@ def _variables(
     )  # fmt: skip
 
 
-def _common_ticks(
-    path: Path, cells: dict[str, list[tuple[int, str]]], wanted: str | None
-) -> tuple[str, dict[str, np.ndarray]]:
+def _common_ticks(path: Path, cells: dict[str, list[tuple[int, str]]], wanted: str | None) -> dict[str, Ticks]:
     """The ticks of each series in one unit: the one wanted, or the coarsest that holds the times of all."""
     ticks = {name: read_ticks(path, part, wanted) for name, part in cells.items()}
-    units = {unit for unit, _ in ticks.values()}
+    units = {part.unit for part in ticks.values()}
     if len(units) > 1:
         finest = next(unit for unit in ("microsecond", "second", "month") if unit in units)
         ticks = {name: read_ticks(path, part, finest) for name, part in cells.items()}
-    return next(iter(ticks.values()))[0], {name: part for name, (_, part) in ticks.items()}
+    without = {part.offset is None: name for name, part in ticks.items()}
+    if len(without) > 1:
+        line, cell = cells[without[True]][0]
+        problem = f"the time {cell} has no offset from UTC, that of line {cells[without[False]][0][0]} has one"
+        raise DataError(path, line, problem, "write all times alike")
+    return ticks
 
 
-def _common_step(ticks: dict[str, np.ndarray]) -> int | None:
+def _common_step(ticks: dict[str, Ticks]) -> int | None:
     """The commonest difference between neighbouring times of all series."""
-    steps = Counter(step for part in ticks.values() for step in np.diff(part).tolist())
+    steps = Counter(step for part in ticks.values() for step in np.diff(part.values).tolist())
     return steps.most_common(1)[0][0] if steps else None
 
 
@@ -349,17 +358,18 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
     if table.ndim != 2 or table.shape[1] != len(names) or np.isinf(table).any():
         problem = f"numbers of shape {given.shape}" if table.ndim != 2 or table.shape[1] != len(names) else "inf"
         raise ArgumentError(f"{problem} cannot be forecast from; {accepted}")
-    first, (unit, step) = 0, grid
+    first, (unit, step), offset = 0, grid, None
     if unit != "row":
         if start is None:
             raise ArgumentError("numbers have no times; give start, the time of the first one, or a CSV file")
-        start_unit, ticks = read_ticks(Path("start"), [(1, str(start))], unit)
-        if start_unit != unit:
+        begin = read_ticks(Path("start"), [(1, str(start))], unit)
+        if begin.unit != unit:
             raise ArgumentError(f"start: {start} does not fit a series in steps of {time_words(step, unit)}")
-        first = int(ticks[0])
+        first, offset = int(begin.values[0]), begin.offset
     ticks = first + step * np.arange(len(table))
     lines = np.arange(1, len(table) + 1)
-    return Series(Path("values"), list(names), table, ticks, unit, step, lines, future=np.empty((len(table), 0)))
+    future = np.empty((len(table), 0))
+    return Series(Path("values"), list(names), table, ticks, unit, step, lines, future=future, offset=offset)
 
 
 def _rows(path: Path) -> tuple[list[str], list[Row]]:
