@@ -49,9 +49,9 @@ def test_gaps_and_missing_values_are_counted(tmp_path):
     assert found.missing == {"a": 1, "b": 1}
     assert np.isnan(found.values).sum(0).tolist() == [3, 3]
     told = " | ".join(found.notes)
-    assert "s.csv:4: 2 rows are left out before here or later" in told
-    assert "1 value of a missing" in told
-    with pytest.raises(DataError, match=r"s.csv:4: 2 rows are left out .*give gaps='fill'"):
+    assert "s.csv: 2 rows are missing, the first before line 4; taken as missing values" in told
+    assert "1 value of column a missing" in told
+    with pytest.raises(DataError, match=r"s.csv: 2 rows are missing, the first before line 4; give gaps='fill'"):
         read_panel(path, gaps="error")
     with pytest.raises(DataError, match=r"s.csv:3: a value of a is missing"):
         found.refuse_missing()
@@ -73,10 +73,20 @@ BAD = {
     "t,x\n2020-01-01 00:00:00.1234567,5\n": "is not a time that can be read; write times as",
     "t,x\n0000-01-01,5\n0000-01-02,5\n": "s.csv:2: '0000-01-01' in column t is neither a number nor a time",
     "t,x\n9999-12-31,5\n10000-01-01,5\n": "s.csv:3: '10000-01-01' is not a time that can be read",
+    "t,x\n2020-01-01,1\n2020-01-02,inf\n": "s.csv:3: 'inf' in column x is not a finite number; fix it",
+    "t,x,x\n2020-01-01,1,2\n": "s.csv:1: columns 2 and 3 are both named x; give each a name of its own",
+    "t,t,x\n2020-01-01,1,2\n": "s.csv:1: columns 1 and 2 are both named t",
+    "t,x\n" + "".join(f"1950-{k:02d}-{17 if k == 8 else 1:02d},{k}\n" for k in range(1, 13)): (
+        "s.csv:9: 1950-08-17 is not the first of a month, as most times are; give times on a regular grid"
+    ),
+    "t,x\n2020-01-31,1\n2020-02-29,2\n2020-03-31,3\n": "where rows are 29 days apart; write months as 2020-01",
+    "t,x\n2020-01-01 05:00,1\n" + "".join(f"2020-01-{k:02d},{k}\n" for k in range(2, 9)): (
+        "s.csv:2: 19 hours before the next row, where rows are 1 day apart"
+    ),
     "t,x\n": "there is no row of numbers",
     "t\n2020-01-01\n": "no column of numbers to forecast",
     't,x\n2020-01-01,"1\n': "not CSV",
-    "t,x\n2020-01-01,1\n2020-01-02,2\n2021-01-01,3\n": "364 of 367 rows are left out, here first",
+    "t,x\n2020-01-01,1\n2020-01-02,2\n2021-01-01,3\n": "s.csv:4: 364 of 367 rows are missing, the first before it",
 }
 
 
@@ -140,16 +150,6 @@ def test_the_ends_of_the_calendar(tmp_path):
     assert read_panel(path).first.times_ahead(1) == ["10000-01"]
 
 
-def test_the_grid_of_another_series(tmp_path):
-    """Every second row left out: the times alone would give two months."""
-    path = write(tmp_path, "t,x\n2020-01,1\n2020-02,2\n2020-04,3\n2020-06,4\n")
-    with pytest.raises(DataError, match="1 month after the row before, where rows are 2 months apart"):
-        read_panel(path)
-    found = read_panel(path, grid=("month", 1)).first
-    np.testing.assert_array_equal(found.values[:, 0], [1, 2, np.nan, 3, np.nan, 4])
-    path = write(tmp_path, "t,x\n2020-01,1\n2020-04,2\n2020-07,3\n")
-    assert read_panel(path, grid=("month", 1)).first.step == 3  # not a month apart anywhere: it is another grid
-    path = write(tmp_path, "t,x\n2020-01-01,1\n2020-02-01,2\n")
 def test_times_with_an_offset_are_written_with_it(tmp_path):
     hours = [f"2020-01-0{1 + k // 24}T{k % 24:02d}:00+01:00" for k in range(48)]
     found = read_panel(write(tmp_path, "t,x\n" + "".join(f"{t},{k}\n" for k, t in enumerate(hours)))).first
@@ -167,6 +167,16 @@ def test_times_with_an_offset_are_written_with_it(tmp_path):
         read_panel(write(tmp_path, shops), series_id="shop")
 
 
+def test_the_grid_of_another_series(tmp_path):
+    """Every second row left out: the times alone would give two months."""
+    path = write(tmp_path, "t,x\n2020-01,1\n2020-02,2\n2020-04,3\n2020-06,4\n")
+    with pytest.raises(DataError, match="1 month before the next row, where rows are 2 months apart"):
+        read_panel(path)
+    found = read_panel(path, grid=("month", 1)).first
+    np.testing.assert_array_equal(found.values[:, 0], [1, 2, np.nan, 3, np.nan, 4])
+    path = write(tmp_path, "t,x\n2020-01,1\n2020-04,2\n2020-07,3\n")
+    assert read_panel(path, grid=("month", 1)).first.step == 3  # not a month apart anywhere: it is another grid
+    path = write(tmp_path, "t,x\n2020-01-01,1\n2020-02-01,2\n")
     assert read_panel(path, grid=("second", 86400)).first.unit == "second"
 
 
@@ -202,7 +212,7 @@ def test_one_file_goes_on_where_another_ends(tmp_path):
     both = train.followed_by(dev)
     np.testing.assert_array_equal(both.values[:, 0], [1, np.nan, 3, 4, np.nan, 6])
     assert [both.time(int(tick)) for tick in both.ticks[[0, -1]]] == ["2020-11", "2021-04"]
-    assert [note.partition(" ")[0] for note in both.notes] == [f"{tmp_path}/a.csv:", f"{tmp_path}/b.csv:4:"]
+    assert [note.partition(" ")[0] for note in both.notes] == [f"{tmp_path}/a.csv:", f"{tmp_path}/b.csv:"]
     with pytest.raises(DataError, match=r"a.csv: it begins at 2020-11, and .*b.csv ends at 2021-04; give a file that"):
         dev.followed_by(train)
     with pytest.raises(DataError, match=r"c.csv: its rows are 3 months apart, those of the training 1 month"):

@@ -109,10 +109,9 @@ class Series:
             for name in self.doubtful
         ]
         if self.put_in:
-            rows = counted(self.put_in, "row is", "rows are")
-            notes.append(f"{self.path}:{self.first_gap}: {rows} left out before here or later; taken as missing values")
+            notes.append(f"{self.path}: {_left_out(self.put_in, self.first_gap)}; taken as missing values")
         for name, count in self.missing.items():
-            notes.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
+            notes.append(f"{self.path}: {counted(count, 'value')} of column {name} missing")
         return notes
 
     def check_step(self, unit: str, step: int) -> None:
@@ -196,10 +195,10 @@ class Panel:
         notes = [note for note in self.first.notes if "is read as a variable" in note]
         put_in = sum(one.put_in for one in self.series.values())
         if put_in:
-            notes.append(f"{self.path}: {counted(put_in, 'row is', 'rows are')} left out; taken as missing values")
+            notes.append(f"{self.path}: {counted(put_in, 'row is', 'rows are')} missing; taken as missing values")
         for name in self.first.names:
             if count := sum(one.missing.get(name, 0) for one in self.series.values()):
-                notes.append(f"{self.path}: {counted(count, 'value')} of {name} missing")
+                notes.append(f"{self.path}: {counted(count, 'value')} of column {name} missing")
         return notes
 
     def followed_by(self, other: Panel) -> Panel:
@@ -265,8 +264,8 @@ def read_panel(
     if ids is not None and ids == time:
         raise DataError(path, None, f"{header[ids]} is the column of times", f"name another {setting('series_id')}")
     wanted = _wanted(path, header, columns, {time: "of times", ids: "of ids"}, ahead)
-    each = {name: _variables(path, header, part, wanted, ahead, name, not columns) for name, part in groups.items()}
     check_names(path, header, [k for k in (time, ids, *wanted, *ahead) if k is not None])
+    each = {name: _variables(path, header, part, wanted, ahead, name, not columns) for name, part in groups.items()}
     if time is None:
         return Panel(each, None if ids is None else header[ids])
     times = {name: [(line, row[time].strip()) for line, row in part] for name, part in groups.items()}
@@ -470,36 +469,62 @@ def read_number(path: Path, line: int, name: str, cell: str) -> float:
             remedy = "write 1000 rather than 1_000"
         elif number is not None:
             remedy = "fix it, or leave it empty"
-            raise DataError(path, line, f"{shorten(cell, 40)!r} in column {name} is too large", remedy)
+            kind = "too large" if any(map(str.isdigit, cell)) else "not a finite number"
+            raise DataError(path, line, f"{shorten(cell, 40)!r} in column {name} is {kind}", remedy)
         raise DataError(path, line, f"{shorten(cell, 40)!r} in column {shorten(name, 40)} is not a number", remedy)
     return number
 
 
+def _left_out(rows: int, line: int | None) -> str:
+    if rows == 1:
+        return f"1 row is missing before line {line}"
+    return f"{rows:,} rows are missing, the first before line {line}"
+
+
+def _refuse_irregular(series: Series, steps: np.ndarray, step: int) -> None:
+    """A DataError with the first time that is not on the grid of most others, if there is one."""
+    ticks, unit, remedy = series.ticks, series.unit, "give times on a regular grid"
+    place = ticks % step
+    usual: int = Counter(place.tolist()).most_common(1)[0][0]
+    off = np.flatnonzero(place != usual)
+    if not len(off):
+        return
+    k = int(off[0])
+    after, words = k > 0, time_words(step, unit)
+    problem = (
+        f"{time_words(int(steps[k - after]), unit)} {'after the row before' if after else 'before the next row'}, "
+        f"where rows are {words} apart"
+    )
+    if (odd := odd_among_months(ticks, unit, series.offset)) is not None:
+        k, time = odd, time_of(int(ticks[odd]), unit, 86400, series.offset)
+        problem = f"{time} is not the first of a month, as most times are"
+    elif unit == "second" and steps.min() >= 28 * 86400 and steps.max() <= 31 * 86400:
+        remedy = "write months as 2020-01"
+    raise DataError(series.path, int(series.lines[k]), problem, remedy)
+
+
 def _on_grid(series: Series, gaps: Gaps, wanted: int | None) -> Series:
     """The series with a row for every step; the step is `wanted` if two rows are that far apart and none are closer."""
-    path, ticks, unit, lines = series.path, series.ticks, series.unit, series.lines
+    path, ticks, lines = series.path, series.ticks, series.lines
     if len(ticks) == 1:
         return replace(series, step=wanted or 1)
     steps = np.diff(ticks)
     step: int = Counter(steps.tolist()).most_common(1)[0][0]
     if wanted is not None and steps.min() == wanted:
         step = wanted
-    for k in np.flatnonzero(steps % step):
-        words = time_words(step, unit)
-        problem = f"{time_words(int(steps[k]), unit)} after the row before, where rows are {words} apart"
-        raise DataError(path, int(lines[k + 1]), problem, "give times on a regular grid")
+    _refuse_irregular(series, steps, step)
     wide = np.flatnonzero(steps > step)
     if not len(wide):
         return replace(series, step=step)
     first_gap = int(lines[wide[0] + 1])
     if gaps == "error":
         left_out = int((steps[wide] // step - 1).sum())
-        problem = f"{counted(left_out, 'row is', 'rows are')} left out before here or later"
-        raise DataError(path, first_gap, problem, f"give {setting('gaps', 'fill')}")
+        problem = _left_out(left_out, first_gap)
+        raise DataError(path, None, problem, f"give {setting('gaps', 'fill')}")
     places = (ticks - ticks[0]) // step
     total = int(places[-1]) + 1
     if total > 10 * len(ticks):
-        problem = f"{total - len(ticks):,} of {total:,} rows are left out, here first"
+        problem = f"{total - len(ticks):,} of {total:,} rows are missing, the first before it"
         raise DataError(path, first_gap, problem, "give times on a regular grid")
     placed = np.zeros(total, np.int64)
     placed[places] = lines

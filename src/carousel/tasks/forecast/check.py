@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data.sources.series import Panel
 from ...data.sources.times import time_words
-from ...wording import setting
+from ...wording import counted, setting
 from ..shared.checks import FilesCheck
 
 if TYPE_CHECKING:
@@ -64,8 +64,10 @@ class SeriesCheck(FilesCheck[SeriesFacts]):
         count = sum(one.rows for one in self.files) - self.training_rows
         for name, one in held.variables.items():
             if one.beyond > 0.1 * count:
-                many = f"{one.beyond:,} held-out values of {name}"
-                warnings.append(f"{held.file}: {many} are outside the range of the training data")
+                many = counted(
+                    one.beyond, f"held-out value of column {name} is", f"held-out values of column {name} are"
+                )
+                warnings.append(f"{held.file}: {many} outside the range of the training data")
         return warnings
 
     def __rich__(self) -> Group:
