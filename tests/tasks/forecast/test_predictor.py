@@ -32,6 +32,18 @@ def test_numbers_instead_of_a_file(trained, flights):
         model.predict([1.0, 2.0, 3.0], start="1990-01")
 
 
+def test_nothing_is_forecast_from_no_value(trained, flights, tmp_path):
+    model = carousel.load(trained)
+    with pytest.raises(
+        DataError, match="values: x has no value, so there is nothing to forecast it from; give a series"
+    ):
+        model.predict([None] * 60, start="1990-01")
+    head, *rows = (flights / "one.csv").read_text().splitlines()
+    (tmp_path / "none.csv").write_text("\n".join([head, *(row.partition(",")[0] + ",NA" for row in rows)]))
+    with pytest.raises(DataError, match=r"none\.csv: x has no value"):
+        model.predict(tmp_path / "none.csv")
+
+
 def test_evaluating_numbers_instead_of_a_file(trained, flights):
     model = carousel.load(trained)
     series = read_panel(flights / "one.csv").first

@@ -67,7 +67,7 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         series whose id was not in the training data is scaled by the first rows that a forecast needs.
         """
         panel = self._panel(data, start)
-        self._check_ahead(panel)
+        self._check_known(panel)
         source = Source.of(self.network, panel)
         values = source.plain(source.ends, source.roll(source.ends))  # (h, S, V, Q)
         levels, h = self.settings.levels, self.settings.horizon
@@ -77,8 +77,13 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         }
         return each[""] if self.settings.series_id is None else Forecasts(each)
 
-    def _check_ahead(self, panel: Panel) -> None:
-        """Refuse a file that does not have what is known of the steps to forecast."""
+    def _check_known(self, panel: Panel) -> None:
+        """Refuse a file without a value of some variable, or without what is known of the steps to forecast."""
+        for one in panel.series.values():
+            for name, column in zip(one.names, one.values.T, strict=True):
+                if np.isnan(column).all():
+                    problem = f"{name} has no value, so there is nothing to forecast it from"
+                    raise DataError(one.label, None, problem, "give a series with values")
         h = self.settings.horizon
         for one in panel.series.values() if self.frame.future else ():
             rows = len(one) - one.end
