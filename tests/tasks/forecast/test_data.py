@@ -8,8 +8,8 @@ import torch
 
 from carousel.data.sources.filling import Filling
 from carousel.data.sources.series import Gaps
-from carousel.errors import DataError
-from carousel.tasks.forecast.data import ForecastAssets, open_panel, prepare
+from carousel.errors import DataError, SettingsError
+from carousel.tasks.forecast.data import ForecastAssets, check, open_panel, prepare
 from carousel.tasks.forecast.settings import ForecastSettings
 
 
@@ -58,6 +58,48 @@ def test_a_dev_file_continues_where_train_ends(forecast_settings, flights, tmp_p
     (tmp_path / "dev.csv").write_text("\n".join([head, *rows[96:100], rows[100].split(",")[0] + ",,"]))
     with pytest.raises(DataError, match=r"dev.csv:6: a value of x is missing"):
         prepare(forecast_settings(**files, missing="error"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"holdout": 2},
+            "holdout: 2 rows held out, but a forecast has 12 steps; give holdout=12 or more, or lower hor",
+        ),
+        ({"holdout": 0.05}, "holdout: 6 rows held out, but a forecast has 12 steps; give holdout=12 or more, or"),
+        ({"holdout": 12}, None),
+        ({"holdout": 0}, None),
+    ],
+)
+def test_what_is_held_out_is_a_forecast_or_more(forecast_settings, settings, said):
+    given = forecast_settings(horizon=12, **settings)
+    if said is None:
+        assert (prepare(given)[1].dev is None) == (settings["holdout"] == 0)
+    else:
+        with pytest.raises(SettingsError, match=said):
+            prepare(given)
+        assert any(one.startswith(f"cannot be trained on: {said}") for one in check(given).warnings)
+
+
+def test_values_held_out_that_are_all_missing(tmp_path, forecast_settings):
+    rows = [f"{1950 + k // 12}-{k % 12 + 1:02},{k if k < 60 else ''}\n" for k in range(72)]
+    (tmp_path / "s.csv").write_text("month,x\n" + "".join(rows))
+    with pytest.raises(DataError, match=r"s.csv: every value held out is missing"):
+        prepare(forecast_settings(train=tmp_path / "s.csv", holdout=12))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(9, "7 rows to train on, but a window takes 36 to read"), (0, "x has no value in the training rows")],
+)
+def test_a_check_says_what_cannot_be_trained_on(tmp_path, rows, said):
+    values = range(rows) if rows else [""] * 144
+    (tmp_path / "s.csv").write_text(
+        "month,x\n" + "".join(f"{1950 + k // 12}-{k % 12 + 1:02},{value}\n" for k, value in enumerate(values))
+    )
+    warnings = check(ForecastSettings.read({"train": tmp_path / "s.csv"})).warnings
+    assert any(one.startswith("cannot be trained on: ") and said in one for one in warnings)
 
 
 BAD = {
@@ -110,7 +152,7 @@ def test_a_check_counts_each_file_for_itself(command, tmp_path):
     assert [[one["variables"]["x"][key] for key in ("least", "most", "missing", "beyond")] for one in (train, dev)] == [
         [0, 59, 0, 0], [60, 89, 1, 29],
     ]  # fmt: skip
-    assert any(line.startswith(f"{files[2]}: 29 held-out values of x are outside") for line in found["warnings"])
+    assert any(line.startswith(f"{files[2]}: 29 held-out values of column x are outside") for line in found["warnings"])
     _, out, _ = command("check", *files)
     assert f"{files[0]}: 60 rows, 1950-01 to 1954-12" in " ".join(out.split())
     _, out, _ = command("check", files[0], "--json")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,7 +12,7 @@ import numpy as np
 from ...data.batches.windows import Rows, WindowBatches
 from ...data.sources.series import Grid, Panel, read_panel
 from ...data.sources.times import time_words
-from ...errors import SettingsError
+from ...errors import CarouselError, DataError, SettingsError
 from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
@@ -78,6 +79,25 @@ def read_all(settings: ForecastSettings) -> tuple[Panel, dict[str, int]]:
     return panel.followed_by(more), {name: one.end for name, one in panel.series.items()}
 
 
+def refuse_unmeasured(settings: ForecastSettings, panel: Panel, counts: Mapping[str, int]) -> None:
+    """Raise if no forecast can be compared with what is held out: it is too short, or all of it is missing."""
+    s = settings
+    held = {name: one.end - counts[name] for name, one in panel.series.items()}
+    if not any(held.values()):
+        return
+    most = max(held.values())
+    if most < s.horizon:
+        each = " of a series" if len(held) > 1 else ""
+        problem = f"{counted(most, 'row')}{each} held out, but a forecast has {counted(s.horizon, 'step')}"
+        more = f"give {setting('holdout', s.horizon)} or more" if s.dev is None else "give a longer file"
+        raise SettingsError(
+            f"{setting('holdout' if s.dev is None else 'dev')}: {problem}; {more}, or lower {setting('horizon')}"
+        )
+    if all(np.isnan(one.values[counts[name] :]).all() for name, one in panel.series.items()):
+        problem, remedy = "every value held out is missing", "give values to compare forecasts with"
+        raise DataError(s.train if s.dev is None else s.dev, None, problem, remedy)
+
+
 def dev_windows(settings: ForecastSettings, frame: Frame, rows: Rows, origins: np.ndarray) -> WindowBatches:
     """The windows of some origins in their order, to evaluate."""
     compared = frame.reach(settings).compared
@@ -98,6 +118,7 @@ def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) ->
     panel, counts = read_all(s)
     frame, notes = Frame.of(s, panel, counts) if assets is None else (assets.frame, [])
     panel = panel.only(frame.scales)
+    refuse_unmeasured(s, panel, counts)
     scaled, reach = frame.rows(panel, s.missing, s.horizon, stepwise=not s.direct), frame.reach(s).read
     rows = [counts[name] for name in frame.scales]
     origins = scaled.origins([reach] * len(rows), rows, s.horizon)
@@ -117,7 +138,7 @@ def prepare(settings: ForecastSettings, assets: ForecastAssets | None = None) ->
         info["calendar"] = f"place in the {' and the '.join(frame.cycles)}"
     dev = None
     after = scaled.origins(rows, [one.end for one in panel.series.values()], s.horizon)
-    if any(not np.isnan(one.values[counts[name] :]).all() for name, one in panel.series.items()) and len(after):
+    if len(after):
         dev = dev_windows(s, frame, scaled, after)
         held = sum(one.end - counts[name] for name, one in panel.series.items())
         info["held out"] = f"{counted(held, 'row')}{_after(panel, rows)}"
@@ -137,4 +158,11 @@ def _after(panel: Panel, rows: list[int]) -> str:
 
 def check(settings: ForecastSettings) -> SeriesCheck:
     """What is in the files that `settings` name."""
-    return check_series(*read_all(settings), None if settings.dev is None else str(settings.dev))
+    panel, counts = read_all(settings)
+    found = check_series(panel, counts, None if settings.dev is None else str(settings.dev))
+    try:
+        frame, notes = Frame.of(settings, panel, counts)
+        refuse_unmeasured(settings, panel.only(frame.scales), counts)
+    except CarouselError as error:
+        notes = [f"cannot be trained on: {error}"]
+    return replace(found, notes=[*found.notes, *notes])
