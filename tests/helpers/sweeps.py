@@ -12,13 +12,14 @@ def run(text, out, trials=3, **options):
     return carousel.sweep("lm", text, dev=text, out=out, vary=VARY, trials=trials, **{**TINY, **options})
 
 
-def worker(text, out, trials):
+def worker(text, out, trials, vary=VARY, sampler="tpe"):
     from carousel.tasks import find
     from carousel.training.progress import Bar
 
     values = {**{key: value for key, value in TINY.items() if key != "quiet"}, "train": text, "dev": text}
     task = find("lm")
-    space = sweeps.parse_space(task.Settings, values, VARY)
-    own = sweeps._Worker(task, task.Settings.check(values, {}), values, space, out, trials, "tpe", True, Bar(True), [])
+    space = sweeps.parse_space(task.Settings, values, vary)
+    checked = task.Settings.check(values, {})
+    own = sweeps._Worker(task, checked, values, space, out, trials, sampler, True, Bar(True), [])
     own.begin()
     return own

@@ -7,7 +7,8 @@ high, log and step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +32,13 @@ class Choices:
     def __contains__(self, value: Any) -> bool:
         return any(value == own and type(value) is type(own) for own in self.values)
 
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def listed(self) -> Iterator[Any]:
+        return iter(self.values)
+
     def __str__(self) -> str:
         return ",".join(map(shown, self.values))
 
@@ -49,6 +57,16 @@ class Range:
             return False
         steps = 0.0 if self.step is None else (value - self.low) / self.step
         return abs(steps - round(steps)) < 1e-8
+
+    @property
+    def count(self) -> float:
+        """How many values it has; a number that is not whole and has no step has any number of them."""
+        step = self.step or (1 if isinstance(self.low, int) else 0)
+        return math.floor((self.high - self.low) / step + 1e-8) + 1 if step else math.inf
+
+    def listed(self) -> Iterator[Any]:
+        """The values, if they can be counted."""
+        return (self.low + k * (self.step or 1) for k in range(int(self.count)))
 
     def __str__(self) -> str:
         scale = ":log" if self.log else "" if self.step is None else f":{self.step:g}"

@@ -117,10 +117,10 @@ class _Worker:
                 )
         start = {name: plain(getattr(self.checked, name)) for name in self.space}
         start = {name: value for name, value in start.items() if value in self.space[name]}
+        self.drawing = Sampler(self.sampler, self.checked.seed, start, self.space)
         with locked(self.lock):
             self.study = open_study(
-                self.folder / "journal.log", Sampler(self.sampler, self.checked.seed, start), prune=self.prune,
-                minimize=self.about["lower_is_better"],
+                self.folder / "journal.log", self.drawing, prune=self.prune, minimize=self.about["lower_is_better"],
             )  # fmt: skip
 
     def _read_data_once(self) -> dict[str, Any]:
@@ -164,6 +164,11 @@ class _Worker:
                         return trial, claim
                     os.close(claim)
             if len(known) >= self.trials:
+                return None
+            if not self.drawing.left(known, {}):
+                self.bar.say(
+                    f"{counted(len(known), 'trial')} of {self.trials}: every combination of values has been tried"
+                )
                 return None
             trial = self.study.ask()
             claim = try_lock(self._claim_file(trial.number))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+ATTEMPTS = 20  # to draw a value that leaves a trial different from all others; then one is taken from the list
 UNFINISHED = (TrialState.RUNNING, TrialState.WAITING)
 
 
@@ -108,11 +110,11 @@ class Sampler(BaseSampler):
     """Draws each value with a seed made of the sweep's seed, the number of the trial and the key.
 
     So what a trial gets depends on the trials before it alone, not on which process asks or how often it was killed.
-    Trial 0 has the values of `start`, as far as they are in the space.
+    Trial 0 has the values of `start`, as far as they are in the space. No two trials have the same values.
     """
 
-    def __init__(self, kind: str, seed: int, start: Mapping[str, Any]) -> None:
-        self.kind, self.seed, self.start = kind, seed, start
+    def __init__(self, kind: str, seed: int, start: Mapping[str, Any], space: Space) -> None:
+        self.kind, self.seed, self.start, self.space = kind, seed, start, space
 
     def infer_relative_search_space(self, study: Any, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return {}
@@ -125,10 +127,29 @@ class Sampler(BaseSampler):
     ) -> Any:
         if trial.number == 0 and param_name in self.start:
             return self.start[param_name]
-        digest = hashlib.sha256(f"{self.seed} {trial.number} {param_name}".encode()).digest()
-        seed = int.from_bytes(digest[:4], "little")
-        sampler = RandomSampler(seed) if self.kind == "random" else TPESampler(seed=seed, n_startup_trials=10)
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
+        others = [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+        for attempt in range(ATTEMPTS):
+            given = f"{self.seed} {trial.number} {param_name}" + (f" {attempt}" if attempt else "")
+            seed = int.from_bytes(hashlib.sha256(given.encode()).digest()[:4], "little")
+            sampler = RandomSampler(seed) if self.kind == "random" else TPESampler(seed=seed, n_startup_trials=10)
+            value = sampler.sample_independent(study, trial, param_name, param_distribution)
+            if self.left(others, {**trial.params, param_name: value}):
+                return value
+        listed = self.space[param_name].listed()
+        return next(value for value in listed if self.left(others, {**trial.params, param_name: value}))
+
+    def left(self, trials: Sequence[FrozenTrial], begun: Mapping[str, Any]) -> bool:
+        """Whether some values that go on from those in `begun` are those of none of the `trials`."""
+        names = list(self.space)
+        whole = (one.params for one in trials if one.params.keys() >= self.space.keys())
+        same = (values for values in whole if all(_key(values[name]) == _key(value) for name, value in begun.items()))
+        used = {tuple(_key(values[name]) for name in names) for values in same}
+        return len(used) < math.prod(self.space[name].count for name in names if name not in begun)
+
+
+def _key(value: Any) -> Any:
+    """A value as it is told apart from others: steps add up to 0.3 and to 0.30000000000000004."""
+    return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
