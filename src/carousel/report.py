@@ -168,7 +168,7 @@ def figure(
         row_heights=row_heights,
         vertical_spacing=30 / height if len(titles) > 1 else 0,  # room for a title
     )
-    plain.update_layout(LAYOUT).update_xaxes(AXIS).update_yaxes(AXIS)
+    plain.update_layout(LAYOUT).update_xaxes(AXIS).update_yaxes(AXIS, separatethousands=True)  # else 2,051.5 and 2051
     plain.update_annotations(x=0, xanchor="left", font={"size": 13})
     return plain.update_layout(height=height, **layout)
 
