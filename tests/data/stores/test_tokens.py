@@ -178,7 +178,7 @@ def test_a_directory_in_its_place_is_an_error(made, cache):
 
 
 def test_nothing_known_is_an_error(text_file, cache):
-    with pytest.raises(DataError, match=r"text.txt: none of its 24 tokens is in the vocabulary; give the vocabulary"):
+    with pytest.raises(DataError, match=r"text.txt: none of its 24 tokens is in the vocabulary; give text of the same"):
         tokenize(Lines(text_file(TEXT)), Vocabulary.from_tokens("xyz", "character"), cache)
     assert cached(cache) == []
 

@@ -55,7 +55,7 @@ def test_validation_words_that_training_never_had(settings, tmp_path):
     path = tmp_path / "other.conll"
     path.write_text("Zoë\tB-PER\n")
     assert len(Tag.prepare(settings(dev=path))[1].dev) == 1
-    with pytest.raises(DataError, match=r"other.conll: none of its 1 tokens is in the vocabulary"):
+    with pytest.raises(DataError, match=r"other.conll: none of its 1 token is in the vocabulary"):
         Tag.prepare(settings(dev=path, characters="none", word_features=0))
 
 

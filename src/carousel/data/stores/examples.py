@@ -27,10 +27,9 @@ import numpy as np
 
 from ...errors import DataError
 from ...masks import length_mask, pad_rows, row_positions
-from ...wording import setting
 from ..batches.base import TensorBatch, int_tensor
 from ..batches.bucketed import Bucketed
-from ..text.tokenizers import PAD, UNK
+from ..text.tokenizers import PAD, UNK, nothing_known
 from . import fingerprint
 from .cache import cached
 from .ragged import Ragged, RaggedWriter, read
@@ -138,8 +137,7 @@ def build_store(source: ExampleSource, cache: str | Path) -> ExampleStore:
                 for name, column in chunk.items():
                     writer.append(name, *column)
             if unknown == total and "characters" not in source.dtypes:  # words can be read by their characters alone
-                remedy = f"give the vocabulary that belongs to it, or train one with a lower {setting('min_frequency')}"
-                raise DataError(source.paths[0], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
+                raise nothing_known(source.paths[0], total)
             for path, was in zip(source.paths, files, strict=True):
                 if fingerprint.of_file(path)["digest"] != was["digest"]:
                     raise DataError(path, None, "the file changed while it was read", "try again when it is complete")

@@ -17,9 +17,8 @@ import numpy as np
 
 from ...errors import DataError
 from ...progress import stage
-from ...wording import setting
 from ..sources.lines import Source, blocks_of
-from ..text.tokenizers import END, UNK
+from ..text.tokenizers import END, UNK, nothing_known
 from ..text.vocabulary import Vocabulary
 from . import fingerprint
 from .cache import cached
@@ -115,8 +114,7 @@ def _build(path: Path, source: Source, vocabulary: Vocabulary, expected: dict[st
             total += len(values)
             writer.append("tokens", np.insert(values, np.cumsum(lengths)[block.ends], END), lengths + block.ends)
         if unknown == total:
-            remedy = f"give the vocabulary that belongs to it, or train one with a lower {setting('min_frequency')}"
-            raise DataError(source.path, None, f"none of its {total:,} tokens is in the vocabulary", remedy)
+            raise nothing_known(source.path, total)
         if fingerprint.of_files(source.files)["digest"] != expected["digest"]:
             raise DataError(source.path, None, "the file changed while it was read", "try again when it is complete")
         writer.finish({**expected, "unknown": unknown})

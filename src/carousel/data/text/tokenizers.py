@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
 from itertools import chain
+from pathlib import Path
 from threading import Thread
 from typing import Literal, get_args
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ...errors import ArgumentError
+from ...errors import ArgumentError, DataError
+from ...wording import counted
 
 Kind = Literal["character", "word", "bpe"]
 
@@ -160,3 +162,9 @@ def _without_endless(texts: Iterable[str]) -> Iterator[str]:
 def unknown_kind(kind: object) -> ArgumentError:
     """The complaint about a kind that is none."""
     return ArgumentError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
+
+
+def nothing_known(path: Path, tokens: int) -> DataError:
+    """The complaint about a file of which a vocabulary has no token."""
+    problem = f"none of its {counted(tokens, 'token')} is in the vocabulary"
+    return DataError(path, None, problem, "give text of the same language and kind as the training text")

@@ -19,7 +19,7 @@ from ...data.batches.bucketed import Bucketed
 from ...data.sources.lines import check_file, chunks, read_lines
 from ...data.sources.split import Splittable
 from ...data.stores.examples import Column, ExampleSource, ExampleStore, rows_of
-from ...data.text.tokenizers import END, PAD, START, UNK
+from ...data.text.tokenizers import END, PAD, START, UNK, nothing_known
 from ...data.text.vocabulary import Vocabulary
 from ...errors import ArgumentError, DataError
 from ...masks import pad_rows
@@ -194,8 +194,7 @@ class PairSource(ExampleSource):
             problem = f"every pair has more than {self.max_length} tokens ({setting('max_length')})"
             raise DataError(self.paths[0], None, problem, f"raise {setting('max_length')}, or cut the lines")
         if unknown == total:
-            remedy = f"give the vocabulary that belongs to it, or train one with a lower {setting('min_frequency')}"
-            raise DataError(self.paths[-1], None, f"none of its {total:,} tokens is in the vocabulary", remedy)
+            raise nothing_known(self.paths[-1], total)
         self.counts = {"long": long, "first_long": first, "unknown_targets": unknown, "blank": self.pairs.blank}
 
 
