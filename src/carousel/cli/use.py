@@ -52,8 +52,9 @@ def evaluate(
     result = model.evaluate(*data, **options)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "data": " ".join(map(str, data)), **result}, ensure_ascii=False))
-        return
-    show(result)
+    else:
+        show(result)
+    warn_unlike(model, data[0])
 
 
 def show(result: dict[str, Any]) -> None:

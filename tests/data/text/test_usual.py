@@ -24,6 +24,7 @@ def test_unknown_words():
 def test_few_tokens_say_nothing():
     words = Vocabulary.train(USUAL, "word")
     assert tally(words, ["der Mann sah den Hund"]).unlike(tally(words, USUAL)) is None
+    assert tally(words, ["der Mann sah den alten Hund"]).unlike(tally(words, USUAL)).startswith("100% of the tokens")
 
 
 def test_many_small_pieces():

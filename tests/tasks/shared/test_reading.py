@@ -141,6 +141,40 @@ def test_text_unlike_the_training_text_is_reported(make, tmp_path, capsys):
     assert "unlike the training text" in said("raw.txt", "--tokenized")
 
 
+GERMAN = ["i Der alte Mann sah den Hund auf der Straße, und der Hund lief weg."] * 3
+
+
+@pytest.mark.parametrize(
+    ("task", "train", "given"),
+    [
+        ("lm", TOKENIZED, GERMAN),
+        ("lm", RAW, GERMAN),
+        ("bilm", TOKENIZED, GERMAN),
+        ("classify", labelled(TOKENIZED), labelled(GERMAN)),
+        ("encode", [(text, text, "ab"[k % 2]) for k, text in enumerate(TOKENIZED)], [(*GERMAN[:2], "a")]),
+        ("tag", [[(word, word[0]) for word in text.split()] for text in TOKENIZED],
+         [[(word, "s") for word in GERMAN[0].split()]]),
+        ("translate", list(zip(TOKENIZED, TOKENIZED, strict=True)), [(text, TOKENIZED[0]) for text in GERMAN]),
+    ],
+)  # fmt: skip
+def test_an_evaluation_says_that_text_is_unlike_the_training_text(make, task, train, given):
+    options = {"tokens": "word"} if task in ("lm", "translate") else {}
+    model = make(task, train, **options)
+    carousel.evaluate(model, train[:9])
+    assert model.unlike is None
+    fresh = make(task, train, **options)
+    carousel.evaluate(fresh, given)
+    assert "of the tokens are unknown to the model" in fresh.unlike
+
+
+def test_the_command_eval_warns_of_text_unlike_the_training_text(make, tmp_path, capsys):
+    make("lm", TOKENIZED, tokens="word")
+    (tmp_path / "german.txt").write_text("\n".join(GERMAN) + "\n")
+    with pytest.raises(SystemExit):
+        main(["eval", str(make.known[repr(("lm", TOKENIZED[0], {"tokens": "word"}))]), str(tmp_path / "german.txt")])
+    assert "german.txt: " in (line := capsys.readouterr().err) and "the text is unlike the training text" in line
+
+
 def test_vectors_of_tokenized_text(make, tmp_path, capsys):
     """`tokenized` splits at spaces only, for vectors as for predictions; by the command, too."""
     bilm = make("bilm", TOKENIZED)

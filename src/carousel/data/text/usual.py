@@ -15,7 +15,8 @@ from .tokenizers import UNK
 
 FILE = "usual.json"  # in a run directory
 TEXTS = 2000  # that are looked at to know what is usual
-FEWEST = 20  # tokens below which there is no warning
+FEWEST = 20  # tokens below which nothing is said of pieces
+FEWEST_UNKNOWN = 6  # unknown tokens below which nothing is said of them
 MORE_UNKNOWN = 0.25  # added to three times the usual share of unknown tokens
 MORE_PIECES = 1.6  # times as many tokens for a character as usual
 
@@ -34,6 +35,12 @@ class Tally:
         self.unknown += int(np.count_nonzero(np.asarray(ids) == UNK))
         self.characters += sum(len(text) - text.count(" ") for text in texts)
 
+    def include(self, other: Tally) -> None:
+        """Count what `other` has counted."""
+        self.tokens += other.tokens
+        self.unknown += other.unknown
+        self.characters += other.characters
+
     def add_sample(self, encode: Any, texts: Iterable[str]) -> Tally:
         """Count some of `texts`; `encode` gives their ids."""
         sample = list(islice(texts, TEXTS))
@@ -47,13 +54,13 @@ class Tally:
         >>> Tally(100, 60, 500).unlike(Tally(1000, 20, 5000))
         '60% of the tokens are unknown to the model, where 2% are usual'
         """
-        if self.tokens < FEWEST or not usual.tokens or not usual.characters or not self.characters:
+        if not (self.tokens and self.characters and usual.tokens and usual.characters):
             return None
         mine, theirs = self.unknown / self.tokens, usual.unknown / usual.tokens
-        if mine > 3 * theirs + MORE_UNKNOWN:
+        if self.unknown >= FEWEST_UNKNOWN and mine > 3 * theirs + MORE_UNKNOWN:
             return f"{mine:.0%} of the tokens are unknown to the model, where {100 * theirs:.2g}% are usual"
         density, before = self.tokens / self.characters, usual.tokens / usual.characters
-        if pieces and density > MORE_PIECES * before:
+        if pieces and self.tokens >= FEWEST and density > MORE_PIECES * before:
             return f"words are split into {density / before:.1f} times as many pieces as usual"
         return None
 

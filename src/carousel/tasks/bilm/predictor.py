@@ -85,7 +85,8 @@ class BiLanguageModel(Model[BilmNetwork, BilmAssets]):
         batches, metric = self.batches(path), self.network.metric()
         for batch in batches:
             metric.add(batch)
-        store = batches.store
+        store, source = batches.store, open_source(self.settings, path).prepared(self.assets.form)
+        self.tally.include(self.assets.words.usual(one.words for one in source.sentences()))
         return {**metric.result(), "sentences": len(store), "words": store.tokens, "unknown": store.unknown}
 
     def batches(self, path: str | Path | Sentences) -> ExampleBatches:

@@ -19,6 +19,7 @@ from ...errors import shorten
 from ...training.modes import in_eval_mode
 from ..base import LayerInput, VocabularyModel
 from ..shared.ensemble import with_members
+from ..shared.reading import usual_of
 from .chunks import Chunks
 from .data import ClassifyAssets, open_table, store_examples
 from .metrics import LabelScores, NumberErrors
@@ -147,6 +148,7 @@ class Classifier(VocabularyModel[ClassifierNetwork, ClassifyAssets, Vocabulary])
         """Accuracy, macro-F1 and the expected calibration error on a file; precision, recall and F1 of each class; the
         confusion matrix. Of several labels F1 (micro and macro) and a table of the labels; of numbers their errors."""
         metric, store = self.measure(path)
+        self.tally.include(usual_of(self.encoder, (row.text for row in open_table(self.settings, path))))
         counts = {"texts": len(store), "tokens": store.tokens, "unknown": store.unknown, "cut": store.info["cut"]}
         if isinstance(metric, LabelScores):
             return {**metric.result(), **counts, "labels": metric.labels()}

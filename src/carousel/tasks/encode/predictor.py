@@ -22,7 +22,8 @@ from ...training.modes import in_eval_mode
 from ..base import LayerInput, VocabularyModel
 from ..classify.targets import LabelProbabilities
 from ..shared.ensemble import with_members
-from .data import EncodeAssets, open_table, reading_batches, store_pairs
+from ..shared.reading import usual_of
+from .data import EncodeAssets, open_table, reading_batches, store_pairs, texts_of_pairs
 from .examples import PairBatch, PairBatches, Target
 from .network import EncoderNetwork, PairMetric
 
@@ -191,6 +192,7 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
     def evaluate(self, path: str | Path | PairTable) -> dict[str, Any]:
         """Of scores: Pearson, Spearman and the mean squared error; of classes: accuracy, F1, the confusion matrix."""
         metric, store = self.measure(path)
+        self.tally.include(usual_of(self.encoder, texts_of_pairs(open_table(self.settings, path))))
         result = {**metric.result(), "pairs": len(store), "unknown": store.unknown, "cut": store.info["cut"]}
         if not self.target.is_score:
             result |= {"classes": metric.confusion.classes(), "confusion": metric.confusion.table()}

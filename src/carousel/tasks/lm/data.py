@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -42,6 +43,10 @@ class LanguageAssets(TextAssets):
         """A source in the form of the model; `training`: it is what the form was learned from."""
         return source if self.form is None else FormedText(source, self.form, training)
 
+    def tally(self, texts: Iterable[str]) -> Tally:
+        """What some texts in the form of the model are like."""
+        return Tally().add_sample(lambda some: self.vocabulary.encode_many(some)[0], texts)
+
 
 def learn_assets(settings: LanguageSettings, train: Source, dev: Source | None) -> LanguageAssets:
     """The form and the vocabulary of the text to train on."""
@@ -49,7 +54,7 @@ def learn_assets(settings: LanguageSettings, train: Source, dev: Source | None) 
     text = train if form is None else FormedText(train, form, training=True)
     assets = LanguageAssets(settings.make_vocabulary(text), form=form)
     sample = text if dev is None else assets.formed(dev)
-    assets.usual = Tally().add_sample(lambda texts: assets.vocabulary.encode_many(texts)[0], sample)
+    assets.usual = assets.tally(sample)
     return assets
 
 

@@ -130,6 +130,7 @@ class LanguageModel(VocabularyModel[LanguageNetwork, LanguageAssets, Vocabulary]
         metric, batches = self.network.metric(), self.batches(path)
         for batch in batches:
             metric.add(batch)
+        self.tally.include(self.assets.tally(self.assets.formed(self.settings.source(path))))
         pieces = self.settings.source(path).pieces()
         characters = sum(len(piece.text) + piece.end for piece in pieces)
         if self.settings.layout == "lines":

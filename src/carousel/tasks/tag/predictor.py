@@ -167,6 +167,7 @@ class Tagger(VocabularyModel[TaggerNetwork, TagAssets, TagVocabulary]):
         """Accuracy, also on words unseen in training; precision, recall and F1 of each tag or type of span; the
         confusion matrix, of types where tags are parts of spans."""
         metric, store = self.measure(path)
+        self.tally.include(self.vocabulary.usual(one.words for one in open_source(self.settings, path)))
         result: dict[str, Any] = {
             **metric.result(),
             "accuracy_unseen": metric.accuracy_unseen,
