@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +172,11 @@ def test_what_is_half_written_has_a_name_that_remove_parts_knows(tmp_path):
     with replace_file(tmp_path / "a"):
         (part,) = tmp_path.iterdir()
         assert part.name.startswith(".") and part.name.endswith(files.PART)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("replace", [replace_text_file, replace_file])
+def test_a_device_that_is_full_has_a_name(replace):
+    with pytest.raises(OSError, match="No space left") as caught, replace("/dev/full") as file:
+        file.write("text" if replace is replace_text_file else b"text")
+    assert caught.value.filename == "/dev/full"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota or the file is full
+DISK = (*FULL, errno.EIO)  # these come from a write and name no file
 PART = ".part"  # how the name of a half-written file ends; it begins with a dot
 
 
@@ -35,20 +36,15 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        with open(target, "wb") as file:
+        with _named(path), open(target, "wb") as file:
             yield file
         return
-    with _beside(target) as part:
-        try:
-            with open(part, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, target)
-        except OSError as error:
-            if error.filename == str(part) or (error.filename is None and error.errno in _DISK):
-                error.filename, error.filename2 = str(path), None
-            raise
+    with _beside(target) as part, _named(path, part):
+        with open(part, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
     sync_directory(target.parent)
 
 
@@ -130,7 +126,15 @@ def sync_directory(folder: Path) -> None:
             os.close(descriptor)
 
 
-_DISK = (*FULL, errno.EIO)  # these come from a write and name no file
+@contextmanager
+def _named(path: Path, part: Path | None = None) -> Iterator[None]:
+    """An OSError of the disk, or of the file `part`, names `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == str(part) or (error.filename is None and error.errno in DISK):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -44,7 +45,8 @@ def raising(monkeypatch, capsys, tmp_path):
         (DataError("a.txt", 3, "is not UTF-8", "convert it"), "a.txt:3: is not UTF-8; convert it"),
         (RunError("run: no weights\nyet"), "run: no weights yet"),
         (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "a.txt: Permission denied"),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; free some space"),
+        (OSError(errno.ENOSPC, "No space left on device"), "standard output: No space left on device; free some space"),
+        (OSError(errno.ENOSPC, "No space left on device", "a.txt"), "a.txt: No space left on device; free some space"),
         (MemoryError(), "not enough memory; use smaller batches or a smaller model, or close other programs"),
         (UnicodeEncodeError("ascii", "a詩", 1, 2, ""), "'詩' cannot be printed as ascii; set PYTHONIOENCODING=utf-8"),
     ],
@@ -188,3 +190,11 @@ def test_every_command_that_writes_a_file_refuses_it_before_it_works(carousel, t
     code, out, err = carousel(*args)
     assert (code, out) == (2, "") and f"{args[-2]}: {args[-1]}: there is no directory typo; create it first" in err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("args", [["--version"], ["data", "list"], ["train", "--help"]])
+def test_standard_output_that_is_full_has_a_name(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "carousel", *args], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "error: standard output: No space left on device; free some space\n")

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import typer
 
 from carousel.errors import CarouselError, did_you_mean, shorten
-from carousel.files import FULL
+from carousel.files import DISK, FULL
 from carousel.user_code import mistake
 from carousel.version import __version__
 from carousel.wording import counted
@@ -101,11 +101,20 @@ def usage(error: typer.TyperException) -> str:
 
 def reason(error: OSError) -> str:
     """The error in words: `runs/a: Permission denied` rather than `[Errno 13] …`."""
-    text = error.strerror or str(error)
-    if error.strerror and error.filename is not None:
+    text, name = error.strerror or str(error), error.filename
+    if name is None and error.errno in DISK and _printing(error):
+        name = "standard output"
+    if error.strerror and name is not None:
         missing = error.errno == errno.ENOENT
-        text = f"{error.filename}: {'no such file or directory; check the path' if missing else error.strerror}"
+        text = f"{name}: {'no such file or directory; check the path' if missing else error.strerror}"
     return f"{text}; free some space" if error.errno in FULL else text
+
+
+def _printing(error: OSError) -> bool:
+    """Whether an error comes from what a command prints: of ours, that alone is written where no file has a name."""
+    frames = traceback.walk_tb(error.__traceback__)
+    modules = [name for frame, _ in frames if (name := frame.f_globals.get("__name__", "")).startswith("carousel.")]
+    return bool(modules) and modules[-1].startswith("carousel.cli.")
 
 
 def fault(error: Exception) -> str | None:
