@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .errors import ArgumentError, RunError
 from .tasks import find, find_for
 from .tasks.base import are_files, errors_of_data
+from .tasks.registry import inferred
 from .wording import an
 
 if TYPE_CHECKING:
@@ -184,10 +185,10 @@ def check(data: Any, *, dev: Any = None, task: str | type[Task] | None = None, *
         files = list(data) if isinstance(data, list | tuple) else [data]
         if not all(isinstance(file, str | Path) for file in files):
             raise ArgumentError("task: missing; it cannot be inferred from data in memory")
-        kind, _ = find_for(files)
+        kind, why = find_for(files)
     else:
-        kind = find(task)
-    with _settings(kind, data, dev, settings) as checked:
+        kind, why = find(task), ""
+    with _settings(kind, data, dev, settings) as checked, inferred(kind, why):
         return kind.check(checked)
 
 

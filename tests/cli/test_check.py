@@ -5,7 +5,9 @@ import re
 
 import pytest
 
+from carousel.api import check as check_data
 from carousel.cli import main as cli
+from carousel.errors import DataError
 
 
 @pytest.fixture
@@ -41,6 +43,24 @@ def test_the_columns_are_named(check, text_file):
     found = json.loads(chosen)
     assert found["task"] == "classify" and "label in column 4 (rating)" in found["reading"]
     assert not any("to read" in warning for warning in found["warnings"])
+
+
+def test_an_error_says_for_which_task_the_data_was_read(carousel, text_file):
+    rows = "".join(f"{k},{k},{'good' if k % 2 else 'bad'}\n" for k in range(30))
+    path = text_file("one,two,three\n" + rows, "t.csv")
+    code, _, err = carousel("check", path)
+    assert code == 1 and "3 columns, and it is not clear which is the text" in err
+    assert err.endswith("(read as data for classify: its name ends in .csv; name the task if it is for another)\n")
+    assert "read as data" not in carousel("check", "classify", path)[2]
+    with pytest.raises(DataError, match=r"\(read as data for classify: its name ends in .csv; name the task"):
+        check_data(path)
+
+
+def test_several_series_without_their_ids(carousel, text_file):
+    rows = "".join(f"{shop},2020-01-{day:02d},{day}\n" for shop in "ab" for day in range(1, 20))
+    code, _, err = carousel("check", text_file("shop,day,sales\n" + rows, "t.csv"))
+    assert code == 1 and "column shop has words, such as 'a'; if they are the ids of several series, give --ser" in err
+    assert "(read as data for forecast: its rows look like a time series;" in err
 
 
 def test_keys_of_json(check, text_file):

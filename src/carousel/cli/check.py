@@ -96,13 +96,17 @@ def _check(
     task: Any, why: str, given: dict[str, Any], data: list[Path], dev: list[Path] | None, config: Path | None,
     set: list[str] | None, json: bool,
 ) -> None:  # fmt: skip
+    from carousel.tasks.registry import inferred
+
     for name, files in (("DATA", data), ("--dev", dev or [])):
         refuse_files(task, len(files), name)
     alone = task.num_files == 1
     for name, files in (("train", data), ("dev", dev or [])):
         given[name] = (files[0] if alone else files) if files else None
     values, places = gathered(config, set, given)
-    report = task.check(task.Settings.check(values, places))
+    settings = task.Settings.check(values, places)
+    with inferred(task, why):
+        report = task.check(settings)
     if json:
         typer.echo(dumps({"task": task.name, **report.as_dict()}, ensure_ascii=False))
         return

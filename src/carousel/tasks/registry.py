@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from ..errors import ArgumentError, did_you_mean
+from ..errors import ArgumentError, CarouselError, DataError, did_you_mean
 from ..user_code import is_place, load_place
 from ..wording import either
 
@@ -98,6 +99,20 @@ def find_for(files: Sequence[str | Path]) -> tuple[type[Any], str]:
         return fitting[0], why
     choices = either(names())
     raise ArgumentError(f"{files[0]}: the task cannot be inferred from its name; name it: {choices}")
+
+
+@contextmanager
+def inferred(task: type[Any], why: str) -> Iterator[None]:
+    """What is wrong with data says for which task it was read if that was inferred; `why` is empty if it was given."""
+    try:
+        yield
+    except CarouselError as error:
+        if not why:
+            raise
+        said = f"(read as data for {task.name}: {why}; name the task if it is for another)"
+        if isinstance(error, DataError):
+            raise DataError(error.file, error.line, error.problem, f"{error.remedy} {said}") from error
+        raise type(error)(f"{error} {said}") from error
 
 
 def having(command: str) -> Iterable[str]:

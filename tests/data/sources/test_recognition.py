@@ -18,6 +18,11 @@ PREMISES = "".join(f"a man runs {k}\ta dog {k} sleeps\t{k % 3}\n" for k in range
         ("t.csv", "date,text,label\n2020-01-01,fine,1\n2020-01-02,dull,0\n", None),
         ("t.csv", "text,label\nfine,1\ndull,0\n", None),
         ("t.tsv", "a fine film\tgood\na dull one\tbad\n" * 30, None),
+        ("t.csv", "t0,t1,t2,t3,label\n1,2,3,4,a\n5,6,7,,b\n", "sequences of numbers"),
+        ("t.csv", "t0,t1,t2,t3,label\n1,2,3,4,0\n5,6,7,8,1\n", "sequences of numbers"),
+        ("t.tsv", "wave\t1\t2\t3\t4\npoint\t5\t6\t7\t8\n", "sequences of numbers"),
+        ("t.csv", "t,a,b,c,d\n2020-01,1,2,3,4\n2020-02,5,6,7,8\n", "a time series"),
+        ("t.csv", "text,a,b,c,d\na fine film,1,2,3,4\na dull one,5,6,7,8\n", None),
         ("t.tsv", "1\ta fine film\n2\ta dull one\n", None),  # labels are numbers, not times
         ("t.tsv", "id\tsentence_A\tsentence_B\tscore\n1\ta\tb\t2.5\n", "labelled pairs"),
         ("t.tsv", PREMISES, "labelled pairs"),

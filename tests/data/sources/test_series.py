@@ -83,6 +83,10 @@ BAD = {
     "t,x\n2020-01-01 05:00,1\n" + "".join(f"2020-01-{k:02d},{k}\n" for k in range(2, 9)): (
         "s.csv:2: 19 hours before the next row, where rows are 1 day apart"
     ),
+    "t,shop,x\n2020-01-01,a,1\n2020-01-01,b,2\n": (
+        "s.csv:2: column shop has words, such as 'a'; if they are the ids of several series, give series_id='shop'; "
+        "else choose the columns to read with columns"
+    ),
     "t,x\n": "there is no row of numbers",
     "t\n2020-01-01\n": "no column of numbers to forecast",
     't,x\n2020-01-01,"1\n': "not CSV",

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from .series import MISSING, TIME_COLUMNS, is_number
-from .tables import FIRSTS, KINDS, SECONDS, TEXTS
+from .tables import FIRSTS, KINDS, LABELS, SECONDS, TEXTS
 from .times import are_rising_dates, is_time
 
-Content = Literal["a time series", "labelled pairs", "translations", "tagged words", "trees"]
+Content = Literal["a time series", "sequences of numbers", "labelled pairs", "translations", "tagged words", "trees"]
 HEAD = 1 << 18  # bytes that are looked at
+FEWEST = 4  # columns of numbers that are a sequence
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 
 
@@ -53,6 +54,8 @@ def _of_table(rows: list[list[str]]) -> Content | None:
     first = [cell.strip() for cell in rows[0]]
     if _names_pairs(first):
         return "labelled pairs"
+    if _are_sequences(first, rows):
+        return "sequences of numbers"
     if _are_series(first, rows):
         return "a time series"
     columns = list(zip(*rows, strict=True))
@@ -91,6 +94,18 @@ def _are_series(first: list[str], rows: list[list[str]]) -> bool:
     numbers = [all(is_number(cell) or cell.lower() in MISSING for cell in column) for column in columns]
     variables = [number and not time for number, time in zip(numbers, times, strict=True)]
     return any(variables) and (any(times) or all(variables))
+
+
+def _are_sequences(first: list[str], rows: list[list[str]]) -> bool:
+    """A column named like a label, or one of words, beside at least FEWEST of numbers and none of anything else."""
+    named = [name.lower() in LABELS for name in first]
+    columns = [[cell.strip() for cell in column] for column in zip(*rows[1:], strict=True)]
+    numbers = [all(is_number(cell) or cell.lower() in MISSING for cell in column) for column in columns]
+    others = [k for k, number in enumerate(numbers) if not number or named[k]]
+    if len(columns) - len(others) < FEWEST or len(others) != 1:
+        return False
+    label = columns[others[0]]
+    return named[others[0]] or not (_are_texts(label) or any(map(is_time, label)))
 
 
 def _are_texts(column: Sequence[str]) -> bool:

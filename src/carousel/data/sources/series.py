@@ -264,6 +264,8 @@ def read_panel(
     if ids is not None and ids == time:
         raise DataError(path, None, f"{header[ids]} is the column of times", f"name another {setting('series_id')}")
     wanted = _wanted(path, header, columns, {time: "of times", ids: "of ids"}, ahead)
+    if ids is None:
+        _refuse_ids(path, header, rows, [k for k in wanted if not columns])
     check_names(path, header, [k for k in (time, ids, *wanted, *ahead) if k is not None])
     each = {name: _variables(path, header, part, wanted, ahead, name, not columns) for name, part in groups.items()}
     if time is None:
@@ -294,6 +296,17 @@ def _group(path: Path, header: list[str], rows: list[Row], series_id: str | None
             raise DataError(path, line, problem, "give each row the id of its series")
         groups.setdefault(name, []).append((line, cells))
     return groups
+
+
+def _refuse_ids(path: Path, header: list[str], rows: list[Row], columns: Sequence[int]) -> None:
+    """Refuse a column of words among the variables: of the words that tell several series apart, say."""
+    for k in columns:
+        cells = [cells[k].strip() for _, cells in rows]
+        if len(cells) > 1 and not any(is_number(cell) or cell.lower() in MISSING or _is_date(cell) for cell in cells):
+            several = f"if they are the ids of several series, give {setting('series_id', header[k])}"
+            problem = f"column {shorten(header[k], 40)} has words, such as {shorten(cells[0], 40)!r}"
+            remedy = f"{several}; else choose the columns to read with {setting('columns')}"
+            raise DataError(path, rows[0][0], problem, remedy)
 
 
 def _variables(
@@ -452,6 +465,11 @@ def _place(path: Path, header: list[str], name: str) -> int:
     raise DataError(path, 1, f"there is no column {name!r}", remedy)
 
 
+def _is_date(cell: str) -> bool:
+    """Whether a cell is meant as a date, in whatever form."""
+    return re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell) is not None
+
+
 def read_number(path: Path, line: int, name: str, cell: str) -> float:
     """The number in a cell of the column `name`; NaN if it is missing."""
     cell = cell.strip()
@@ -459,7 +477,7 @@ def read_number(path: Path, line: int, name: str, cell: str) -> float:
         return math.nan
     number = parse_number(cell)
     if number is None or math.isinf(number):
-        if re.fullmatch(r"[-+]?\d+[./-]\d+[./-]\d+.*", cell):
+        if _is_date(cell):
             problem = f"{cell[:40]!r} in column {name} is neither a number nor a time as it is read here"
             raise DataError(path, line, problem, "write 2020-01-31, or 2020-01-31 12:00, in years 1 to 9999")
         remedy = f"fix it, leave it empty, or choose the columns to read with {setting('columns')}"

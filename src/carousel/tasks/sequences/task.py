@@ -12,6 +12,7 @@ from .settings import SequenceSettings
 
 class Sequences(PackagedTask):
     name = "sequences"
+    contents = ("sequences of numbers",)
     help = """Train a classifier of number sequences: CSV, TSV or NumPy arrays.
 
     \b
