@@ -35,6 +35,16 @@ def test_a_resumed_run_learns_nothing_from_the_file(settings, files, tmp_path, k
     assert len(data.train.store) == 2 and data.info["target"] == str(assets.target)
 
 
+def test_unknown_tokens_of_both_texts_are_counted(settings):
+    model, _ = new_model(Encode, settings())
+    pairs = [("the zorping man", "the quuxor is frobbing", 3.0), ("the dog runs", "the man runs now", 2.0)]
+    found = model.evaluate(pairs)
+    assert found["unknown"] == sum(text.split().count(word) for pair in pairs for text in pair[:2]
+                                   for word in ("zorping", "quuxor", "is", "frobbing"))  # fmt: skip
+    store = model.batches(model.settings.train).store
+    assert store.tokens == len(store["tokens"].values) + len(store["second_tokens"].values)
+
+
 @pytest.mark.parametrize("wrong", ["abc", "nan", "1.5x"])
 def test_one_bad_score_does_not_make_classes(settings, files, tmp_path, wrong):
     head, first, *rows = (files / "score.tsv").read_text().splitlines()

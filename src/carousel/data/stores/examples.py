@@ -37,7 +37,7 @@ from .ragged import Ragged, RaggedWriter, read
 if TYPE_CHECKING:  # data is read without torch
     from torch import Tensor
 
-FORMAT = 2  # of the cache; another number invalidates every cache
+FORMAT = 3  # of the cache; another number invalidates every cache
 CONTEXT = "context_"  # before the names of columns that an embedder reads
 NO_LABEL = -100  # past the end of a sequence; torch's losses leave it out
 
@@ -53,6 +53,7 @@ class ExampleSource(ABC):
     """Files of labelled examples, and how they become integers."""
 
     per_token = False  # whether labels are for each token
+    texts: tuple[str, ...] = ("tokens",)  # the columns of tokens that an example has: two if it is a pair of texts
 
     def __init__(self, paths: Sequence[Path], dtypes: Mapping[str, Any]) -> None:
         self.paths = list(paths)  # if one of these files changes, the cache is stale
@@ -93,11 +94,11 @@ class ExampleStore:
     @property
     def tokens(self) -> int:
         """How many tokens all examples have together."""
-        return len(self.columns["tokens"].values)
+        return self.info["tokens"]
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each example has, (examples,)."""
+        """How many tokens each example has, (examples,); of a pair, its first text."""
         return np.diff(self.columns["tokens"].offsets)
 
     @property
@@ -132,8 +133,9 @@ def build_store(source: ExampleSource, cache: str | Path) -> ExampleStore:
         unknown = total = 0
         with RaggedWriter(path, source.dtypes) as writer:
             for chunk in source.chunks():
-                unknown += int(np.count_nonzero(chunk["tokens"].values == UNK))
-                total += len(chunk["tokens"].values)
+                for tokens in (chunk[name].values for name in source.texts):
+                    unknown += int(np.count_nonzero(tokens == UNK))
+                    total += len(tokens)
                 for name, column in chunk.items():
                     writer.append(name, *column)
             if unknown == total and "characters" not in source.dtypes:  # words can be read by their characters alone
@@ -141,7 +143,7 @@ def build_store(source: ExampleSource, cache: str | Path) -> ExampleStore:
             for path, was in zip(source.paths, files, strict=True):
                 if fingerprint.of_file(path)["digest"] != was["digest"]:
                     raise DataError(path, None, "the file changed while it was read", "try again when it is complete")
-            writer.finish({**source.counts, **expected, "unknown": unknown})
+            writer.finish({**source.counts, **expected, "tokens": total, "unknown": unknown})
 
     kept = cached(cache, source.paths[0].stem, slot, expected, build)
     return ExampleStore(kept.path, kept.columns, kept.info, kept.built)

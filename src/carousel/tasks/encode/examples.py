@@ -105,6 +105,8 @@ class LabelledPairs(ExampleSource):
     """The pairs of a table as integers, for an `ExampleStore`: columns of the first texts, of the second (their names
     begin with `second_`), labels, lines."""
 
+    texts = ("tokens", SECOND + "tokens")
+
     def __init__(self, table: PairTable, text_encoder: TextEncoder, target: Target) -> None:
         self.table, self.text_encoder, self.target = table, text_encoder, target
         dtypes = {**text_encoder.dtypes, **_second(text_encoder.dtypes), "labels": np.float64}

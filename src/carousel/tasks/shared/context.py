@@ -92,6 +92,7 @@ class LabelledAssets(TextAssets):
         """A line for the report on how much of the examples to train on the embedder knows."""
         if self.context is None:
             return {}
-        words = store[CONTEXT + "tokens"].values
+        read = [column.values for name, column in store.columns.items() if name.endswith(CONTEXT + "tokens")]
+        words = np.concatenate(read)
         unknown = f"{np.count_nonzero(words == UNK) / len(words):.2%} of the words unknown to it"
         return {"embedder": f"{self.context.name}: a bilm; {unknown}"}
