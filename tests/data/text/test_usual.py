@@ -21,6 +21,12 @@ def test_unknown_words():
     assert said.unlike(usual).startswith("100% of the tokens are unknown to the model, where 0.")
 
 
+def test_unknown_words_where_many_are_unknown_as_a_rule():
+    usual = Tally(1000, 310, 5000)
+    assert Tally(100, 91, 500).unlike(usual) == "91% of the tokens are unknown to the model, where 31% are usual"
+    assert Tally(100, 60, 500).unlike(usual) is None
+
+
 def test_few_tokens_say_nothing():
     words = Vocabulary.train(USUAL, "word")
     assert tally(words, ["der Mann sah den Hund"]).unlike(tally(words, USUAL)) is None

@@ -16,8 +16,9 @@ from .tokenizers import UNK
 FILE = "usual.json"  # in a run directory
 TEXTS = 2000  # that are looked at to know what is usual
 FEWEST = 20  # tokens below which nothing is said of pieces
-FEWEST_UNKNOWN = 6  # unknown tokens below which nothing is said of them
+FEWEST_UNKNOWN = 6  # unknown tokens, or known ones to be expected, below which nothing is said of them
 MORE_UNKNOWN = 0.25  # added to three times the usual share of unknown tokens
+FEWER_KNOWN = 0.5  # times the usual share of known tokens: where many are unknown as a rule
 MORE_PIECES = 1.6  # times as many tokens for a character as usual
 
 
@@ -57,7 +58,9 @@ class Tally:
         if not (self.tokens and self.characters and usual.tokens and usual.characters):
             return None
         mine, theirs = self.unknown / self.tokens, usual.unknown / usual.tokens
-        if self.unknown >= FEWEST_UNKNOWN and mine > 3 * theirs + MORE_UNKNOWN:
+        known, expected = self.tokens - self.unknown, self.tokens * (1 - theirs)
+        few = expected >= FEWEST_UNKNOWN and known < FEWER_KNOWN * expected
+        if self.unknown >= FEWEST_UNKNOWN and (mine > 3 * theirs + MORE_UNKNOWN or few):
             return f"{mine:.0%} of the tokens are unknown to the model, where {100 * theirs:.2g}% are usual"
         density, before = self.tokens / self.characters, usual.tokens / usual.characters
         if pieces and self.tokens >= FEWEST and density > MORE_PIECES * before:
