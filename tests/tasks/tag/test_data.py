@@ -8,7 +8,7 @@ from helpers.untrained import new_model
 import carousel
 from carousel.data.text.tags import illegal
 from carousel.data.text.words import LONGEST
-from carousel.errors import RunError
+from carousel.errors import DataError, RunError
 from carousel.tasks.tag.data import TagAssets
 from carousel.tasks.tag.task import Tag
 
@@ -34,6 +34,21 @@ def test_a_resumed_run_learns_nothing_from_the_file(settings, tmp_path):
     assert again is kept and again.vocabulary == assets.vocabulary
     assert data.info["words"] == f"vocabulary of {len(assets.vocabulary.words):,}; 50.00% unknown"
     assert {assets.vocabulary.tags[k] for k in data.train.store["labels"][0]} == {"S-PER", "O"}
+
+
+def test_no_blank_line_between_sentences(settings, tmp_path):
+    """A table of texts is refused; words without blank lines are one sentence, with a warning."""
+    path = tmp_path / "train.conll"
+    path.write_text("a fine film\tgood\ndull\tbad\nwarm and funny\tgood\n" * 40)
+    said = "train.conll: no blank line, and most of its words are several: it looks like a table of texts; .*classify"
+    with pytest.raises(DataError, match=said):
+        Tag.prepare(settings(train=path))
+    with pytest.raises(DataError, match=said):
+        carousel.check(path, task="tag")
+    path.write_text("Ada\tPER\nsat\tO\n" * 60)
+    line = f"{path}: no blank line, so its 120 words are one sentence; put one after each sentence"
+    assert Tag.prepare(settings(train=path, dev=None))[1].notes == [line]
+    assert line in carousel.check(path, task="tag").warnings
 
 
 def test_words_of_any_kind(settings):

@@ -14,7 +14,7 @@ from ...data.text.tags import Scheme, illegal, part, spans
 from ...data.text.tokenizers import UNK
 from ...wording import counted
 from ..shared.checks import FilesCheck, table_of_files
-from .examples import TagCounts, TagVocabulary
+from .examples import TagCounts, TagVocabulary, one_sentence
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -67,7 +67,8 @@ class TagCheck(FilesCheck[TagFacts]):
                 place = f"{info.file}:{info.illegal_line}"
                 many = counted(info.illegal, "tag breaks", "tags break")
                 warnings.append(f"{place}: {many} the rules of {self.scheme}, here first")
-            if info.longest > self.max_length:
+            warnings += (alone := one_sentence(info.file, info.sentences, info.words))
+            if info.longest > self.max_length and not alone:
                 place = f"{info.file}:{info.longest_line}"
                 warnings.append(f"{place}: {info.longest:,} words in one sentence; is a blank line missing?")
             if info.repeated > 0.05 * info.sentences:

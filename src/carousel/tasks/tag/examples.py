@@ -25,6 +25,8 @@ from ...training.run import read_json
 from ...wording import counted, setting
 from .settings import SchemeName
 
+MOST_IN_ONE = 100  # words of a file that is one sentence, from which there is a warning
+
 
 class TagCounts:
     """What a file to train on holds: its words and tags, and the scheme of the tags."""
@@ -43,12 +45,19 @@ class TagCounts:
         for sentence in source:
             self.sentences += 1
             self.words.update(sentence.words)
+        sentences = spaced = 0
         for sentence in whole or source:
+            sentences += 1
+            spaced += sum(" " in word for word in sentence.words)
             self.tags.update(sentence.tags)
             for tag in set(sentence.tags) - lines.keys():
                 lines[tag] = sentence.lines[sentence.tags.index(tag)]
             if scheme != "none" and all(map(part, sentence.tags)):
                 seen.add(sentence.tags)
+        if sentences == 1 and 2 * spaced > self.tags.total():
+            problem = "no blank line, and most of its words are several: it looks like a table of texts"
+            remedy = "give a file with one word per line, or use the task classify"
+            raise DataError(self.path, None, problem, remedy)
         self.scheme: Scheme | None = None  # that of the file; None: its tags are not parts of spans
         spans = [tag for tag in self.tags if tag != "O" and part(tag)]
         if (scheme == "auto" and spans and "O" in self.tags) or scheme in ("iob1", "iob2", "bioes"):
@@ -234,7 +243,7 @@ class TaggedSentences(ExampleSource):
 
 def warnings(path: Path, info: Mapping[str, Any], scheme: Scheme | None) -> list[str]:
     """What a user should know of a file of tagged sentences, one line each."""
-    lines = []
+    lines = one_sentence(path, info["sentences"], info["longest"])
     if info["illegal"]:
         many = counted(info["illegal"], "tag breaks", "tags break")
         lines.append(
@@ -247,3 +256,14 @@ def warnings(path: Path, info: Mapping[str, Any], scheme: Scheme | None) -> list
             f"(the longest has {info['longest']:,} words); is a blank line between sentences missing?"
         )
     return lines
+
+
+def one_sentence(path: str | Path, sentences: int, words: int) -> list[str]:
+    """A line if a file has no blank lines between sentences, so that all of its words are one.
+
+    >>> one_sentence("a.conll", 1, 800)
+    ['a.conll: no blank line, so its 800 words are one sentence; put one after each sentence']
+    """
+    if sentences > 1 or words < MOST_IN_ONE:
+        return []
+    return [f"{path}: no blank line, so its {words:,} words are one sentence; put one after each sentence"]
