@@ -23,6 +23,8 @@ LAUGHS = "a: &a [x, x]\n" + "".join(
         (parse_yaml, "a: &a [*a]", r"\*a is an alias"),
         (parse_yaml, "a: !!int x", "!!int is a tag; write the value without it at line 1, column 4"),
         (parse_yaml, "a: [", "expected the node content, .* at line 1, column 5"),
+        (parse_yaml, "a: 1\n...\n# a note\n\nb: 2\n", "nothing may follow the line ... at line 5, column 1"),
+        (parse_yaml, "a: 1\n...\n--- {b: 2}", "nothing may follow the line ... at line 3"),
         (parse_yaml, "? [1]\n: 2", "found unhashable key"),
         (parse_yaml, "a: b\0", "unacceptable character"),
         (parse_yaml, "a: '" + "x" * 10**6, "found unexpected end of stream"),
@@ -53,6 +55,10 @@ def test_yaml_numbers_are_those_in_digits():
 @pytest.mark.parametrize("value", [0, -3, 10**12, 0.5, 1e-05, float("inf"), True, None, "1_000", "1e-3", "yes", "017"])
 def test_what_is_dumped_is_read_again(value):
     assert parse_yaml(yaml.safe_dump(value)) == value
+
+
+def test_notes_may_follow_the_end():
+    assert parse_yaml("a: x ...\n... \n\n # a note\n...\n") == {"a": "x ..."}
 
 
 def test_keys_have_lines():

@@ -152,6 +152,10 @@ def _compose_yaml(text: str) -> Any:
 
     Composing takes nearly all the time of reading, and config.yaml is read for the task, the cell and the settings.
     """
+    if (end := re.search(r"^\.\.\.[ \t]*$", text, re.MULTILINE)) and (
+        more := re.compile(r"^(?!\.\.\.[ \t]*$)[ \t]*[^\s#]", re.MULTILINE).search(text, end.end())
+    ):
+        raise ParseError("nothing may follow the line ...", text.count("\n", 0, more.start()) + 1, 1)
     return _yaml_errors(lambda: _Loader(text).get_single_node())
 
 

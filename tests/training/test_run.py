@@ -134,6 +134,12 @@ def test_there_is_none(tmp_path):
             RunError,
             "config.yaml: empty; copy it again from an intact copy of the run, or train again",
         ),
+        (
+            "config.yaml",
+            b"task: lm\nepochs: 2\n",
+            RunError,
+            "config.yaml: cut short, its last line is not ...; copy it",
+        ),
         ("config.yaml", b"task: lmm\n...\n", SettingsError, "task: there is no 'lmm'; did you mean lm?"),
         ("config.yaml", b"task: lm\n...\n", SettingsError, "train: missing; give training text"),
         ("config.yaml", b"task: [lm]\n...\n", SettingsError, "task: there is no"),
@@ -201,12 +207,19 @@ def test_a_run_is_replaced_only_if_asked(tmp_path):
     first = fit(language(tmp_path), tmp_path / "run")
     (first.folder / "notes.txt").write_text("from the first run")
     before = contents(first.folder)
-    with pytest.raises(RunError, match="a run is here already; continue it with --resume or overwrite it"):
+    said = "a run is here already; continue it with resume=True or overwrite it with force=True"
+    with pytest.raises(RunError, match=said):
         fit(language(tmp_path, seed=1), first.folder)
     assert contents(first.folder) == before
     second = fit(language(tmp_path, seed=1), first.folder, force=True)
     assert outcome(second) == outcome(fit(language(tmp_path, seed=1), tmp_path / "fresh"))
     assert not (first.folder / "notes.txt").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a directory in which none can be made")
+def test_where_no_directory_can_be_made(tmp_path):
+    with pytest.raises(RunError, match=r"^/proc/run: no directory can be made here; choose another out$"):
+        fit(language(tmp_path), Path("/proc/run"))
 
 
 def test_data_that_cannot_be_used_replaces_nothing(tmp_path):
@@ -333,7 +346,7 @@ def test_a_run_that_was_killed_while_it_was_set_up(finished, tmp_path, monkeypat
             fit(settings, tmp_path / "run")
     (tmp_path / "run" / ".config.yaml.123-abc.part").touch()
     if moment == "config" and "resume" in how:
-        with pytest.raises(RunError, match="no run to resume; leave out --resume to start one"):
+        with pytest.raises(RunError, match="no run to resume; leave out resume=True to start one"):
             fit(settings, tmp_path / "run", **how)
         return
     run = fit(settings, tmp_path / "run", **how)

@@ -152,7 +152,7 @@ class Run:
         if not self._is_run:
             raise RunError(f"{self.folder}: holds other files; give an empty or new directory")
         if not force:
-            remedy = "continue it with --resume or overwrite it with --force"
+            remedy = f"continue it with {setting('resume', True)} or overwrite it with {setting('force', True)}"
             raise RunError(f"{self.folder}: a run is here already; {remedy}")
 
     def begin(self) -> None:
@@ -222,8 +222,8 @@ class Run:
 
     def read_settings(self, kind: type[S]) -> S:
         """The settings in config.yaml. If it was cut short, defaults do not take the place of what is lost."""
-        lost = kind.model_fields.keys() - self.config_values().keys()
-        if lost and not self.config.read_text("utf-8-sig").rstrip().endswith(f"\n{END}"):
+        self.config_values()
+        if not self.config.read_text("utf-8-sig").rstrip().endswith(f"\n{END}"):
             raise RunError(f"{self.config}: cut short, its last line is not {END}; {COPY}")
         return kind.read({}, file=self.config)
 
@@ -292,18 +292,27 @@ class Run:
             return _parse((file.metadata() or {}).get("carousel", "{}"), dict[str, str | float])
 
 
+def make_folder(folder: Path) -> None:
+    """Make a directory, and those above it, if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:  # where the system itself makes all directories, such as /proc
+        raise RunError(f"{folder}: no directory can be made here; choose another {setting('out')}") from None
+
+
 def _lock(folder: Path) -> int:
     """Make a directory and lock it, or raise if another process has; where there are no locks (some network disks),
     continue without one. Returns the open descriptor."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise RunError(
-                f"{folder}: another process is training in this directory; wait for it, or choose another --out"
+                f"{folder}: another process is training in this directory; wait for it, "
+                f"or choose another {setting('out')}"
             ) from None
         except OSError:
             return descriptor
