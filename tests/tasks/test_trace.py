@@ -68,8 +68,21 @@ def test_a_model_of_one_part_has_no_other(small_model):
 
 
 def test_an_empty_list_is_nothing_to_read(small_model):
-    with pytest.raises(carousel.CarouselError, match="there is nothing to read"):
+    with pytest.raises(carousel.CarouselError, match="item: the list is empty; give at least one"):
         small_model[0].trace([])
+
+
+def test_gradients_are_those_of_the_layer(small_model):
+    model, item, _ = small_model
+    if len(model.parts) > 1:
+        with pytest.raises(carousel.CarouselError, match=r"gradients_of: not for a .*; call trace of a layer in"):
+            model.trace(item, gradients_of=torch.sum)
+        return
+    read = model.layer_input(model.batch_of([item])) if model.name != "lm" else model._read_items([item])
+    theirs = read.layer.trace(read.x, lengths=read.lengths, gradients_of=torch.sum)
+    own = model.trace(item, gradients_of=torch.sum)
+    torch.testing.assert_close(own.gradients["h"], theirs.gradients["h"])
+    assert own.tokens == model.trace(item).tokens and own.gradients["h"].abs().max() > 0
 
 
 def test_an_intervention_changes_what_follows(small_model):

@@ -361,16 +361,19 @@ class Model(ABC, Generic[N, A]):
         a mark. Nothing if the model has no unknown tokens."""
         return []
 
-    def trace(self, item: Any, *, part: str | None = None) -> Trace:
+    def trace(self, item: Any, *, part: str | None = None, gradients_of: Callable[..., Tensor] | None = None) -> Trace:
         """Every gate and state of the recurrent layers while they read `item` (or each of a list): see `Trace`.
 
         `trace.tokens` names the steps. `part` is one of the model's `parts`, if it has several; by default the first.
+        With `gradients_of`, a function of the layers' output, the trace has its gradients, as that of a layer has.
         """
-        return self._watch(item, (), part)
+        return self._watch(item, (), part, gradients_of)
 
-    def intervene(self, item: Any, *clamps: Clamp, part: str | None = None) -> Trace:
+    def intervene(
+        self, item: Any, *clamps: Clamp, part: str | None = None, gradients_of: Callable[..., Tensor] | None = None
+    ) -> Trace:
         """As `trace`, with some gates or states held at given values (see `Clamp`)."""
-        return self._watch(item, clamps, part)
+        return self._watch(item, clamps, part, gradients_of)
 
     def _items(self, item: Any) -> list[Any]:
         """One item, or each of a list of them."""
@@ -383,7 +386,9 @@ class Model(ABC, Generic[N, A]):
                 )
         return items
 
-    def _watch(self, item: Any, clamps: Sequence[Clamp], part: str | None) -> Any:
+    def _watch(
+        self, item: Any, clamps: Sequence[Clamp], part: str | None, gradients_of: Callable[..., Tensor] | None = None
+    ) -> Any:
         import torch
 
         from ..training.modes import evaluating
@@ -392,20 +397,30 @@ class Model(ABC, Generic[N, A]):
             raise ArgumentError(f"part: {an(self.kind)} has {' and '.join(self.parts)}, got {part!r}")
         items = self._items(item)
         if not items:
-            raise ArgumentError(NOTHING)
+            raise ArgumentError("item: the list is empty; give at least one")
+        if gradients_of is not None and type(self)._run_traced is not Model._run_traced:
+            raise ArgumentError(f"gradients_of: not for {an(self.kind)}; call trace of a layer in model.network")
         with torch.no_grad(), evaluating(self):
+            if gradients_of is not None:
+                return self._trace_layers(items, clamps, gradients_of)
             traces = self._run_traced(items, clamps, part or self.parts[0])
         return traces[0] if isinstance(traces, list) and not isinstance(item, list) else traces
 
     def _run_traced(self, items: Sequence[Any], clamps: Sequence[Clamp], part: str) -> Any:
         """The trace of a part of the model while it reads items, with some values held; or a list, one for each."""
+        return self._trace_layers(items, clamps)
+
+    def _trace_layers(
+        self, items: Sequence[Any], clamps: Sequence[Clamp], gradients_of: Callable[..., Tensor] | None = None
+    ) -> Trace:
+        """The trace of the layers that read the items first."""
         from ..data.text.vocabulary import mark_unknown
 
         read = self._read_items(items)
         if not read.lengths.sum():
             raise ArgumentError(NOTHING)
         layer: Any = read.layer
-        trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths)
+        trace: Trace = layer.intervene(read.x, *clamps, lengths=read.lengths, gradients_of=gradients_of)
         trace.tokens = mark_unknown(read.tokens, self.surface_forms(items))
         return trace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,8 @@ from .network import ForecasterNetwork
 from .rolling import Source
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ...layers import Clamp, Trace
 
 
@@ -158,12 +160,19 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
         source = Source.of(self.network, self.open_panel(path))
         return dev_windows(self.settings, self.frame, source.rows, source.find_origins())
 
-    def trace(self, item: Any, *, start: str | None = None, part: str | None = None) -> Trace:
+    def trace(
+        self, item: Any, *, start: str | None = None, part: str | None = None,
+        gradients_of: Callable[..., Tensor] | None = None,
+    ) -> Trace:  # fmt: skip
         """As that of other models; `item` and `start` are as `predict` takes them, or a list of files or Series."""
-        return super().trace(item if start is None else self._panel(item, start), part=part)
+        return super().trace(item if start is None else self._panel(item, start), part=part, gradients_of=gradients_of)
 
-    def intervene(self, item: Any, *clamps: Clamp, start: str | None = None, part: str | None = None) -> Trace:
-        return super().intervene(item if start is None else self._panel(item, start), *clamps, part=part)
+    def intervene(
+        self, item: Any, *clamps: Clamp, start: str | None = None, part: str | None = None,
+        gradients_of: Callable[..., Tensor] | None = None,
+    ) -> Trace:  # fmt: skip
+        item = item if start is None else self._panel(item, start)
+        return super().intervene(item, *clamps, part=part, gradients_of=gradients_of)
 
     def _items(self, item: Any) -> list[Any]:
         files = isinstance(item, list) and bool(item) and all(isinstance(one, (str, Path, Series)) for one in item)
