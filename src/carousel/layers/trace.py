@@ -163,17 +163,16 @@ def _indices(what: str, chosen: Choice, available: int) -> Sequence[int]:
     """The indices below `available` that are chosen; an error if there are none, or one does not exist."""
     if chosen is None:
         return range(available)
-    if isinstance(chosen, slice):
-        span = range(*chosen.indices(available))
-        if not span:
-            raise ArgumentError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
-        return span
     if isinstance(chosen, tuple):
         if len(chosen) != 2:
             raise TypeError(f"Clamp: {what}={chosen!r}: a tuple is (start, stop); give indices as a list")
         if any(edge is not None and abs(edge) > available for edge in chosen):
-            raise ArgumentError(f"Clamp: {what}={chosen!r} reaches past 0..{available - 1}")
-        return _indices(what, slice(*chosen), available)
+            raise ArgumentError(f"Clamp: {what}={chosen!r} is out of range 0..{available - 1}")
+    if isinstance(chosen, slice | tuple):
+        span = range(*(chosen if isinstance(chosen, slice) else slice(*chosen)).indices(available))
+        if not span:
+            raise ArgumentError(f"Clamp: {what}={chosen!r} chooses nothing among 0..{available - 1}")
+        return span
     numbers: Any = chosen
     if isinstance(chosen, Tensor) and chosen.dtype == torch.bool:
         if chosen.shape != (available,):
@@ -192,9 +191,8 @@ def _indices(what: str, chosen: Choice, available: int) -> Sequence[int]:
         )
     at = [n + available if n < 0 else n for n in given]
     if not at or not all(0 <= n < available for n in at):
-        raise ArgumentError(
-            f"Clamp: {what}={chosen!r} chooses {'what is not' if at else 'nothing'} among 0..{available - 1}"
-        )
+        problem = "is out of range" if at else "chooses nothing among"
+        raise ArgumentError(f"Clamp: {what}={chosen!r} {problem} 0..{available - 1}")
     if len(set(at)) < len(at):
         raise ArgumentError(f"Clamp: {what}={chosen!r} has an index twice")
     return at

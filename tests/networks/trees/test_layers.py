@@ -114,9 +114,9 @@ def test_a_clamp_that_means_nothing_is_refused():
     layer, x, forest = NaryTreeLSTM(4, 3), torch.randn(3, 4), Forest.of([[2, 2, -1]])
     for clamp, wrong in (
         (carousel.Clamp("g", 0.0), "NaryTreeLSTM has no gate or state 'g'; it has \\('h', 'c', 'i', 'o', 'u', 'f'\\)"),
-        (carousel.Clamp("f", 0.0, steps=3), "steps=3 chooses what is not among 0..2"),
-        (carousel.Clamp("f", 0.0, sequences=1), "sequences=1 chooses what is not among 0..0"),
-        (carousel.Clamp("f", 0.0, direction=1), "direction=1 chooses what is not"),
+        (carousel.Clamp("f", 0.0, steps=3), "steps=3 is out of range 0..2"),
+        (carousel.Clamp("f", 0.0, sequences=1), "sequences=1 is out of range 0..0"),
+        (carousel.Clamp("f", 0.0, direction=1), "direction=1 is out of range"),
     ):
         with pytest.raises(ValueError, match=wrong):
             layer.intervene(x, forest, clamp)

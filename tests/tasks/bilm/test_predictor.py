@@ -152,7 +152,7 @@ def test_an_intervention_holds_a_layer_of_a_direction():
         assert (lower.c[0, 1] == 0.5).all()
         torch.testing.assert_close(lower.c[1, 0], plain.c[1, 0])
         assert not torch.allclose(lower.c[1, 1:], plain.c[1, 1:])
-    with pytest.raises(ValueError, match=r"layer=2 chooses what is not among 0\.\.1"):
+    with pytest.raises(ValueError, match=r"layer=2 is out of range 0\.\.1"):
         model.intervene(text, carousel.Clamp("c", 0.5, layer=2))
     with pytest.raises(carousel.CarouselError, match="model has forward and backward, got 'both'"):
         model.trace(text, part="both")

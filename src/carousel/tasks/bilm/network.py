@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ...data import END, PAD, START
 from ...data.stores.examples import ExampleBatch
+from ...errors import ArgumentError
 from ...layers import Clamp, Trace
 from ...masks import length_mask
 from ...metrics import perplexity
@@ -45,7 +46,7 @@ class Stack(nn.Module):
         count, traces = len(self.layers), []
         for clamp in clamps:
             if clamp.layer is not None and not -count <= clamp.layer < count:
-                raise ValueError(f"Clamp: layer={clamp.layer} chooses what is not among 0..{count - 1}")
+                raise ArgumentError(f"Clamp: layer={clamp.layer} is out of range 0..{count - 1}")
         for k, layer in enumerate(self.layers):
             own = [replace(clamp, layer=None) for clamp in clamps if clamp.layer in (None, k, k - count)]
             trace: Trace = layer.intervene(x, *own, lengths=lengths)  # type: ignore[operator]
