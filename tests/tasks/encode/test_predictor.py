@@ -24,6 +24,14 @@ def test_vectors_do_not_feel_their_neighbours(settings, pooling):
     assert not together[1].any()
 
 
+def test_one_pair_is_two_texts_or_a_tuple(settings):
+    model, _ = new_model(Encode, settings())
+    pair = ("the dog runs", "a cat")
+    assert model.predict(pair) == model.predict(*pair) == model.predict([pair])[0]
+    with pytest.raises(ArgumentError, match=r"item 1 is not of the form .*: 'the dog runs'; give a list of pairs"):
+        model.predict(list(pair))
+
+
 @pytest.mark.learning
 def test_it_learns(trained, reached):
     model = carousel.load(trained)

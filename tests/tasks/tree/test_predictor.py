@@ -7,6 +7,8 @@ import torch
 from helpers.pages import rows
 
 import carousel
+from carousel.data.sources.brackets import Tree
+from carousel.errors import ArgumentError
 from carousel.tasks.tree.task import TreeTask
 
 
@@ -77,6 +79,14 @@ def test_an_intervention_holds_nodes_of_a_tree(trained):
     assert one.states["c"].allclose(plain.states["c"]) and (two.states["c"][0] == 1).all()
     with pytest.raises(ValueError, match="NaryTreeLSTM has no gate or state 'g'"):
         model.intervene(tree, carousel.Clamp("g", 0.0))
+
+
+def test_what_is_no_tree_is_named_as_in_predict(trained):
+    model = carousel.load(trained)
+    for call in (model.evaluate, model.predict):
+        with pytest.raises(ArgumentError, match="item 1 is of type tuple; give texts"):
+            call([("a", "b")])
+    assert model.evaluate([Tree.parse("(1 (1 not) (0 bad))")])["trees"] == 1
 
 
 def test_a_deep_tree_is_predicted_without_its_drawing(command, trained):

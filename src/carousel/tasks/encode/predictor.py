@@ -110,21 +110,31 @@ class SentenceEncoder(VocabularyModel[EncoderNetwork, EncodeAssets, Vocabulary])
     def predict(self, first: str, second: str, *, tokenized: bool | None = None) -> PairPrediction | PairScore: ...
     @overload
     def predict(
+        self, first: tuple[str, str], second: None = None, *, tokenized: bool | None = None
+    ) -> PairPrediction | PairScore: ...
+    @overload
+    def predict(
         self, first: Iterable[tuple[str, str]], second: None = None, *, tokenized: bool | None = None
     ) -> list[PairPrediction | PairScore]: ...
     def predict(
-        self, first: str | Iterable[tuple[str, str]], second: str | None = None, *, tokenized: bool | None = None
+        self,
+        first: str | tuple[str, str] | Iterable[tuple[str, str]],
+        second: str | None = None,
+        *,
+        tokenized: bool | None = None,
     ) -> PairPrediction | PairScore | list[PairPrediction | PairScore]:
-        """The class or the score of two texts, or of each of several pairs: `predict(a, b)`, `predict([(a, b), …])`. A
-        pair with a blank text has none.
+        """The class or the score of two texts, or of each of several pairs: `predict(a, b)`, `predict((a, b))`,
+        `predict([(a, b), …])`. A pair with a blank text has none.
 
         Raw text is brought to the form of the training text; `tokenized`: it has that form. None: if it looks so.
         """
-        if second is not None:
-            return next(self.predictions([(first, second)], tokenized=tokenized))  # type: ignore[list-item]
-        if isinstance(first, str):
+        if second is None and isinstance(first, str):
             raise ArgumentError("second: missing; give two texts, or an iterable of pairs")
-        return list(self.predictions(first, tokenized=tokenized))
+        pair: Any = first if second is None else (first, second)
+        one = isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
+        if one or second is not None:
+            return next(self.predictions([pair], tokenized=tokenized))
+        return list(self.predictions(pair, tokenized=tokenized))
 
     @in_eval_mode
     @torch.no_grad()
@@ -250,7 +260,9 @@ def _checked(pairs: Iterable[Sequence[Any]]) -> Iterator[tuple[str, str]]:
             or len(pair) != 2
             or not all(isinstance(text, str) for text in pair)
         ):
-            raise ArgumentError(f"pairs: item {number} is not of the form (first, second): {pair!r:.60}")
+            raise ArgumentError(
+                f"pairs: item {number} is not of the form (first, second): {pair!r:.60}; give a list of pairs"
+            )
         yield pair[0], pair[1]
 
 

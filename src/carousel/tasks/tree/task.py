@@ -35,6 +35,7 @@ class TreeTask(PackagedTask):
     @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path:
         """Trees in brackets, as text or as `Tree`."""
+        from ...data.sources.brackets import Tree
         from ...data.sources.memory import write_lines
 
-        return write_lines(data, stem.with_suffix(".txt"), str)
+        return write_lines(data, stem.with_suffix(".txt"), lambda tree: str(tree) if isinstance(tree, Tree) else tree)
