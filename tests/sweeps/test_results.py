@@ -26,6 +26,7 @@ def test_complete_trials_are_ranked(lower, order):
     one = sweep(TRIALS, lower)
     assert [t.number for t in one.complete] == order
     assert one.best.number == order[0] == one.as_dict()["best"]
+    assert one.name_of_best == ("trial 2 (1 other as good)" if lower else "trial 0")
 
 
 def test_the_table():

@@ -43,7 +43,7 @@ def test_a_file_and_python_say_the_same(tmp_path):
     [
         ("hiden=1,2", "--vary hiden: there is no such key; did you mean hidden?"),
         ("hidden=128,x", "--vary hidden: should be a whole number, got 'x'"),
-        ("hidden=0..10", "--vary hidden: should be greater than or equal to 1, got '0'"),
+        ("hidden=0..10", "--vary hidden: should be greater than or equal to 1, got 0"),
         ("hidden=1.5..3", "--vary hidden: should be a whole number"),
         ("cell=lstm,grue", "--vary cell: "),
         ("cell=a..b", "--vary cell: "),
@@ -51,7 +51,7 @@ def test_a_file_and_python_say_the_same(tmp_path):
         ("lr=1..0.1", "--vary lr: the range 1..0.1 is empty; give the smaller end first"),
         ("dropout=0..0.5:log", "--vary dropout: a log scale begins above 0, not at 0"),
         ("dropout=0..0.5:x", "--vary dropout: the step is a number above 0 (or log, linear), not x"),
-        ("hidden=8", "--vary hidden: one value is not a choice; give several, or set it with --hidden"),
+        ("hidden=8", "--vary hidden: one value is not a choice; give several, or set it with hidden"),
         ("hidden=8,8", "--vary hidden: 8 is given twice; keep one"),
         ("train=a,b", "--vary train: cannot be varied"),
         ("hidden", "--vary hidden: write it as key=value,value or key=low..high"),

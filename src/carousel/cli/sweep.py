@@ -98,7 +98,7 @@ def _sweep(
         )  # fmt: skip
     except Interrupted as stopped:
         typer.echo(f"{stopped}, which is kept; continue with: {shlex.join(words)}", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.code) from None
     _show(sweep, out, as_json=json, quiet=quiet)
 
 
@@ -114,7 +114,7 @@ def _show(sweep: Any, out: Path, as_json: bool, quiet: bool) -> None:
         return
     best = shlex.quote(str(out / "best"))
     typer.echo(
-        f"best: trial {sweep.best.number}, dev {sweep.metric} {sweep.best.value:.4g}; use it with: "
+        f"best: {sweep.name_of_best}, dev {sweep.metric} {sweep.best.value:.4g}; use it with: "
         f"carousel eval {best} FILE; look at {shlex.quote(str(out / 'report.html'))}"
     )
 

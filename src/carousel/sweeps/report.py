@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..report import Page, emphasis, figure
+from ..training.report import constant_range
 from ..training.settings import shown
 from ..wording import counted, label_of
 from .results import Sweep, Trial
@@ -24,7 +25,7 @@ def write_sweep_report(sweep: Sweep, study: optuna.Study, command: str) -> None:
     lead = f"Sweep of {sweep.task} over {', '.join(sweep.space)}: {counted(len(states), 'trial')} ({each})."
     best, name = sweep.best, label_of(sweep.metric)
     if best is not None:
-        lead += f" Best dev {name}: *{best.value:.4g}*, trial {best.number}."
+        lead += f" Best dev {name}: *{best.value:.4g}*, {sweep.name_of_best}."
     page = Page(f"{sweep.folder.resolve().name}: sweep", lead)
     columns, rows = sweep.rows()
     page.heading("Trials").text("The best first; each trial is a run directory in `trials/`.")
@@ -140,4 +141,8 @@ def _history(page: Page, sweep: Sweep, name: str) -> None:
     drawn.update_xaxes(title_text="trial", dtick=1 if len(sweep.trials) <= 10 else None).update_yaxes(
         title_text=f"dev {name}"
     )
+    reached = [
+        trial.value for trial in sweep.trials if trial.state in ("complete", "pruned") and trial.value is not None
+    ]
+    drawn.update_yaxes(range=constant_range(reached))
     page.figure(drawn, "History", "The dev metric of each trial; of a pruned one, after its last epoch.")

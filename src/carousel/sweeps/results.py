@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..training.run import Run
 from ..training.settings import shown
-from ..wording import minutes, text_table
+from ..wording import counted, minutes, text_table
 from .space import Space, as_dict
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ class Sweep:
     @property
     def best(self) -> Trial | None:
         return self.complete[0] if self.complete else None
+
+    @property
+    def name_of_best(self) -> str:
+        """The best trial, and how many others reach the same."""
+        best = self.complete[0]
+        others = sum(trial.value == best.value for trial in self.complete) - 1
+        return f"trial {best.number}" + (f" ({counted(others, 'other')} as good)" if others else "")
 
     def rows(self) -> tuple[list[str], list[list[str]]]:
         """A table: the names of its columns, and a row for each trial, the best first."""

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..errors import SettingsError, did_you_mean, shorten
 from ..parsing import ParseError, parse_yaml
 from ..training.settings import explain, load_yaml, plain, shown
+from ..wording import setting
 
 FIXED = ("task", "train", "dev")  # keys that a sweep cannot vary
 WIDE = 10  # a range whose ends differ by this factor or more is sampled on a log scale
@@ -81,6 +82,15 @@ def as_dict(space: Space) -> dict[str, Any]:
     return {name: list(one.values) if isinstance(one, Choices) else {**asdict(one)} for name, one in space.items()}
 
 
+def as_text(one: Any) -> str:
+    """A part of what `as_dict` gives, as it is written on the command line.
+
+    >>> as_text([128, 256]), as_text({"low": 0.0, "high": 0.5, "log": False, "step": 0.1})
+    ('128,256', '0..0.5:0.1')
+    """
+    return str(Choices(tuple(one)) if isinstance(one, list) else Range(**one))
+
+
 def gather_space(file: Path | None, pairs: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """What a YAML file and pairs of the form key=values say together, and where each key was given."""
     values, lines = ({}, {}) if file is None else load_yaml(file)
@@ -104,7 +114,7 @@ def parse_space(
     """
     places = dict(places or {})
     if not vary:
-        raise SettingsError("vary: nothing to vary; give --vary lr=1e-4..1e-2 hidden=128,256, or --space FILE.yaml")
+        raise SettingsError("vary: nothing to vary; give settings with values or a range, such as lr=1e-4..1e-2")
     space: Space = {}
     for name, given in vary.items():
         place = places.setdefault(str(name), f"vary {shorten(name)}")
@@ -177,8 +187,9 @@ class _Checker:
             if value in Choices(values[:k]):
                 raise SettingsError(f"{self.place}: {shorten(shown(value))} is given twice; keep one")
         if len(values) < 2:
-            option = self.name.replace("_", "-")
-            raise SettingsError(f"{self.place}: one value is not a choice; give several, or set it with --{option}")
+            raise SettingsError(
+                f"{self.place}: one value is not a choice; give several, or set it with {setting(self.name)}"
+            )
         return Choices(values)
 
     def range(self, given: dict[str, Any]) -> Range:

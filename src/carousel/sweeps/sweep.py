@@ -26,10 +26,10 @@ from ..errors import ArgumentError, DataError, RunError, SettingsError, check_co
 from ..files import PART, write_json
 from ..training.run import Run, read_json
 from ..training.settings import plain, shown
-from ..wording import counted, label_of
+from ..wording import counted, label_of, setting
 from .report import write_sweep_report
 from .results import Sweep, number_text, read_sweep
-from .space import Space, as_dict, parse_space
+from .space import Space, as_dict, as_text, parse_space
 
 if TYPE_CHECKING:
     import optuna
@@ -110,10 +110,9 @@ class _Worker:
         self.about = read_json(self.file, dict[str, Any])
         for name, value in own.items():
             if self.about.get(name) != value:
-                there, here = (shorten(shown(v), 200) for v in _difference(self.about.get(name), value))
                 raise RunError(
-                    f"{self.file}: {name} is {there} there, {here} now; a sweep is continued with its own settings "
-                    "(only trials may change), or choose another --out"
+                    f"{self.file}: {_difference(name, self.about.get(name), value)}; give what the sweep began with "
+                    f"(only {setting('trials')} may change), or choose another {setting('out')}"
                 )
         start = {name: plain(getattr(self.checked, name)) for name in self.space}
         start = {name: value for name, value in start.items() if value in self.space[name]}
@@ -131,7 +130,7 @@ class _Worker:
         with threads(self.checked.threads), own_random_numbers(self.checked.seed), self.bar.preparing():
             assets, data = self.task.prepare(self.checked)
             if data.dev is None:
-                raise SettingsError("dev: a sweep needs a dev set, by which trials are compared; give dev")
+                raise SettingsError(f"a sweep needs a dev set, by which trials are compared; give {setting('dev')}")
             metric = self.task.make_network(self.checked, assets).metric()
         return {"metric": metric.best, "lower_is_better": metric.lower_is_better}
 
@@ -256,13 +255,21 @@ class _Worker:
         return sweep
 
 
-def _difference(before: Any, now: Any) -> tuple[Any, Any]:
-    """Two values, or of two mappings the first entries that differ."""
+def _difference(part: str, before: Any, now: Any) -> str:
+    """How a part of sweep.json differs from what is given now; of a mapping, its first entry that does.
+
+    >>> _difference("settings", {"epochs": 1, "seed": 0}, {"seed": 0})
+    'epochs was 1, is not given now'
+    >>> _difference("vary", {"hidden": [2, 4]}, {"hidden": [2, 8]})
+    'vary hidden was 2,4, is 2,8 now'
+    """
+    texts = ["not given" if value is None else shown(value) for value in (before, now)]
     if isinstance(before, dict) and isinstance(now, dict):
-        for name in [*before, *now]:
-            if before.get(name) != now.get(name):
-                return f"{name}: {shown(before.get(name))}", f"{name}: {shown(now.get(name))}"
-    return before, now
+        name = next(name for name in [*before, *now] if name not in now or before.get(name, now) != now[name])
+        show = as_text if part == "vary" else shown
+        texts = [show(values[name]) if name in values else "not given" for values in (before, now)]
+        part = f"vary {name}" if part == "vary" else name
+    return f"{part} was {shorten(texts[0], 200)}, is {shorten(texts[1], 200)} now"
 
 
 @contextmanager

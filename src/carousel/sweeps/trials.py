@@ -22,6 +22,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from ..errors import RunError
+from ..training.run import make_folder
+from ..wording import setting
 from .pruning import median_pruner
 from .space import Choices, Space
 
@@ -51,7 +53,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _flock(path: Path, wait: bool) -> int | None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # writable: a lock over NFS needs that
     try:
         if fcntl is not None:
@@ -61,7 +63,7 @@ def _flock(path: Path, wait: bool) -> int | None:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return None
         problem = f"its file system has no locks ({error.strerror})"
-        raise RunError(f"{path}: {problem}, which a sweep needs; choose another --out") from error
+        raise RunError(f"{path}: {problem}, which a sweep needs; choose another {setting('out')}") from error
     return descriptor
 
 
