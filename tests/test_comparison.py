@@ -24,6 +24,17 @@ def make_run(folder, value, seed=0, task="lm", metric="perplexity", curve=(9.0, 
     return folder
 
 
+def test_a_repeated_run_is_no_spread(tmp_path):
+    runs = [make_run(tmp_path / f"a{k}", 7.0) for k in range(2)]
+    comparison = carousel.compare(runs)
+    assert comparison.groups[0].sd is None
+    assert comparison.rows()[1][0][:3] == [f"{runs[0]} and 1 more of the same seed", "0,0", "7"]
+    other = make_run(tmp_path / "b", 8.0, seed=1)
+    [group] = carousel.compare([*runs, other]).groups
+    assert (group.mean, group.name) == (7.5, f"{runs[0]} and 2 more")
+    assert group.sd == pytest.approx(np.std([7, 8], ddof=1))
+
+
 def test_seeds_are_one_row(tmp_path):
     values = [7.0, 8.0, 8.5]
     runs = [make_run(tmp_path / f"a{k}", value, seed=k) for k, value in enumerate(values)]
@@ -102,7 +113,7 @@ def test_a_damaged_result_is_one_line(tmp_path, name, change):
     if change is None:
         del result[name]
     (run / "result.json").write_text(json.dumps(result))
-    with pytest.raises(RunError, match=r"result\.json: damaged \(.*\); copy it again"):
+    with pytest.raises(RunError, match=r"result\.json: damaged \(.*\); delete it and resume"):
         carousel.compare([run])
 
 

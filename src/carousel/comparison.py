@@ -48,7 +48,8 @@ class Group:
 
     @property
     def values(self) -> list[float]:
-        return [run.value for run in self.runs if run.value is not None]
+        """One for each seed: a run that is repeated says nothing of the spread."""
+        return list({run.seed: run.value for run in reversed(self.runs) if run.value is not None}.values())[::-1]
 
     @property
     def mean(self) -> float | None:
@@ -69,7 +70,8 @@ class Group:
     @property
     def name(self) -> str:
         first, *others = [str(run.folder) for run in self.runs]
-        return first if not others else f"{first} and {len(others)} more"
+        same = " of the same seed" if len({run.seed for run in self.runs}) == 1 else ""
+        return first if not others else f"{first} and {len(others)} more{same}"
 
 
 @dataclass(frozen=True)
