@@ -114,7 +114,7 @@ def test_asked_to_stop(tmp_path, whole, place, step, number):
         send_at(patch, number, *place)
         with pytest.raises(Interrupted) as caught:
             fit(given, tmp_path / "run")
-    assert caught.value.step == step
+    assert (caught.value.step, caught.value.code) == (step, 128 + number)
     assert signal.getsignal(number) == before
     kept = Checkpoints(tmp_path / "run" / "checkpoints")
     assert step_of(kept.latest()) == step

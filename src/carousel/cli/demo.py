@@ -39,7 +39,7 @@ def demo(
     try:
         done = run(out, seed=seed, quiet=quiet, command=command, threads=threads)
     except Interrupted as stopped:
-        fail(f"{stopped}; start again with: {command}", 130)
+        fail(f"{stopped}; start again with: {command}", stopped.code)
     typer.echo(f"{done}\n\nLook at {shlex.quote(str(done.folder / 'report.html'))}, and try your own:")
     typer.echo(f"  echo {shlex.quote(EXAMPLES[0])} | {program()} translate {shlex.quote(str(done.folder / 'run'))}")
 

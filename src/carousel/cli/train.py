@@ -139,7 +139,7 @@ def _train(
         cell = str(given.get("cell") or "")
         more = f" --cell {shlex.quote(cell)}" if is_place(cell) else ""
         typer.echo(f"{stopped}, which is kept; resume with: {resume_command(run, name)}{more}", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.code) from None
     if int(os.environ.get("RANK", "0")):  # only rank 0 prints
         return
     if not (resume and run.result == before):  # else it had finished already

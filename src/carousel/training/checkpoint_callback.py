@@ -27,11 +27,12 @@ from .run import Run
 
 
 class Interrupted(CarouselError):
-    """The run was asked to stop; everything up to `step` is kept."""
+    """The run was asked to stop, by a signal; everything up to `step` is kept. `code` is the exit code."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, number: int = signal.SIGINT) -> None:
         super().__init__(f"stopped at step {step}")
         self.step = step
+        self.code = 128 + number
 
 
 class CheckpointCallback(Checkpoint):
@@ -47,7 +48,7 @@ class CheckpointCallback(Checkpoint):
         self.choice = ("", False)  # `Network.describe_choice` then
         self.waited = 0  # epochs since then
         self.seconds = 0.0  # spent so far, before this process too
-        self.wanted: str | None = None  # why the run should stop
+        self.wanted: signal.Signals | None = None  # by what the run was asked to stop
         self._saved = self._started = time.monotonic()
         self._kept_step = 0
         self._handlers: dict[int, Any] = {}  # of signals, before ours
@@ -107,7 +108,7 @@ class CheckpointCallback(Checkpoint):
         if due or stop:
             self._save(trainer, module)
         if stop:
-            raise Interrupted(trainer.global_step)
+            raise self._interrupted(trainer.global_step)
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         if module.sums[1]:
@@ -115,7 +116,7 @@ class CheckpointCallback(Checkpoint):
         self._judge(trainer, module)
         self._save(trainer, module)
         if distributed.total([float(self.wanted is not None)])[0]:
-            raise Interrupted(trainer.global_step)
+            raise self._interrupted(trainer.global_step)
         if self._out_of_patience(module):
             self.bar.say(f"no improvement for {counted(self.waited, 'epoch')}; stopping")
             trainer.should_stop = True
@@ -140,9 +141,13 @@ class CheckpointCallback(Checkpoint):
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:  # asked twice: at once, then
-            raise Interrupted(self._kept_step)
-        self.wanted = signal.Signals(number).name
-        self.bar.say("stopping after this step; press Ctrl-C again to stop without saving")
+            raise self._interrupted(self._kept_step)
+        self.wanted = signal.Signals(number)
+        again = "press Ctrl-C again" if number == signal.SIGINT else f"send {self.wanted.name} again"
+        self.bar.say(f"stopping after this step; {again} to stop without saving")
+
+    def _interrupted(self, step: int) -> Interrupted:
+        return Interrupted(step, self.wanted or signal.SIGINT)  # none if another process was asked
 
     def stop_listening(self) -> None:
         """Let signals do what they did before the run."""
