@@ -172,6 +172,11 @@ def test_resume_needs_neither_data_nor_settings(place):
         ({"train": [("a", "x"), (math.nan, "y")] * 3}, DataError, "^train:2: the text is missing; give it one"),
         ({"train": [("a", "x"), ("b", [math.nan])] * 3, "target": "labels"}, DataError, "^train:2: the label is null"),
         ({"task": "encode", "train": [("a", "b", 1.0), ("b", "c", math.nan)]}, DataError, "^train:2: the label is mis"),
+        (
+            {"task": "encode", "train": [("a", "b", "x"), ("a", "c", 2.0)] * 8},
+            DataError,
+            "^train:2: the label 2.0 is a number, where line 1 has a word; give labels of one kind",
+        ),
         ({"task": "sequences", "train": [([1.0], "a"), ([2.0], math.nan)]}, ArgumentError, "item 2 has no label; give"),
         ({"task": "tag", "train": [[("a", "O"), ("b", math.nan)]]}, ArgumentError, r"sentence 1 has \('b', nan\)"),
         ({"task": "tree", "train": ["(0 (1 a) (0 b))", math.nan]}, ArgumentError, r"item 2 is missing \(nan\)"),
@@ -371,3 +376,11 @@ def test_errors_of_data_in_memory_name_the_data(tmp_path):
     file.write_text("fine\tgood\n\tbad\n")
     with pytest.raises(carousel.CarouselError, match=rf"^{file}:2: the text is empty"):
         carousel.check(file, task="classify")
+
+
+@pytest.mark.parametrize("task", ["classify", "tag", "translate", "forecast"])
+def test_a_check_prints_the_table_of_the_command(task):
+    check = carousel.check(CASES[task][0], task=task)
+    lines = str(check).splitlines()
+    assert lines[0] == f"{check.reading}." and any("┏" in line for line in lines)
+    assert lines[len(lines) - len(check.warnings) :] == check.warnings

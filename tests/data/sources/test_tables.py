@@ -102,8 +102,14 @@ def test_several_labels_in_json(table):
 
 
 def test_numbers_and_truth_as_labels(table):
-    lines = [json.dumps({"text": "x", "label": label}) for label in (1, True, 2.5, " s ")]
-    assert [label for _, label in pairs(table("\n".join(lines), "t.jsonl"))] == ["1", "true", "2.5", "s"]
+    def read(*labels):
+        lines = [json.dumps({"text": "x", "label": label}) for label in labels]
+        return [label for _, label in pairs(table("\n".join(lines), "t.jsonl"))]
+
+    assert read(1, True, 2.5, " 3 ") == ["1", "true", "2.5", "3"]
+    assert read("3", " s ", True) == ["3", "s", "true"]
+    with pytest.raises(DataError, match=r't.jsonl:3: the label "x" is a word, where line 2 has a number; give labels'):
+        read("7", 1, "x")
 
 
 def test_quotes_mean_nothing_in_tsv(table):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import DataError, did_you_mean, shorten
-from ...parsing import ParseError, parse_json
+from ...parsing import ParseError, parse_json, parse_number
 from ...wording import setting
 from .delimited import DELIMITERS, not_csv, uneven_row
 from .lines import check_file, read_lines
@@ -253,6 +253,7 @@ class Columns(Splittable):
     def _objects(self) -> Iterator[tuple[int, list[str]]]:
         """The rows of a JSONL file."""
         example = "{" + ", ".join(f'"{role}": …' for role in self.wanted) + "}"
+        kinds: dict[str, int] = {}  # of labels, and the first line of each
         for line, text in read_lines(self.path):
             if not text.strip():
                 continue
@@ -271,6 +272,12 @@ class Columns(Splittable):
                     if self.labelled:
                         raise DataError(self.path, line, f"the {role} is missing", "give it one, or remove the row")
                     value = ""
+                if role == "label" and self.labelled and not self.separator and (kind := _kind(value)):
+                    kinds.setdefault(kind, line)
+                    if len(kinds) > 1:
+                        before, first = next(iter(kinds.items()))
+                        problem = f"the label {json.dumps(value)[:40]} is {kind}, where line {first} has {before}"
+                        raise DataError(self.path, line, problem, "give labels of one kind")
                 values.append(self._label(line, value) if role == "label" else self._text(role, line, value))
             yield line, values
 
@@ -304,6 +311,13 @@ class Columns(Splittable):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {self.kind})"
+
+
+def _kind(label: Any) -> str:
+    """What a label of JSON is; nothing of a number written as text, which may stand beside both."""
+    if isinstance(label, str):
+        return "a word" if parse_number(label) is None else ""
+    return "a number" if isinstance(label, int | float) and not isinstance(label, bool) else ""
 
 
 class Table(Columns):

@@ -111,6 +111,15 @@ class DataCheck(ABC):
 
     reading: str  # what the data was taken for: which columns are read as what
 
+    def __str__(self) -> str:
+        """As `carousel check` prints it: what was read as what, the table, the warnings."""
+        from rich.console import Console
+
+        console = Console(width=120, color_system=None, highlight=False)
+        with console.capture() as printed:
+            console.print(self)
+        return "\n".join([f"{self.reading}.", printed.get().rstrip(), *self.warnings])
+
     @property
     @abstractmethod
     def warnings(self) -> list[str]:

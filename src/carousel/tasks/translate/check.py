@@ -13,6 +13,7 @@ from ...data.sources.lines import Piece, chunks
 from ...data.text.vocabulary import Vocabulary
 from ...wording import setting
 from ..lm.check import TextCheck, check_text
+from ..shared.checks import DataCheck
 from .pairs import Pairs
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PairCheck:
+class PairCheck(DataCheck):
     """What `check_pairs` found. It prints as two tables with Rich; `warnings` says what looks wrong."""
 
     source: TextCheck
