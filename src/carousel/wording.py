@@ -55,9 +55,11 @@ def either(choices: Sequence[str]) -> str:
 def dashed(name: str) -> str:
     """A setting or option as it is written on the command line.
 
-    >>> dashed("top_k"), dashed("constraints")
-    ('--top-k', '--constraint')
+    >>> dashed("top_k"), dashed("constraints"), dashed("train")
+    ('--top-k', '--constraint', 'TRAIN')
     """
+    if name == "train":  # an argument
+        return "TRAIN"
     return "--" + {"constraints": "constraint"}.get(name, name).replace("_", "-")
 
 

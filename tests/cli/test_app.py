@@ -48,6 +48,7 @@ def test_choices_are_not_broken_inside_words(page):
     assert {"lstm", "gru-reset-before", "adamw", "cosine"} <= choices
     narrow = page("train", "tag", width=60)
     assert choices <= set(re.split(r"[\s|]+", narrow))
+    assert not re.search(r"^ *\|", narrow, re.MULTILINE)
 
 
 def test_rows_examples_and_defaults(monkeypatch, capsys):

@@ -43,7 +43,7 @@ def test_an_option_of_another_task_is_named():
 
 
 def test_commands_and_files_that_a_task_does_not_have():
-    with pytest.raises(RunError, match="run: a tag run; this command is for runs of"):
+    with pytest.raises(RunError, match="run: is a run of tag; carousel embed is for runs of"):
         refuse_command(Path("run"), "embed", find("tag"))
     refuse_command(Path("run"), "embed", find("bilm"))
     refuse_files(find("translate"), 2, "DATA")

@@ -217,7 +217,7 @@ def test_wrong_options(refused, args, code, said):
 
 
 def test_what_must_be_given(refused):
-    assert refused("train", "lm", "--out", "run") == "train: missing; give training text"
+    assert refused("train", "lm", "--out", "run") == "TRAIN: missing; give training text"
     assert "--out" in refused("train", "lm", "text.txt", code=2)
     assert "lmm" in refused("train", "lmm", "text.txt", "--out", "run", code=2)
 

@@ -38,7 +38,7 @@ def probabilities(case, model, item):
         return list(model.predict(item[0]).probabilities.values())
     if case in ("classes", "scores"):
         one = model.predict(*item[:2])
-        return [one.label] if case == "scores" else list(one.probabilities.values())
+        return [one.score] if case == "scores" else list(one.probabilities.values())
     if case == "tree":
         return model.predict(item).probabilities.numpy()
     if case == "softmax":

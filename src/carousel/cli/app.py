@@ -213,9 +213,9 @@ def _row(name: str, text: str, column: int, width: int) -> Iterator[str]:
 
 def _name_lines(name: str, width: int) -> Iterator[str]:
     """A name of any length; choices are split after |, never inside a word."""
-    line = "  "
-    for index, part in enumerate(name.split("|")):
-        piece = part if index == 0 else f"|{part}"
+    line, parts = "  ", name.split("|")
+    for number, part in enumerate(parts, 1):
+        piece = part if number == len(parts) else f"{part}|"
         if len(line) + len(piece) > width:
             yield line
             line = " " * 6

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from carousel.errors import CarouselError, did_you_mean, shorten
+from carousel.errors import CarouselError, did_you_mean
 from carousel.files import DISK, FULL
 from carousel.user_code import mistake
 from carousel.version import __version__
@@ -88,10 +88,10 @@ def usage(error: typer.TyperException) -> str:
     path = context.command_path if context else "carousel"
     complaint: Any = error.__cause__
     if hasattr(complaint, "errors"):  # pydantic's, which Typer passes on as it is
-        from carousel.training.settings import requirement
+        from carousel.training.settings import as_given, requirement
 
         first = complaint.errors()[0]
-        error.message = f"{requirement(first)}, got {shorten(repr(first['input']))}"
+        error.message = f"{requirement(first)}, got {as_given(first['input'])}"
     message = error.format_message().rstrip(".")
     if (wrong := getattr(error, "option_name", "")) and hasattr(error, "possibilities"):  # no such option
         hint = did_you_mean(wrong, error.possibilities or [])

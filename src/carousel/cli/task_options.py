@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from carousel.errors import CarouselError, RunError
-from carousel.wording import an, dashed
+from carousel.wording import dashed
 
 from . import interrupts
 from .app import METAVARS, with_parameters
@@ -99,7 +99,7 @@ def refuse_command(folder: Path, command: str, task: Any) -> None:
 
     if command not in task.commands:
         named = " or ".join(having(command))
-        raise RunError(f"{folder}: {an(task.name)} run; this command is for runs of {named}")
+        raise RunError(f"{folder}: is a run of {task.name}; carousel {command} is for runs of {named}")
 
 
 def refuse_files(task: Any, count: int, where: str) -> None:

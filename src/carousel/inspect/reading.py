@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, DataError
 from ..layers import Recurrent, from_torch
 from ..masks import length_mask
-from ..wording import an
+from ..wording import an, setting
 
 TEXTS, STEPS = 64, 200  # how much of what is read is looked at, at most; a random input has so many steps
 
@@ -66,7 +66,9 @@ def read_layers(model: Any, data: str | Path | Sequence[str | Path] | None = Non
     files = [given] if isinstance(given, str | Path) else list(given)
     missing = [file for file in files if not Path(file).is_file()]
     if missing:
-        raise DataError(missing[0], None, "no such file, and the model must read something", "give it with --data")
+        raise DataError(
+            missing[0], None, "no such file, and the model must read something", f"give it with {setting('data')}"
+        )
     with torch.no_grad(), evaluating(model):
         batch = next(iter(model.batches(*files)), None)
         if batch is None:

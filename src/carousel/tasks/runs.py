@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import RunError, SettingsError, did_you_mean
 from ..training import Run, Settings
 from ..training.manifest import check_manifest
+from ..wording import setting
 from .base import Model, Task
 from .registry import find, names
 from .shared.cell import is_known, unknown_cell
@@ -20,8 +21,8 @@ def task_of(run: Run) -> type[Task]:
         if (hint := did_you_mean(str(name), names())) or not isinstance(name, str):
             raise SettingsError(f"{run.config}: task: there is no {name!r}; {hint}")
         raise RunError(
-            f"{run.folder}: a run of the task {name!r}, which is not known here; give --task FILE.py:CLASS, "
-            "or import its module first"
+            f"{run.folder}: a run of the task {name!r}, which is not known here; "
+            f"give {setting('task', 'FILE.py:CLASS')}, or import its module first"
         )
     return find(name)
 

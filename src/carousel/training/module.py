@@ -14,7 +14,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from ..errors import CarouselError, RunError
-from ..wording import counted
+from ..wording import counted, setting
 from . import distributed
 from .data import Batches
 from .network import Network
@@ -175,7 +175,8 @@ class Module(LightningModule):
         """Raise if the data that the setting `key` names is not what it was when the run began."""
         if then != now:
             file = shown(getattr(self.settings, key, None) or key)
-            raise RunError(f"{file}: not the data that the run began with; restore it, or start over with --force")
+            remedy = f"restore it, or start over with {setting('force', True)}"
+            raise RunError(f"{file}: not the data that the run began with; {remedy}")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = checkpoint["module"]

@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import SettingsError, did_you_mean, shorten
-from ..parsing import ParseError, parse_yaml, yaml_keys
+from ..parsing import ParseError, parse_number, parse_yaml, yaml_keys
 from ..user_code import is_place
 from ..wording import dashed, either, setting
 
@@ -406,7 +406,7 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     """pydantic's first complaint in one line: place, key, what was given, what would be right."""
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "missing":
-        return f"{name}: missing; give {cls.model_fields[name].description}"
+        return f"{setting(name)}: missing; give {cls.model_fields[name].description}"
     field = cls.model_fields.get(name)
     words = [] if field is None else [word for part in get_args(field.annotation) for word in get_args(part)]
     message = requirement(error, [word for word in words if isinstance(word, str)])
@@ -416,7 +416,16 @@ def explain(cls: type[Settings], error: ErrorDetails, places: Mapping[str, str])
     named = isinstance(got, type) or (isinstance(got, str) and (repr(got) in message or ".py" in got))
     if named:  # the message names it already, or its file
         return f"{places.get(name, name)}: {message}"
-    return f"{places.get(name, name)}: {message}, got {shorten(repr(got) if isinstance(got, str) else shown(got))}"
+    return f"{places.get(name, name)}: {message}, got {as_given(got)}"
+
+
+def as_given(value: Any) -> str:
+    """A value that cannot be, for a message; text that is no number in quotes.
+
+    >>> as_given("2"), as_given(1.5), as_given("two"), as_given(None)
+    ('2', '1.5', "'two'", 'null')
+    """
+    return shorten(repr(value) if isinstance(value, str) and parse_number(value) is None else shown(value))
 
 
 def requirement(error: ErrorDetails, words: Sequence[str] = ()) -> str:

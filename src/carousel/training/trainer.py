@@ -285,7 +285,7 @@ def check_place(run: Run, *, resume: bool, force: bool) -> None:
     if not resume:
         run.check_free(force)
     elif not run.exists or not (run.started or run.config.exists()):
-        raise RunError(f"{run.folder}: no run to resume; leave out --resume to start one")
+        raise RunError(f"{run.folder}: no run to resume; leave out {setting('resume', True)} to start one")
 
 
 def preset_settings(task: type[Trainable], preset: str | None, *, resume: bool) -> Mapping[str, Any]:

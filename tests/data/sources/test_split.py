@@ -91,4 +91,4 @@ def test_running_text_without_lines_is_split_between_words(text_file):
 
 
 def test_little_running_text_is_not_split(text_file):
-    assert "fewer than 2,000" in split_end(text_file("a line\n" * 20), 0.05).problem
+    assert split_end(text_file("a line\n" * 20), 0.05).problem == "140 bytes of text, and 2,000 are needed"

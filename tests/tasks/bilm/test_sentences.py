@@ -38,7 +38,7 @@ def test_from_a_file_of_columns_on_the_command_line(tmp_path, command, monkeypat
     layers = carousel.load(run).embed("Do n't")
     np.testing.assert_allclose(rows[1]["vector"], np.concatenate([layer[1] for layer in layers]), rtol=1e-4, atol=1e-6)
     code, _, err = command("similar", run, plain, "--to", "Do")
-    assert code == 1 and "a bilm run; this command is for runs of encode" in err
+    assert code == 1 and "is a run of bilm; carousel similar is for runs of encode" in err
     code, _, err = command("predict", run, plain)
     assert code == 1 and "does not predict; its commands are carousel eval RUN, carousel embed RUN" in err
 

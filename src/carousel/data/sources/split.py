@@ -114,8 +114,8 @@ def split_examples(source: ByExample, share: float, seed: int = 0) -> Split:
     marks = array("Q", (hash_text(text, seed) for text in source.keys()))  # noqa: SIM118
     texts, copies = np.unique(np.frombuffer(marks, np.uint64), return_counts=True)
     if len(texts) < FEWEST:
-        few = counted(len(texts), "different text is", "different texts are")
-        return Split(None, None, 0, len(marks), f"{few} fewer than {FEWEST}")
+        few = counted(len(texts), "different text")
+        return Split(None, None, 0, len(marks), f"{few}, and {FEWEST} are needed")
     wanted = max(round(share * len(marks)), min(SMALLEST, len(texts) // 5))
     common = copies > max(1, wanted // 4)
     reached = np.cumsum(np.where(common, 0, copies))
@@ -132,7 +132,7 @@ def split_end(path: Path, share: float) -> Split:
     sizes = [size_of(file) for file in files]
     size = sum(sizes)
     if size < FEWEST_CHARACTERS:
-        return Split(None, None, 0, size, f"{size:,} bytes of text are fewer than {FEWEST_CHARACTERS:,}")
+        return Split(None, None, 0, size, f"{size:,} bytes of text, and {FEWEST_CHARACTERS:,} are needed")
     cut = max(1, min(round((1 - share) * size), size - FEWEST_CHARACTERS // 10))
     at = int(np.searchsorted(np.cumsum(sizes), cut, "right"))  # the file with the cut in it
     before = sum(sizes[:at])

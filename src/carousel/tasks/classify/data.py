@@ -150,7 +150,9 @@ def prepare(settings: ClassifySettings, assets: ClassifyAssets | None = None) ->
         assets = ClassifyAssets(vocabulary, target, form=form, context=ContextAssets.find(s), vectors=vectors)
         assets.usual = usual_of(assets.encoder(s), (row.text for row in dev_table or tables[0]))
     elif target != assets.target:
-        raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
+        raise RunError(
+            f"{s.train}: its labels are not those of the run; restore it, or start over with {setting('force', True)}"
+        )
     assets.weights = weights
     store = store_examples(s, assets, tables, training=True)
     if s.mixes and assets.linear is None:

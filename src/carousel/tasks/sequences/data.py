@@ -13,7 +13,7 @@ from ...errors import DataError, RunError
 from ...files import write_json
 from ...training import Data
 from ...training.run import read_json
-from ...wording import counted
+from ...wording import counted, setting
 from ..classify.data import class_weights
 from ..classify.targets import Target
 from ..shared.held_out import Sources, open_sources
@@ -99,7 +99,9 @@ def prepare(settings: SequenceSettings, assets: SequenceAssets | None = None) ->
         scale = Scale.learn([row.x for row in sources.train])
         assets = SequenceAssets(target, sources.whole.variables, scale)
     elif target != assets.target:
-        raise RunError(f"{s.train}: its labels are not those of the run; restore it, or start over with --force")
+        raise RunError(
+            f"{s.train}: its labels are not those of the run; restore it, or start over with {setting('force', True)}"
+        )
     assets.weights = class_weights(s.class_weights, count)
     store = assets.store(sources.train)
     info = {"training sequences": _describe(s, s.train, store), "variables": ", ".join(assets.variables[:50])}

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 from ...errors import ArgumentError, did_you_mean, shorten
 from ...training.settings import MOST_LAYERS, Choices, Settings, key
 from ...user_code import is_place, load_place
+from ...wording import setting
 
 if TYPE_CHECKING:  # help does not wait for torch
     from ...layers import Recurrent
@@ -72,7 +73,8 @@ def cell_name(given: Any) -> Any:
 
 
 def unknown_cell(name: str) -> str:
-    return f"the cell {shorten(name)!r} is not known here; give --cell FILE.py:CLASS, or import its module first"
+    remedy = f"give {setting('cell', 'FILE.py:CLASS')}, or import its module first"
+    return f"the cell {shorten(name)!r} is not known here; {remedy}"
 
 
 def _named_after_its_class(cell: Any) -> str:

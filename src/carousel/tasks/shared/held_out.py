@@ -27,7 +27,9 @@ class HeldOutSettings(Settings):
     """Keys of the tasks that hold out a part of the training data."""
 
     dev_split: Annotated[Share, Choices(lambda: (), "X|none")] = key(
-        0.05, "fraction of train to hold out for validation if there is no dev; none: hold out nothing", "data"
+        0.05,
+        "fraction of train, 0.5 at most, to hold out for validation if there is no dev; none: hold out nothing",
+        "data",
     )
     share: float = key(
         1.0, "fraction of the training examples to use, chosen by a hash of their texts", "data", gt=0, le=1
@@ -91,7 +93,7 @@ def open_sources(settings: Any, open: Callable[[Any], S], unit: str, *, running:
     file = _names(s.train)
     if split.rest is None or split.held_out is None:
         remedy = f"give {setting('dev')} to measure the model while it trains"
-        return Sources(whole, some, None, text=f"{file}: {split.problem}: nothing is held out; {remedy}")
+        return Sources(whole, some, None, text=f"{file}: {split.problem} to hold some out for validation; {remedy}")
     choice: dict[str, Any] = {"file": file, "share": s.dev_split}
     if running:
         choice["from_line"] = line = split.held_out[1]
