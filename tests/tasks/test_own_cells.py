@@ -111,7 +111,7 @@ def test_a_file_names_a_cell_and_a_run_alone_executes_nothing(tmp_path):
 def test_an_unknown_cell(tmp_path):
     with pytest.raises(carousel.CarouselError, match=r"cell: there is no cell 'lsmt'; did you mean lstm\?$"):
         carousel.train("lm", TEXTS, out=tmp_path / "run", cell="lsmt")
-    line = "the cell 'mgu' is not known here; give --cell FILE.py:CLASS, or import its module first"
+    line = "the cell 'mgu' is not known here; give cell='FILE.py:CLASS', or import its module first"
     with pytest.raises(carousel.CarouselError, match=line):
         carousel.train("lm", TEXTS, out=tmp_path / "run", cell="mgu")
 

@@ -36,7 +36,7 @@ def test_a_task_or_a_cell_that_is_not_known_here(run):
     with pytest.raises(SettingsError, match=r"task: there is no 'lmm'; did you mean lm\?"):
         task_of(run)
     change(run, task="weather of tomorrow")
-    with pytest.raises(RunError, match=r"which is not known here; give --task FILE\.py:CLASS"):
+    with pytest.raises(RunError, match=r"which is not known here; give task='FILE\.py:CLASS'"):
         task_of(run)
     change(run, task="lm", cell="mine")
     with pytest.raises(RunError, match="the cell 'mine' is not known here"):
