@@ -106,6 +106,8 @@ inline void bind_programs(nanobind::module_& module) {
            nanobind::arg("threads"))
       .def("sequence", &ProgramPlan::sequence, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none(),
            nanobind::arg("threads"))
+      .def("watch", &ProgramPlan::watch, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none(),
+           nanobind::arg("threads"), nanobind::arg("saved"), nanobind::arg("holds"))
       .def("fits", &ProgramPlan::fits, nanobind::arg("own"), nanobind::arg("x").none(), nanobind::arg("state").none())
       .def_static("is_plain", &ProgramPlan::is_plain);
 }

@@ -242,7 +242,7 @@ StepProgram::StepProgram(const std::vector<std::array<long, 2>>& given, long gat
                          const EncodedCode& ahead, const EncodedCode* back)
     : gate(gate), states(std::move(states_)), saved(std::move(saved_)), kept(std::move(kept_)), sums(std::move(sums_)), differentiable(back) {
   for (const auto& t : given) {
-    require(0 <= t[0] && t[0] <= long(Kind::step) && 0 < t[1] && t[1] < most, "a tensor that cannot be");
+    require(0 <= t[0] && t[0] <= long(Kind::time) && 0 < t[1] && t[1] < most, "a tensor that cannot be");
     tensors.push_back({Kind(t[0]), t[1]});
   }
   require(!tensors.empty() && tensors[0].kind == Kind::step && gate > 0 && tensors[0].row % gate == 0, "no gates, or parts of one");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,8 +17,10 @@ namespace carousel {
 
 class ProgramPlan {
  public:
+  using Hold = std::tuple<long, long, long, long, long, long, long, double>;
+
   // Of each layer: its program; the names and shapes of weight_ih, bias_ih (None: absent) and of the program's tensors from the
-  // second on, under which a call has them. bits: 32 or 64.
+  // second on, under which a call has them (None: says where or at what a value is held). bits: 32 or 64.
   ProgramPlan(int bits, const nb::list& given) : bits(bits) {
     if (bits != 32 && bits != 64) throw std::invalid_argument("program: floats or doubles");
     for (nb::handle each : given) {
@@ -33,16 +36,19 @@ class ProgramPlan {
 
   // x (B, I), state (L, B, S) each or None for zeros → output (B, P) and the new state.
   nb::object step(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
-    View seen;
-    if (!reads(x, 2, seen)) return nb::none();
-    return bits == 32 ? run<float>(seen, own, state, threads) : run<double>(seen, own, state, threads);
+    return call(own, x, 2, state, threads, nullptr, nullptr);
   }
 
   // x (T, B, I) → output (T, B, P) and the state after the last step.
   nb::object sequence(const nb::dict& own, nb::handle x, nb::handle state, int threads) const {
-    View seen;
-    if (!reads(x, 3, seen)) return nb::none();
-    return bits == 32 ? run<float>(seen, own, state, threads) : run<double>(seen, own, state, threads);
+    return call(own, x, 3, state, threads, nullptr, nullptr);
+  }
+
+  // The same, keeping what the programs save in `saved`, of each layer (T, B, saved_row), and holding values at numbers →
+  // the outputs of all layers and the state. Of each that is held: the layer; which of its program's tensors says where, and
+  // which at what; first and last step and column; the number.
+  nb::object watch(const nb::dict& own, nb::handle x, nb::handle state, int threads, const nb::list& saved, const std::vector<Hold>& holds) const {
+    return call(own, x, 3, state, threads, &saved, &holds);
   }
 
   // Whether `sequence` would run.
@@ -101,7 +107,8 @@ class ProgramPlan {
       const Slot& slot = layer.slots[k + 1];
       long size = 1;
       for (long n : slot.shape) size *= n;
-      require(slot.name && p.tensors[k].kind == Kind::unit && size == p.tensors[k].row);
+      if (p.tensors[k].kind == Kind::time) require(!slot.name);
+      else require(slot.name && p.tensors[k].kind == Kind::unit && size == p.tensors[k].row);
     }
   }
 
@@ -137,22 +144,77 @@ class ProgramPlan {
     return true;
   }
 
+  nb::object call(const nb::dict& own, nb::handle x, int ndim, nb::handle state, int threads, const nb::list* saved, const std::vector<Hold>* holds) const {
+    View seen;
+    if (!reads(x, ndim, seen)) return nb::none();
+    return bits == 32 ? run<float>(seen, own, state, threads, saved, holds) : run<double>(seen, own, state, threads, saved, holds);
+  }
+
   template <class T>
-  nb::object run(const View& x, const nb::dict& own, nb::handle state, int threads) const {
+  bool read_saved(const nb::list& saved, long steps, long batch, std::vector<T*>& to) const {
+    if (saved.size() != layers.size()) return false;
+    for (std::size_t l = 0; l < layers.size(); l++) {
+      View seen;
+      const long row = program_layout<T>(*layers[l].program).saved_row;
+      if (!Torch::read(saved[l].ptr(), seen) || seen.bits != bits || !seen.has({steps, batch, row})) return false;
+      to.push_back(static_cast<T*>(seen.data));
+    }
+    return true;
+  }
+
+  // What says where and at what values are held, (T, row) each, in the place of the tensors that have no name.
+  template <class T>
+  void hold(const std::vector<Hold>& holds, long steps, std::vector<const T*>& weights, std::deque<Buffer<T>>& planes) const {
+    std::vector<std::size_t> first;  // of each layer, among the weights
+    std::vector<T*> own(weights.size(), nullptr);
+    std::size_t at = 0;
+    for (const Layer& layer : layers) {
+      first.push_back(at);
+      for (std::size_t k = 1; k < layer.program->tensors.size(); k++) {
+        const TensorSpec& tensor = layer.program->tensors[k];
+        if (tensor.kind != Kind::time) continue;
+        planes.emplace_back();
+        planes.back().zero(steps * tensor.row);
+        weights[at + k + 1] = own[at + k + 1] = planes.back();
+      }
+      at += layer.slots.size();
+    }
+    for (const auto& [l, where, what, t0, t1, u0, u1, value] : holds) {
+      auto require = [](bool holds) {
+        if (!holds) throw std::invalid_argument("program: a value that cannot be held so");
+      };
+      require(0 <= l && l < long(layers.size()));
+      const auto& tensors = layers[l].program->tensors;
+      require(0 < where && where < long(tensors.size()) && 0 < what && what < long(tensors.size()));
+      T *mask = own[first[l] + where + 1], *at_what = own[first[l] + what + 1];
+      const long row = tensors[where].row;
+      require(mask && at_what && tensors[what].row == row);
+      require(0 <= t0 && t0 <= t1 && t1 <= steps && 0 <= u0 && u0 <= u1 && u1 <= row);
+      for (long t = t0; t < t1; t++) std::fill_n(mask + t * row + u0, u1 - u0, T(1)), std::fill_n(at_what + t * row + u0, u1 - u0, T(value));
+    }
+  }
+
+  template <class T>
+  nb::object run(const View& x, const nb::dict& own, nb::handle state, int threads, const nb::list* saved, const std::vector<Hold>* holds) const {
     const std::vector<long>& sizes = layers[0].program->states;
     const bool one = x.ndim == 2;
     const long steps = one ? 1 : x.shape[0], batch = x.shape[one ? 0 : 1];
     const long states = long(sizes.size()), count = long(layers.size());
     std::vector<const T*> before, weights;
     if (!read_state(state, batch, before) || !read_parameters(own, weights)) return nb::none();
-    T* output = nullptr;
-    nb::object result = one ? Torch::make<T>({batch, sizes[0]}, output) : Torch::make<T>({steps, batch, sizes[0]}, output);
-    std::vector<T*> after(states);
+    std::vector<T*> outputs(layers.size(), nullptr), memory(saved ? 0 : layers.size(), nullptr), after(states);
+    if (saved && !read_saved(*saved, steps, batch, memory)) return nb::none();
+    std::deque<Buffer<T>> planes;
+    hold(holds ? *holds : std::vector<Hold>(), steps, weights, planes);
+    nb::list every;  // output
+    for (std::size_t l = saved ? 0 : layers.size() - 1; l < layers.size(); l++)
+      every.append(one ? Torch::make<T>({batch, sizes[0]}, outputs[l]) : Torch::make<T>({steps, batch, sizes[0]}, outputs[l]));
+    nb::object result = saved ? nb::object(every) : nb::object(every[0]);
     std::vector<nb::object> made;
     for (long k = 0; k < states; k++) made.push_back(Torch::make<T>({count, batch, sizes[k]}, after[k]));
     {
       nb::gil_scoped_release release;
-      stack(static_cast<const T*>(x.data), steps, batch, threads, weights, before, after, output);
+      stack(static_cast<const T*>(x.data), steps, batch, threads, weights, before, after, outputs, memory);
     }
     if (states == 1) return nb::make_tuple(result, made[0]);
     nb::object final = nb::steal(PyTuple_New(states));
@@ -162,9 +224,9 @@ class ProgramPlan {
 
   template <class T>
   void stack(const T* x, long steps, long batch, int threads, const std::vector<const T*>& weights, const std::vector<const T*>& before,
-             const std::vector<T*>& after, T* output) const {
+             const std::vector<T*>& after, const std::vector<T*>& outputs, const std::vector<T*>& saved) const {
     const T* const* own = weights.data();
-    Buffer<T> between[2];  // outputs of all layers but the last
+    Buffer<T> between[2];  // outputs that are not kept
     for (std::size_t l = 0; l < layers.size(); l++) {
       const StepProgram& program = *layers[l].program;
       ProgramCall<T> call;
@@ -178,8 +240,8 @@ class ProgramPlan {
         call.state_n.push_back(after[k] + at);
       }
       call.initial.assign(program.states.size(), nullptr);
-      call.output = output;
-      if (l + 1 < layers.size()) {
+      call.output = outputs[l], call.saved = saved[l];
+      if (!call.output) {
         between[l % 2].reserve(steps * batch * program.states[0]);
         call.output = between[l % 2];
       }

@@ -93,10 +93,10 @@ struct StepCode {
   std::vector<VectorGradient> vectors;
 };
 
-enum class Kind : int { unit, sequence, step };
+enum class Kind : int { unit, sequence, step, time };
 
 struct TensorSpec {
-  Kind kind;  // one for all sequences; (B, row); (T, B, row)
+  Kind kind;  // one for all sequences; (B, row); (T, B, row); (T, row), the same for all sequences
   long row;
 };
 

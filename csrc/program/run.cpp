@@ -308,7 +308,7 @@ class Runner {
   }
   T* carry_at(long k, long t, long b) const { return carry + ((t & 1) * call.batch + b) * state.back() + state[k]; }
   T* tensor_at(const Slot& s, T* base, long t, long b) const {
-    const long row = kind(s) == Kind::step ? t * call.batch + b : b;
+    const long row = kind(s) == Kind::step ? t * call.batch + b : kind(s) == Kind::time ? t : b;
     return base + row * program.tensors[s.index].row + s.offset;
   }
 
@@ -336,6 +336,7 @@ class Runner {
   long distance(std::size_t i) const {
     const Slot& s = code.slots[i];
     const bool outside = s.space == Space::now && layout.states[s.index] < 0;
+    if (s.space == Space::input && kind(s) == Kind::time) return program.tensors[s.index].row;
     return call.batch * (s.space == Space::kept                     ? layout.kept_row
                          : s.space == Space::input && s.index == 0 ? gates.row
                          : outside              ? program.states[0]

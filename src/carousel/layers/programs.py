@@ -13,7 +13,8 @@ from torch import Tensor
 from ..cells.spec import Cell, Sizes, Weights
 from ..errors import ArgumentError
 from ..ops import backend
-from ..ops.program import Compiled, ProgramCall, differentiable, run_program
+from ..ops.backend import empty_from_pool
+from ..ops.program import Compiled, ProgramCall, Views, differentiable, run_program
 from ..ops.program_operator import program_operator
 from ..program import NotAProgram, Program, program_of
 from ..program.lowering import plan, plan_text
@@ -112,11 +113,10 @@ def unsupported_reason(
         if reason is not None:
             return reason
         for name in dict.fromkeys(clamp.name for clamp in clamps):
-            size = layer.state_shape(name)[0] if name in layer.cell.states else layer.hidden_size
             program = _program(layer, layer._sizes(at), batch.x.dtype, masked)
             assert isinstance(program, Program)
-            if name not in layer.zoneout and not program.widths.get(name, set()) <= {size}:
-                return f"what {layer.cell!r} names {name!r} does not have {size} units"
+            if not _can_hold(layer, program, name):
+                return f"what {layer.cell!r} names {name!r} does not have {_units(layer, name)} units"
     return None
 
 
@@ -128,11 +128,11 @@ def run(
     batch: Batch,
     run: Run,
     clamps: Sequence[Clamp] | None = None,
-    gradients: dict[str, Tensor] | None = None,
+    gradients: list[Views] | None = None,
 ) -> tuple[Unrolled, list[Seen]]:
     """One direction of layer `at`, as `unroll` gives it, and with `clamps` (there may be none) what was seen of it.
 
-    `gradients` receives ∂L/∂(value) by name when the call is differentiated; the parameters then have no gradient.
+    `gradients` receives ∂L/∂(value) when the call is differentiated; the parameters then have no gradient.
     """
     if gradients is not None:  # nothing else is differentiated
         w = Weights(layer.cell, {n: v.detach() for n, v in vars(w).items() if isinstance(v, Tensor)}, w.mask)
@@ -158,16 +158,17 @@ def run(
     given |= _hoisted(program.recipe, w)
     given |= _held(layer, program, clamps or (), x)
     graded = backend.autograd_records() and _any_requires_grad((*given.values(), *state, *projection))
-    compiled = _compiled(layer, program, x.dtype, run, graded, clamps, gradients is not None)
+    drawn = run.zoneout is not None and bool(run.zoneout.keep)
+    rates = {} if run.zoneout is None else run.zoneout.rate
+    compiled = _compiled(layer, program, x.dtype, rates, drawn, graded, clamps, gradients is not None)
     call = ProgramCall(
         compiled, run.reverse, batch.lengths, batch.reset, traced=clamps is not None, gradients=gradients
     )
     tensors = [given[t.what].to(x.dtype) for t in compiled.plan.tensors]
     output, final, saved = run_program(call, tensors, state, initial, projection)
-    named, states = ({}, {}) if saved is None else compiled.seen(output.detach(), saved)
-    unrolled = Unrolled(output, tuple(final), states)
+    unrolled = Unrolled(output, tuple(final), {} if saved is None else compiled.seen(output.detach(), saved))
     unrolled = unrolled if past is None else past.joined(unrolled)
-    return unrolled, [] if saved is None else [{**named, **unrolled.states}]
+    return unrolled, [] if saved is None else [unrolled.states]
 
 
 def _any_requires_grad(tensors: Iterable[Tensor | None]) -> bool:
@@ -253,35 +254,58 @@ def _detached(state: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
 
 
 def _held(layer: Any, program: Program, clamps: Sequence[Clamp], x: Tensor) -> dict[tuple[str, Any], Tensor]:
-    """Where and at what each named value is held, (T, B, S) each."""
+    """Where and at what each named value is held: (T, B, S) each, or (T, 1, S) where all sequences are alike."""
     found: dict[tuple[str, Any], Tensor] = {}
-    for name in dict.fromkeys(clamp.name for clamp in clamps):
-        if name not in program.named and name not in layer.zoneout:
-            raise ArgumentError(f"Clamp: {layer.cell!r}.step never names {name!r} with let")
-        size = layer.state_shape(name)[0] if name in layer.cell.states else layer.hidden_size
+    for name, alike in _alike(clamps).items():
+        _check_named(layer, program, name)
         own = [clamp for clamp in clamps if clamp.name == name]
-        found["clamp", name], found["held", name] = clamp_planes(own, (*x.shape[:2], size), x)
+        shape = x.shape[0], 1 if alike else x.shape[1], _units(layer, name)
+        found["clamp", name], found["held", name] = clamp_planes(own, shape, x)
     return found
+
+
+def _check_named(layer: Any, program: Program, name: str) -> None:
+    if name not in program.named and name not in layer.zoneout:
+        raise ArgumentError(f"Clamp: {layer.cell!r}.step never names {name!r} with let")
+
+
+def _units(layer: Any, name: str) -> int:
+    """The numbers of what may be held, a state's or a gate's."""
+    size: int = layer.state_shape(name)[0] if name in layer.cell.states else layer.hidden_size
+    return size
+
+
+def _can_hold(layer: Any, program: Program, name: str) -> bool:
+    """Whether what the step names so has the units of a gate or state of that name."""
+    return name in layer.zoneout or program.widths.get(name, set()) <= {_units(layer, name)}
+
+
+def _alike(clamps: Iterable[Clamp]) -> dict[str, bool]:
+    """The names that `clamps` hold, and whether each is held alike in all sequences."""
+    names: dict[str, bool] = {}
+    for clamp in clamps:
+        names[clamp.name] = clamp.alike and names.get(clamp.name, True)
+    return names
 
 
 def _compiled(
     layer: Any,
     program: Program,
     dtype: torch.dtype,
-    run: Run,
+    rates: Mapping[str, float],
+    drawn: bool,
     graded: bool,
     clamps: Sequence[Clamp] | None,
     gradients: bool,
 ) -> Compiled:
     """The code that runs `program` in this call."""
-    drawn = run.zoneout is not None and bool(run.zoneout.keep)
-    rates = {} if run.zoneout is None else run.zoneout.rate
-    names, see = frozenset(clamp.name for clamp in clamps or ()), clamps is not None
+    names, see = _alike(clamps or ()), clamps is not None
     known = _programs(layer).compiled
-    key = id(program), tuple(rates.items()), drawn, graded, see, names, gradients
+    key = id(program), tuple(rates.items()), drawn, graded, see, frozenset(names.items()), gradients
     if key not in known:
         changed = program.with_zoneout(rates, drawn).with_clamps(names)
-        known[key] = Compiled(plan(changed, graded, see, gradients), dtype)
+        alike = [name for name, same in names.items() if same]
+        known[key] = Compiled(plan(changed, graded, see, gradients, alike), dtype)
     return known[key]
 
 
@@ -300,6 +324,7 @@ class Plain:
     # of each layer, once it has been differentiated: its code; the names of weight_ih, bias_ih and of what the code
     # reads; "": absent
     graded: list[tuple[Compiled, list[str]]] | None = None
+    watched: dict[Any, Any] = field(default_factory=dict)  # native plans that keep and hold values
 
 
 def call_plainly(layer: Any, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
@@ -349,6 +374,88 @@ def _train(layer: Any, found: Plain, own: Mapping[str, Any], x: Tensor, hx: Any)
     return x, last[0] if alone else tuple(last)
 
 
+def watch_plainly(
+    layer: Any,
+    batch: Batch,
+    state: Sequence[Tensor] | None,
+    clamps: Sequence[Clamp],
+    kept: Sequence[list[Views]] | None,
+) -> tuple[Tensor, list[Tensor], list[Seen]] | None:
+    """A plain call that is watched: see native.trace_plainly. What `clamps` name is held; with `kept`, which receives
+    ∂L/∂(value) as in `run`, only the input is differentiated."""
+    if batch.lengths is not None or batch.reset is not None or batch.side or torch.compiler.is_compiling():
+        return None
+    found = None if native.is_noisy(layer) else _plain(layer, batch.x)
+    if found is None or (state is None and not found.starts) or any(isinstance(c.value, Tensor) for c in clamps):
+        return None
+    x, run = batch.x if batch.x.is_contiguous() else batch.x.contiguous(), found.native
+    if not found.parameters and not run.is_plain():
+        return None
+    own = native.own_parameters(layer, found) if found.parameters else _computed(layer, found)
+    count = len(layer.cell.states)
+    given = None if state is None else state[0] if count == 1 else tuple(state)
+    if not run.fits(own, x, given):
+        return None
+    holds = [[clamp for clamp in clamps if clamp.applies(layer, at, 0)] for at in range(layer.num_layers)]
+    for program, name in ((p, clamp.name) for p, held in zip(found.programs, holds, strict=True) for clamp in held):
+        _check_named(layer, program, name)
+        if not _can_hold(layer, program, name):
+            return None
+    if kept is not None:  # nothing else is differentiated
+        own = {name: p if p is None else p.detach() for name, p in own.items()}
+        state = None if state is None else [s.detach() for s in state]
+    graded = kept is not None or (backend.autograd_records() and native.any_requires_grad(x, own, state))
+    how = x.dtype, layer.zoneout, False, graded
+    pairs = zip(found.programs, holds, strict=True)
+    codes = [_compiled(layer, program, *how, held, kept is not None) for program, held in pairs]
+    if not graded and all(clamp.is_block for clamp in clamps):
+        return _watch_natively(layer, found, codes, holds, own, x, given)
+    final: list[list[Tensor]] = []
+    seen: list[Seen] = []
+    for at, (program, compiled) in enumerate(zip(found.programs, codes, strict=True)):
+        tensors: dict[Any, Any] = {("projected", None): x, **_held(layer, program, holds[at], x)}
+        for what in (tensor.what for tensor in compiled.plan.tensors[1:]):
+            if what not in tensors:
+                tensors[what] = own[_slot_name(program, what[1], at)]
+        bias = None if program.projects else own.get(f"bias_ih_l{at}")
+        call = ProgramCall(compiled, False, None, None, True, gradients=None if kept is None else kept[at])
+        before = [None] * count if state is None else [s[at] for s in state]
+        read = [tensors[tensor.what] for tensor in compiled.plan.tensors]
+        x, new, saved = run_program(call, read, before, [None] * count, (own[f"weight_ih_l{at}"], bias))
+        assert saved is not None
+        final.append(new)
+        seen.append(compiled.seen(x.detach(), saved))
+    return x, [torch.stack(s) if len(s) > 1 else s[0].unsqueeze(0) for s in zip(*final, strict=True)], seen
+
+
+def _watch_natively(
+    layer: Any,
+    found: Plain,
+    codes: Sequence[Compiled],
+    clamps: Sequence[Sequence[Clamp]],
+    own: Mapping[str, Any],
+    x: Tensor,
+    state: Any,
+) -> tuple[Tensor, list[Tensor], list[Seen]]:
+    """The same without gradients, of blocks of values that are held at numbers."""
+    key = tuple(id(compiled) for compiled in codes)
+    if key not in found.watched:
+        slots = [_slots(layer, at, p, c) for at, (p, c) in enumerate(zip(found.programs, codes, strict=True))]
+        module: Any = backend.load()[0]
+        given = [(compiled.native, each) for compiled, each in zip(codes, slots, strict=True)]
+        found.watched[key] = module.ProgramPlan(32 if x.dtype is torch.float32 else 64, given)
+    steps, size = x.shape[:2]
+    saved = [empty_from_pool(x, steps, size, compiled.saved_row) for compiled in codes]
+    holds = []
+    for at, (compiled, held) in enumerate(zip(codes, clamps, strict=True)):
+        for clamp in held:
+            where, what = compiled.plan.holds[clamp.name]
+            holds.append((at, where, what, *clamp.block(steps, compiled.plan.tensors[where].row), float(clamp.value)))
+    outputs, final = found.watched[key].watch(own, x, state, torch.get_num_threads(), saved, holds)
+    seen: list[Seen] = [c.seen(output, memory) for c, output, memory in zip(codes, outputs, saved, strict=True)]
+    return outputs[-1], list(final) if isinstance(final, tuple) else [final], seen
+
+
 def step(layer: Any, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """One step of a stream without gradients, or None where the general way is needed (to complain, for one)."""
     found = _plain(layer, x)
@@ -396,7 +503,9 @@ def _slots(layer: Any, at: int, program: Program, compiled: Compiled) -> list[tu
     if program.projects:  # what is added to W x is a part of the program
         shapes["bias_ih"] = None
     slots = [shape and (f"{name}_l{at}", shape) for name, shape in shapes.items()]
-    slots += [(_slot_name(program, t.what[1], at), program.hoisted[t.what[1]].shape) for t in compiled.plan.tensors[1:]]
+    for kind, index in (tensor.what for tensor in compiled.plan.tensors[1:]):
+        hoisted = kind == "hoisted"  # or else it says what is held
+        slots.append((_slot_name(program, index, at), program.hoisted[index].shape) if hoisted else None)
     return slots
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from ..cells.spec import PAST_INPUTS, Cell, CellTypeError, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
+from ..ops.program import Views
 from . import arguments, native, onnx, programs, torch_operators
 from .batch import Batch, read, read_state
 from .module import CellModule
@@ -352,28 +354,34 @@ class Recurrent(CellModule):
             clamp.check(self, *batch.x.shape[:2])
         clamps = tuple(clamp.sorted(batch) for clamp in clamps)
         state = None if hx is None else read_state(self, hx, batch)
-        plain = None if clamps or loss_fn is not None else native.trace_plainly(self, batch, state)
-        if plain is not None:
-            states = tuple(batch.give_state(s) for s in plain[1])
-            own = states if len(states) > 1 else states[0]
-            path = ExecutionPath("fused", native.WHY)
-            return assemble(self.cell, batch, batch.give_output(plain[0]), own, plain[2], None, path)
-        path = ExecutionPath(*self._choose(batch, state))
-        by = self._runner(path)
-        kept: list[dict[str, Tensor]] | None = None
-        if by == "program" and not batch.direct:
-            by, path = "reference", ExecutionPath("reference", "a trace needs to see every operation")
-        if by != "reference" and (clamps or loss_fn is not None):  # a kernel has no place between its equations
-            reason = programs.unsupported_reason(self, batch, state, clamps)
-            path = ExecutionPath("reference", reason) if reason else ExecutionPath("fused", programs.WHY)
-            by = "reference" if reason else "program"
+        kept: list[list[Views]] | None = None if loss_fn is None else [[] for _ in self._grid()]
         with torch.enable_grad() if loss_fn is not None else nullcontext():
             if loss_fn is not None:
                 batch.x = batch.x.detach().requires_grad_()  # so that every value has a derivative to find
-                kept = [{} for _ in self._grid()] if by == "program" else None
-            output, final, seen = self._run(batch, state, clamps, kept, by=by)
-            output, final = self._give(batch, output, final)
-            return assemble(self.cell, batch, output, final, seen, loss_fn, path, kept)
+            differs = bool(clamps) or loss_fn is not None  # from what a kernel does, which has no place inside a step
+            by = "program" if differs or self.cell.kernel() is None else "kernel"
+            watch = (
+                partial(programs.watch_plainly, clamps=clamps, kept=kept) if by == "program" else native.trace_plainly
+            )
+            plain = watch(self, batch, state)
+            if plain is not None:
+                output, final, seen = plain
+                given = tuple(batch.give_state(s) for s in final)
+                own = given if len(given) > 1 else given[0]
+                path = ExecutionPath("fused", programs.WHY if by == "program" else native.WHY)
+                return assemble(self.cell, batch, batch.give_output(output), own, seen, loss_fn, path, kept)
+            path = ExecutionPath(*self._choose(batch, state))
+            by = self._runner(path)
+            if by == "program" and not batch.direct:
+                by, path = "reference", ExecutionPath("reference", "a trace needs to see every operation")
+            if by != "reference" and differs:
+                reason = programs.unsupported_reason(self, batch, state, clamps)
+                path = ExecutionPath("reference", reason) if reason else ExecutionPath("fused", programs.WHY)
+                by = "reference" if reason else "program"
+            kept = kept if by == "program" else None
+            output, parts, seen = self._run(batch, state, clamps, kept, by=by)
+            given_output, own = self._give(batch, output, parts)
+            return assemble(self.cell, batch, given_output, own, seen, loss_fn, path, kept)
 
     def _runner(self, path: str) -> str:
         """What runs the layers on `path`: the cell's `kernel`, its `program`, or the `reference` path."""
@@ -406,7 +414,7 @@ class Recurrent(CellModule):
         batch: Batch,
         state: list[Tensor] | None,
         clamps: tuple[Clamp, ...] | None = None,
-        kept: Sequence[dict[str, Tensor]] | None = None,
+        kept: Sequence[list[Views]] | None = None,
         *,
         by: str,
     ) -> tuple[Tensor, list[State], list[Seen]]:

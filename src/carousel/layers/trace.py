@@ -14,6 +14,7 @@ from torch import Tensor
 from ..cells.spec import Cell, Let
 from ..errors import ArgumentError
 from ..ops.backend import empty_from_pool
+from ..ops.program import Views
 from .batch import Batch
 from .paths import ExecutionPath
 from .unroll import Steps, Unrolled
@@ -107,10 +108,29 @@ class Clamp:
                     f"Clamp: value must broadcast to (steps, sequences, units) {room}, got {given}"
                 ) from None
 
+    @property
+    def alike(self) -> bool:
+        """Whether it holds the same for all sequences, at what is not differentiated."""
+        if not isinstance(self.value, Tensor):
+            return self.sequences is None
+        one = self.value.dim() < 2 or self.value.shape[-2] == 1
+        return self.sequences is None and one and not self.value.requires_grad
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it holds a block of steps and units, of all sequences, at one number."""
+        spans = (self.steps, self.units)
+        return self.alike and not isinstance(self.value, Tensor) and all(_is_span(span) for span in spans)
+
+    def block(self, steps: int, units: int) -> tuple[int, int, int, int]:
+        """First and last step and unit of a block, the last ones not included."""
+        at, of = _indices("steps", self.steps, steps), _indices("units", self.units, units)
+        return at[0], at[-1] + 1, of[0], of[-1] + 1
+
     def sorted(self, batch: Batch) -> Clamp:
         """This clamp with its sequences counted in the order of `batch`."""
         order = None if batch.packed is None else batch.packed.unsorted_indices
-        if order is None:
+        if order is None or self.alike:
             return self
         return replace(self, sequences=order[list(_indices("sequences", self.sequences, batch.size))].tolist())
 
@@ -148,6 +168,13 @@ def clamp_planes(clamps: Sequence[Clamp], shape: tuple[int, int, int], like: Ten
         mask[at] = 1.0
         held[at] = torch.as_tensor(clamp.value, dtype=like.dtype, device=like.device)
     return mask, held
+
+
+def _is_span(chosen: Choice) -> bool:
+    """Whether it chooses indices that follow one another."""
+    if isinstance(chosen, slice):
+        return chosen.step is None or chosen.step == 1
+    return chosen is None or isinstance(chosen, int | tuple)
 
 
 def _block(chosen: tuple[Sequence[int], ...]) -> tuple[Any, ...]:
@@ -277,7 +304,7 @@ def assemble(
     seen: Sequence[Seen],
     loss_fn: Callable[..., Tensor] | None,
     path: ExecutionPath,
-    kept: Sequence[Mapping[str, Tensor]] | None = None,
+    kept: Sequence[list[Views]] | None = None,
 ) -> Trace:
     """Put what was seen in each layer and direction into one Trace, differentiating `loss_fn` if there is one.
 
@@ -289,6 +316,7 @@ def assemble(
     trace = Trace(output, state, Planes(batch, gates, seen), states, cell=cell, path=path)
     if loss_fn is not None:
         loss = _loss(loss_fn, output, state)
+        gradients: Sequence[Mapping[str, Any]]
         gradients = _by_steps(loss, seen) if kept is None else _by_nodes(loss, batch, seen, kept)
         trace = replace(
             trace,
@@ -310,15 +338,36 @@ def _by_steps(loss: Tensor, seen: Sequence[Seen], also: Sequence[Tensor] = ()) -
     ]
 
 
-def _by_nodes(loss: Tensor, batch: Batch, seen: Sequence[Seen], kept: Sequence[Mapping[str, Tensor]]) -> list[Seen]:
+def _by_nodes(loss: Tensor, batch: Batch, seen: Sequence[Seen], kept: Sequence[list[Views]]) -> list[Mapping[str, Any]]:
     """The same of values inside the nodes of a graph, which hand them out into `kept` as they are differentiated.
 
     What is given step by step (past inputs) is outside of the nodes.
     """
-    outside: list[Seen] = [{name: steps for name, steps in own.items() if isinstance(steps, list)} for own in seen]
+    outside: list[Seen] = [
+        {} if isinstance(own, Views) else {name: steps for name, steps in own.items() if isinstance(steps, list)}
+        for own in seen
+    ]
     beside = _by_steps(loss, outside, [batch.x])
-    zeros = [{name: torch.zeros_like(v) for name, v in own.items() if isinstance(v, Tensor)} for own in seen]
-    return [{**none, **held, **more} for none, held, more in zip(zeros, kept, beside, strict=True)]
+    return [Found(own, [more, *held]) for own, held, more in zip(seen, kept, beside, strict=True)]
+
+
+class Found(Mapping[str, Any]):
+    """Gradients of what was seen, as they were found; zeros where there is none."""
+
+    def __init__(self, seen: Seen, found: Sequence[Mapping[str, Any]]):
+        self._seen, self._found = seen, found
+
+    def __getitem__(self, name: str) -> Any:
+        for each in self._found:
+            if name in each:
+                return each[name]
+        return torch.zeros_like(self._seen[name])  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
 
 
 def _loss(loss_fn: Callable[..., Tensor], output: Any, state: Any) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -17,13 +17,32 @@ from ..program.program import Program, evaluate
 from .backend import autograd_records, empty_from_pool, gradients_by_reference, load, unsupported_reason
 from .kernels import addresses
 
-KINDS = ("unit", "sequence", "step")
+KINDS = ("unit", "sequence", "step", "time")
 
 
 @lru_cache(None)
 def _opcodes() -> dict[str, int]:
     native: Any = load()[0]
     return {name: k for k, name in enumerate(native.opcodes())}
+
+
+class Views(Mapping[str, Tensor]):
+    """What a call saw, by name: (T, B, S) views of its memory, made when they are asked for."""
+
+    def __init__(self, slots: Mapping[str, Slot], view: Callable[[Slot], Tensor]):
+        self._slots, self._view = slots, view
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._view(self._slots[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._slots
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
 
 
 class Compiled:
@@ -48,24 +67,26 @@ class Compiled:
         self.gaps = [(stop, start) for (_, stop), (start, _) in pairwise(ends) if stop < start]  # of a saved row
         used = () if plan.backward is None else plan.backward.slots
         self.reads_input = any(slot.space == "input" and slot.plane == 0 for slot in used)  # W x + b, in backward
+        states = {} if plan.program is None else plan.program.states
+        self._seen = plan.names | {n: Slot("new", k, 0, width) for k, (n, width) in enumerate(states.items())}
 
-    def seen(self, output: Tensor, saved: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What `let` named, and the states: (T, B, S) views of what the forward step saved."""
-        states = {name: Slot("new", k, 0, width) for k, (name, width) in enumerate(self.plan.program.states.items())}
-        named = {name: self._view(slot, output, saved) for name, slot in self.plan.names.items()}
-        return named, {name: self._view(slot, output, saved) for name, slot in states.items()}
+    def seen(self, output: Tensor, saved: Tensor) -> Views:
+        """What `let` named, and the states, as the forward step saved them."""
 
-    def gradients(self, kept: Tensor, d_own: Sequence[Any]) -> dict[str, Tensor]:
-        """∂L/∂(what `let` named) and of the states, those that the derivative keeps: (T, B, S) views."""
-        found = {}
-        for name, slot in self.plan.gradients.items():
+        def view(slot: Slot) -> Tensor:
+            at = self.saved[slot.plane] if slot.space == "saved" else self.states[slot.plane]
+            return output if at < 0 else saved[..., at : at + slot.width]
+
+        return Views(self._seen, view)
+
+    def gradients(self, kept: Tensor, d_own: Sequence[Any]) -> Views:
+        """∂L/∂(what `let` named) and of the states, those that the derivative keeps."""
+
+        def view(slot: Slot) -> Tensor:
             whole, at = (kept, self.kept[slot.plane]) if slot.space == "kept" else (d_own[slot.plane], 0)
-            found[name] = whole[..., at + slot.offset : at + slot.offset + slot.width]
-        return found
+            return whole[..., at + slot.offset : at + slot.offset + slot.width]
 
-    def _view(self, slot: Slot, output: Tensor, saved: Tensor) -> Tensor:
-        at = self.saved[slot.plane] if slot.space == "saved" else self.states[slot.plane]
-        return output if at < 0 else saved[..., at : at + slot.width]
+        return Views(self.plan.gradients, view)
 
 
 @dataclass
@@ -78,7 +99,7 @@ class ProgramCall:
     reset: Tensor | None  # (T, B) bool
     traced: bool  # what is saved is wanted
     projects: bool = False  # the first tensor is x (T, B, I), and weight_ih and bias_ih come after all others
-    gradients: dict[str, Tensor] | None = None  # receives ∂L/∂(named value), (T, B, S), when the call is differentiated
+    gradients: list[Views] | None = None  # receives ∂L/∂(named value) when the call is differentiated
 
     @property
     def states(self) -> int:
@@ -235,7 +256,7 @@ def differentiate(
         _projection(call, tensors, projected), addresses(d_projection or (None,) * 3),
     )  # fmt: skip
     if call.gradients is not None and kept is not None:
-        call.gradients |= compiled.gradients(kept, d_own)
+        call.gradients.append(compiled.gradients(kept, d_own))
     if call.projects:
         d_own[0], *d_projection = d_projection
     found = (*d_own, *d_state, *d_initial, *d_projection)

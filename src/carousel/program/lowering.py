@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from .program import Program
@@ -388,7 +389,7 @@ class Tensor(NamedTuple):
     # ("projected", None), ("side", name), ("mask", None), ("zone", state), ("clamp", name), ("held", name),
     # ("hoisted", position)
     what: tuple[str, Any]
-    kind: str  # "unit": one for all; "sequence": (B, row); "step": (T, B, row)
+    kind: str  # "unit": one for all; "sequence": (B, row); "step": (T, B, row); "time": (T, row), for all sequences
     row: int
 
 
@@ -409,12 +410,20 @@ class Plan:
     targets: list[tuple[int, int, int]] = field(default_factory=list)  # sum; tensor and offset that it is a gradient of
     gradients: dict[str, Slot] = field(default_factory=dict)  # ∂L/∂(what `let` named), where it was asked for
 
+    @cached_property
+    def holds(self) -> dict[str, tuple[int, int]]:
+        """Of each value that is held: which tensors say where, and at what."""
+        at = {tensor.what: k for k, tensor in enumerate(self.tensors)}
+        return {name: (k, at["held", name]) for (what, name), k in at.items() if what == "clamp"}
+
 
 class Planner:
     """Lays out a program: what is saved for the derivative, where everything is, and the code."""
 
-    def __init__(self, program: Program, train: bool, named: bool, gradients: bool = False):
-        self.program, self.train, self.gradients = program, train, gradients
+    def __init__(
+        self, program: Program, train: bool, named: bool, gradients: bool = False, alike: Collection[str] = ()
+    ):
+        self.program, self.train, self.gradients, self.alike = program, train, gradients, alike
         self.tensors: dict[tuple[str, Any], int] = {}
         self.listed: list[Tensor] = []
         self._tensor(("projected", None), "step", sum(program.gates.values()))  # the first, whether or not it is read
@@ -460,7 +469,8 @@ class Planner:
             row, at = sum(p.gates.values()), 0 if name is None else list(p.gates).index(name)
             return Slot("input", self._tensor(("projected", None), "step", row), at * v.width, v.width)
         if v.op in ("side", "zone", "clamp", "held"):
-            return Slot("input", self._tensor((v.op, name), "step", v.width), 0, v.width)
+            kind = "time" if v.op in ("clamp", "held") and name in self.alike else "step"
+            return Slot("input", self._tensor((v.op, name), kind, v.width), 0, v.width)
         if v.op == "mask":
             return Slot("input", self._tensor(("mask", None), "sequence", v.width), 0, v.width)
         if v.op == "unit":
@@ -536,7 +546,7 @@ class Planner:
         for gate, width in parts.items():
             send(by_leaf.get(("input", gate), zero), Slot("d_input", projected, at, width))
             at += width
-        held = {v.attribute: v.width for v in program.values() if v.op == "held"}
+        held = {v.attribute: v.width for v in program.values() if v.op == "held" and v.attribute not in self.alike}
         for what, widths in (("side", program.sides), ("held", held)):
             for name, width in widths.items():
                 tensor = self._tensor((what, name), "step", width)
@@ -645,7 +655,8 @@ def plan_from_text(text: str) -> Plan:
     )
 
 
-def plan(program: Program, train: bool, named: bool, gradients: bool = False) -> Plan:
+def plan(program: Program, train: bool, named: bool, gradients: bool = False, alike: Collection[str] = ()) -> Plan:
     """The code of `program`: for a run that is differentiated (`train`), whose named values are seen (`named`), and
-    whose derivative keeps ∂L/∂(each of them), in the place of those of matrices and vectors (`gradients`)."""
-    return Planner(program, train, named, gradients).plan
+    whose derivative keeps ∂L/∂(each of them), in the place of those of matrices and vectors (`gradients`). What holds
+    the values `alike` is the same for all sequences, and has no gradient."""
+    return Planner(program, train, named, gradients, alike).plan
