@@ -1,5 +1,7 @@
 """Interventions, gradients of named values and single steps of programs: the numbers of the reference path."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from helpers.program_cells import CELLS, Leaky
@@ -7,7 +9,7 @@ from helpers.references import close, draw, randomise
 
 import carousel
 from carousel import Clamp, Recurrent
-from carousel.layers import programs
+from carousel.layers import native, programs
 from carousel.ops import backend
 
 pytestmark = pytest.mark.skipif(not backend.available(), reason="no kernels")
@@ -49,6 +51,8 @@ def loss_of(output, state):
 def both_ways(monkeypatch, run):
     ours = run()
     with monkeypatch.context() as patched:
+        patched.setattr(programs, "watch_plainly", lambda *given, **how: None)
+        patched.setattr(native, "trace_plainly", lambda *given: None)
         patched.setattr(programs, "unsupported_reason", lambda *given: "a test asks for the reference path")
         return ours, run()
 
@@ -81,6 +85,82 @@ def test_interventions_and_gradients(monkeypatch, name, options, call):
                 torch.testing.assert_close(values, expected, rtol=1e-8, atol=1e-9, msg=f"{kind} {what}")
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
+BLOCKS = [
+    [Clamp("h", 0.5)],
+    [Clamp("h", -1, steps=slice(1, 3), units=(2, 4)), Clamp("h", 2.0, steps=2, units=3)],
+    [Clamp("h", 0.1, steps=-1), Clamp("h", 0.2, units=-2, layer=0)],
+]
+OTHERS = [
+    [Clamp("h", 0.5, sequences=[2, 0])],
+    [Clamp("h", 0.5, units=[3, 1]), Clamp("h", 1.5, steps=[4, 0], sequences=1)],
+    [Clamp("h", torch.linspace(0, 1, 3, dtype=torch.float64), units=(1, 4))],
+    [Clamp("h", torch.arange(8.0, dtype=torch.float64).reshape(4, 2), units=(1, 3)), Clamp("h", 3.0, steps=0)],
+]
+
+
+@pytest.mark.parametrize("name, options", [
+    ("lstm", {"num_layers": 2}), ("lstm", {"proj_size": 4, "bias": False}), ("mgu", {"batch_first": True}), ("mgu", {}),
+    ("layernorm", {"num_layers": 2}), ("peephole", {"zoneout": 0.2}),
+])  # fmt: skip
+@pytest.mark.parametrize("clamps", BLOCKS + OTHERS)
+@pytest.mark.parametrize("how", ["quiet", "recorded", "gradients", "state"])
+def test_plain_interventions(monkeypatch, name, options, clamps, how):
+    """Without lengths, restarts or noise: what is held and found is that of the reference path, in all four ways."""
+    layer = randomise(Recurrent(CELLS[name](), I, H, dtype=torch.float64, **options)).eval()
+    x = draw(B, T, I) if layer.batch_first else draw(T, B, I)
+    sizes = [layer.state_shape(state)[0] for state in layer.cell.states]
+    hx = tuple(draw(layer.num_layers, B, size) for size in sizes) if how == "state" else None
+    hx = hx[0] if hx is not None and len(hx) == 1 else hx
+
+    def run():
+        with torch.set_grad_enabled(how != "quiet"):
+            trace = layer.intervene(x, *clamps, hx=hx, gradients_of=loss_of if how == "gradients" else None)
+        found = ()
+        if how in ("recorded", "state"):
+            found = torch.autograd.grad(loss_of(trace.output, trace.state), [*layer.parameters()])
+        return trace, found
+
+    (one, ours), (other, theirs) = both_ways(monkeypatch, run)
+    assert "program" in one.path.why and other.path == "reference"
+    close((one.output, one.state), (other.output, other.state))
+    close(ours, theirs)
+    for kind in ("gates", "states") + (("gradients",) if how == "gradients" else ()):
+        assert list(getattr(one, kind)) == list(getattr(other, kind))
+        for what, values in getattr(one, kind).items():
+            torch.testing.assert_close(values, getattr(other, kind)[what], rtol=1e-8, atol=1e-9, msg=f"{kind} {what}")
+
+
+@pytest.mark.parametrize("clamps", BLOCKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_blocks_are_held_by_one_native_call(monkeypatch, clamps, dtype):
+    layer, x = carousel.LSTM(I, H, num_layers=2, dtype=dtype), draw(T, B, I).to(dtype)
+    with torch.no_grad():
+        expected = layer.intervene(x, *(replace(clamp, sequences=[0, 1, 2, 3]) for clamp in clamps))
+        monkeypatch.setattr(programs, "run_program", None)
+        held = layer.intervene(x, *clamps)
+    assert torch.equal(held.output, expected.output) and torch.equal(held.h, expected.h)
+    assert all(torch.equal(held.gates[gate], expected.gates[gate]) for gate in "ifgo")
+
+
+def test_a_native_plan_refuses_what_does_not_fit():
+    layer, x = carousel.LSTM(I, H), torch.randn(T, B, I)
+    with torch.no_grad():
+        layer.intervene(x, Clamp("f", 1.0))
+        [plan] = programs._plain(layer, x).watched.values()
+        [code] = [c for c in programs._programs(layer).compiled.values() if c.plan.holds]
+        own, where = layer._parameters, code.plan.holds["f"]
+        saved = [torch.empty(T, B, code.saved_row)]
+        assert plan.watch(own, x, None, 1, saved, [(0, *where, 0, T, 0, H, 1.0)]) is not None
+        assert plan.watch(own, x, None, 1, [], []) is None
+        assert plan.watch(own, x, None, 1, [saved[0][:, :2]], []) is None
+        assert plan.watch(own, x[..., :2], None, 1, saved, []) is None
+        for wrong in [(1, *where, 0, 1, 0, 1), (0, where[0], 99, 0, 1, 0, 1), (0, 0, where[1], 0, 1, 0, 1),
+                      (0, *where, 0, T + 1, 0, 1), (0, *where, 2, 1, 0, 1), (0, *where, 0, 1, -1, 1),
+                      (0, *where, 0, 1, 0, H + 1)]:  # fmt: skip
+            with pytest.raises(ValueError, match="cannot be held"):
+                plan.watch(own, x, None, 1, saved, [(*wrong, 1.0)])
 
 
 def test_a_trace_says_which_code_ran():
