@@ -134,6 +134,7 @@ class Runner {
     const bool enough = (call.batch >= 4 * threads && bytes <= (700L << 10)) || (call.batch >= 24 * threads && bytes <= (2L << 20));
     split_columns = threads > 1 && !enough && can_split();
     if (!split_columns) threads = int(std::max(1L, std::min<long>(threads, call.batch)));
+    own_ends = split_columns && backward && begins_alone();
     Region region;
     Barrier barrier(region, threads);
     region.run(threads, [&](int rank, int size) { work_of(Team{barrier, rank, size}); });
@@ -156,6 +157,7 @@ class Runner {
   std::vector<long> temporary, state;  // where planes begin in a row of temporaries; in one of all states
   std::vector<long> staged;            // of a slot: its copy in the row of temporaries, or −1
   bool stages_rows = false, split_columns = false;
+  bool own_ends = false;  // a backward step begins with what the thread itself left
   long widest;
   Buffer<T> start, initial;  // (B, states), (states)
   Buffer<T> ring;            // (2, B, saved_row): in a call that saves nothing the states of two steps
@@ -202,6 +204,21 @@ class Runner {
       if ((Opcode(i.op) == Opcode::splat && alone(i.a)) || (takes_scalar(Opcode(i.op)) && alone(i.b))) return false;
     for (const Slot& s : code.slots)  // a part of a row belongs to other threads than the row
       if ((s.space == Space::input || s.space == Space::d_input) ? s.index == 0 && s.offset % program.gate : s.offset != 0) return false;
+    return true;
+  }
+
+  // Whether threads that share the columns need not wait for one another between two backward steps: the first stage reads
+  // only columns that the same thread wrote, and writes nothing that the last one reads as whole rows.
+  bool begins_alone() const {
+    const StepStage &first = code.stages.front(), &last = code.stages.back();
+    auto has = [](const int* range) { return range[0] < range[1]; };
+    if (call.reset || has(first.products) || has(first.reductions) || has(last.reductions)) return false;
+    for (const Loop& loop : code.loops)
+      if (loop.width != program.states[0]) return false;
+    for (const MatrixProduct& p : code.products) {
+      const Space arg = code.slots[p.arg].space;
+      if (code.slots[p.out].width != program.states[0] || arg == Space::temporary || arg == Space::d_new || arg == Space::d_old) return false;
+    }
     return true;
   }
 
@@ -384,6 +401,7 @@ class Runner {
     List<T*> both;         // (rows, those, 2): at even and at odd times
     List<long> distance;   // of the even ones
     List<T*> first;        // (rows, even ones): at time 0
+    List<std::ptrdiff_t> ahead[2];  // of each slot: bytes from a usual step to the next one, at an even and at an odd time
     List<T*> chunk_first;  // of the slots of the chunk: in its first row
     List<long> chunk_row;  // and the length of a row
     List<long> offset;     // of each step of the chunk: its first row
@@ -427,7 +445,22 @@ class Runner {
     for (long j = 0; j < n; j++)
       for (int i : my.turns)
         for (long t : {0, 1}) my.both.push_back(place(i, t, my.rows[j]));
+    if (is_regular() && n) {
+      List<T*> at[3];  // in the second step and the two after it
+      for (long k = 0; k < 3; k++) {
+        at[k].assign(row_of(my, 0), row_of(my, 0) + slots);
+        find(my, 0, schedule.time(k + 1), k + 1, (k + 1) * call.batch, at[k].data());
+      }
+      for (long k = 0; k < 2; k++) {
+        const long from = k + (backward ? 1 : 0), to = k + (backward ? 0 : 1);
+        for (long i = 0; i < slots; i++)
+          my.ahead[schedule.time(to + 1) & 1].push_back(std::ptrdiff_t(reinterpret_cast<std::uintptr_t>(at[to][i]) - reinterpret_cast<std::uintptr_t>(at[from][i])));
+      }
+    }
   }
+
+  // Whether each step finds what it reads and writes as far from the one before as the next one, but for the first step.
+  bool is_regular() const { return !call.lengths && !call.reset && chunk >= 4; }
 
   void work_of(const Team& team) {
     Mine my;
@@ -449,9 +482,13 @@ class Runner {
 
   void step(Mine& my, const Team& inner, long s, long s0) {
     const long t = schedule.time(s), n = schedule.active(my.rows, t);
-    for (long j = 0; j < n; j++) enter(my, inner, j, t, s - s0, my.offset[s - s0]);
-    if (backward) inner.sync();
-    const bool last = !backward && s + 1 == call.steps;  // nothing follows that other threads read
+    const bool chunk_begins = s == (backward ? std::min(call.steps, s0 + chunk) - 1 : s0);
+    if (is_regular() && !chunk_begins && s > (backward ? 0 : 1)) advance(my, n, t);
+    else
+      for (long j = 0; j < n; j++) find(my, j, t, s - s0, my.offset[s - s0], row_of(my, j));
+    for (long j = 0; j < n; j++) enter(my, inner, j, t);
+    if (backward && !own_ends) inner.sync();
+    const bool last = backward ? own_ends : s + 1 == call.steps;  // nothing follows that other threads read
     for (const StepStage& stage : code.stages) {
       run_stage(my, inner, stage, n);
       if (!last || &stage != &code.stages.back()) inner.sync();
@@ -536,9 +573,9 @@ class Runner {
     to = std::min(width, panels * (rank + 1) / size * panel<T>);
   }
 
-  void enter(Mine& my, const Team& team, long j, long t, long step, long offset) const {
+  // Where the slots of a row are in a step: the step's number in the chunk, the first of its rows there.
+  void find(const Mine& my, long j, long t, long step, long offset, T** places) const {
     const long b = my.rows[j], input_row = step * call.batch + my.position[j], row = offset + my.position[j];
-    T** places = row_of(my, j);
     const std::size_t even = my.even.size();
     for (std::size_t k = 0; k < my.chunked.size(); k++) {
       const bool is_input = code.slots[my.chunked[k]].space == Space::input;
@@ -548,6 +585,22 @@ class Runner {
     const std::size_t turns = my.turns.size();
     for (std::size_t k = 0; k < turns; k++) places[my.turns[k]] = my.both[2 * (j * turns + k) + (t & 1)];
     for (int i : my.free) places[i] = place(i, t, b);
+  }
+
+  // The same from the step before, where both are usual.
+  void advance(Mine& my, long n, long t) const {
+    const std::size_t slots = code.slots.size();
+    const std::ptrdiff_t* ahead = my.ahead[t & 1].data();
+    for (long j = 0; j < n; j++) {
+      T** places = row_of(my, j);
+      for (std::size_t i = 0; i < slots; i++) places[i] = reinterpret_cast<T*>(reinterpret_cast<char*>(places[i]) + ahead[i]);
+    }
+  }
+
+  // What a step of a row begins with: copies of what is no whole vectors, and ∂L/∂(output).
+  void enter(Mine& my, const Team& team, long j, long t) const {
+    const long b = my.rows[j];
+    T** places = row_of(my, j);
     for (int i : my.copied) {
       const Slot& s = code.slots[i];
       if (s.space == Space::input) std::copy_n(tensor_at(s, const_cast<T*>(call.tensors[s.index]), t, b), s.width, places[i]);
