@@ -191,33 +191,102 @@ class Runner {
     return layer;
   }
 
-  // Whether threads may share the columns: each must find in its own what its loops need.
+  // Whether threads may share the columns: each must find in its own what its loops need, or behind a barrier. Numbers that
+  // a row has one of are computed by every thread for itself, which pays where there are fewer rows than threads.
   bool can_split() const {
-    if (!code.reductions.empty() || stages_rows || !output_is_state<T>(program)) return false;
-    for (const Loop& loop : code.loops)
-      if (loop.width == 1) return false;
-    auto alone = [&](int at) {  // one thread computes a number that all would read
-      const Slot& s = code.slots[at];
-      return s.space != Space::constant && !(s.space == Space::input && kind(s) == Kind::unit);
-    };
+    if (stages_rows || !output_is_state<T>(program)) return false;
+    bool numbers = false;
+    for (const Reduction& r : code.reductions) {
+      if (Opcode(r.op) == Opcode::copy) return false;
+      numbers = true;
+    }
+    for (const Loop& loop : code.loops) numbers |= loop.width == 1;
+    for (const MatrixProduct& p : code.products)
+      if (code.slots[p.out].width == 1) return false;
+    for (long width : program.states)
+      if (numbers && (width == 1 || call.batch >= call.threads)) return false;
     for (const Instruction& i : code.instructions)
-      if ((Opcode(i.op) == Opcode::splat && alone(i.a)) || (takes_scalar(Opcode(i.op)) && alone(i.b))) return false;
-    for (const Slot& s : code.slots)  // a part of a row belongs to other threads than the row
-      if ((s.space == Space::input || s.space == Space::d_input) ? s.index == 0 && s.offset % program.gate : s.offset != 0) return false;
+      if ((Opcode(i.op) == Opcode::splat && !is_number(i.a)) || (takes_scalar(Opcode(i.op)) && !is_number(i.b))) return false;
+    for (const Slot& s : code.slots) {
+      const bool gate = (s.space == Space::input || s.space == Space::d_input) && s.index == 0;
+      if (is_shared(s) && gate && s.offset % program.gate) return false;
+      if (is_shared(s) && !gate && (s.offset || s.width != width_of(s)) && (s.width == 1 || s.offset % panel<T> || s.width % lanes<T>)) return false;
+    }
+    for (const StepStage& stage : code.stages)
+      if (!has_own_columns(stage)) return false;
     return true;
   }
 
+  // In memory that all threads see.
+  bool is_shared(const Slot& s) const {
+    return s.space != Space::reg && s.space != Space::constant && s.space != Space::sum && !(s.space == Space::input && kind(s) == Kind::unit);
+  }
+  // One number of a row, or the same in all rows.
+  bool is_number(int at) const { return !is_shared(code.slots[at]) || code.slots[at].width == 1; }
+
+  long width_of(const Slot& s) const {
+    switch (s.space) {
+      case Space::saved: return program.saved[s.index];
+      case Space::temporary: return code.temporaries[s.index];
+      case Space::kept: return program.kept[s.index];
+      case Space::input: case Space::d_input: return program.tensors[s.index].row;
+      default: return program.states[s.index];
+    }
+  }
+
+  // Whether what a stage writes is read in it only by the thread that wrote it.
+  bool has_own_columns(const StepStage& stage) const {
+    struct Use {
+      int slot;
+      bool whole, written;  // all of its columns; or else a thread's share
+    };
+    std::vector<Use> uses;
+    for (int i = stage.products[0]; i < stage.products[1]; i++) {
+      uses.push_back({code.products[i].arg, true, false}), uses.push_back({code.products[i].out, false, true});
+      if (code.products[i].bias >= 0) uses.push_back({code.products[i].bias, false, false});
+    }
+    for (int i = stage.reductions[0]; i < stage.reductions[1]; i++) {
+      const Reduction& r = code.reductions[i];
+      uses.push_back({r.arg, true, false}), uses.push_back({r.out, false, true});
+      if (Opcode(r.op) == Opcode::dot) uses.push_back({r.other, true, false});
+    }
+    for (int l = stage.loops[0]; l < stage.loops[1]; l++)
+      for (int i = code.loops[l].first; i < code.loops[l].last; i++) {
+        const Instruction& of = code.instructions[i];
+        uses.push_back({of.out, false, true});
+        for (int operand : {of.a, of.b, of.c})
+          if (operand >= 0) uses.push_back({operand, false, false});
+      }
+    for (const Use& w : uses)
+      for (const Use& u : uses) {
+        const Slot &to = code.slots[w.slot], &from = code.slots[u.slot];
+        if (!w.written || !is_shared(to) || to.space != from.space || to.index != from.index) continue;
+        const bool apart = to.offset + to.width <= from.offset || from.offset + from.width <= to.offset;
+        const bool same = to.offset == from.offset && to.width == from.width;
+        if (to.width > 1 && !apart && (u.whole || !same)) return false;
+      }
+    return true;
+  }
+
+  // A number of a row that this step computes: one thread has it in its place, the others for themselves.
+  bool is_own_number(const Slot& s) const {
+    const bool made = s.space == Space::temporary || s.space == Space::kept || s.space == Space::sum || s.space == Space::d_input;
+    return s.width == 1 && (made || (s.space == Space::saved && !backward));
+  }
+
   // Whether threads that share the columns need not wait for one another between two backward steps: the first stage reads
-  // only columns that the same thread wrote, and writes nothing that the last one reads as whole rows.
+  // only columns that the same thread wrote, and writes nothing that the last one reads of other threads' columns.
   bool begins_alone() const {
     const StepStage &first = code.stages.front(), &last = code.stages.back();
     auto has = [](const int* range) { return range[0] < range[1]; };
     if (call.reset || has(first.products) || has(first.reductions) || has(last.reductions)) return false;
+    for (const Slot& s : code.slots)
+      if ((s.space == Space::d_new || s.space == Space::d_old) && s.width != program.states[s.index]) return false;
     for (const Loop& loop : code.loops)
-      if (loop.width != program.states[0]) return false;
-    for (const MatrixProduct& p : code.products) {
-      const Space arg = code.slots[p.arg].space;
-      if (code.slots[p.out].width != program.states[0] || arg == Space::temporary || arg == Space::d_new || arg == Space::d_old) return false;
+      if (has(last.loops) && loop.width != program.states[0]) return false;
+    for (int i = last.products[0]; i < last.products[1]; i++) {
+      const Space arg = code.slots[code.products[i].arg].space;
+      if (arg == Space::temporary || arg == Space::d_new || arg == Space::d_old) return false;
     }
     return true;
   }
@@ -405,7 +474,7 @@ class Runner {
     List<T*> chunk_first;  // of the slots of the chunk: in its first row
     List<long> chunk_row;  // and the length of a row
     List<long> offset;     // of each step of the chunk: its first row
-    Buffer<T> registers;
+    Buffer<T> registers, numbers;
     List<const T*> a;
     List<T*> c;
   };
@@ -419,7 +488,12 @@ class Runner {
     my.places.resize(n * slots);
     my.a.resize(n), my.c.resize(n);
     my.registers.reserve(std::max(1L, most_together * code.registers * width));
+    if (split_columns && team.rank) my.numbers.zero(slots * n * plane<T>(1));
     for (long i = 0; i < slots; i++) {
+      if (split_columns && team.rank && is_own_number(code.slots[i])) {
+        for (long j = 0; j < n; j++) row_of(my, j)[i] = my.numbers + (i * n + j) * plane<T>(1);
+        continue;
+      }
       if (staged[i] >= 0) my.copied.push_back(int(i));
       const Moves how = moves(i);
       if (how == Moves::freely) my.free.push_back(int(i));
@@ -653,7 +727,7 @@ class Runner {
   }
 
   void run_stage(Mine& my, const Team& team, const StepStage& stage, long n) const {
-    for (int i = stage.products[0]; i < stage.products[1]; i++) product(my, team, i, n);
+    for (int i = stage.products[0]; i < stage.products[1]; i++) product(my, team, i, n);  // no reduction reads what they give
     for (int i = stage.reductions[0]; i < stage.reductions[1]; i++) {
       const Reduction& r = code.reductions[i];
       for (long j = 0; j < n; j++) {
@@ -667,8 +741,8 @@ class Runner {
     const Instruction* all = code.instructions.data();
     for (int i = stage.loops[0]; i < stage.loops[1]; i++) {
       const Loop& loop = code.loops[i];
-      long from, to;
-      share(team.rank, team.size, loop.width, from, to);
+      long from = 0, to = 1;
+      if (loop.width > 1) share(team.rank, team.size, loop.width, from, to);
       const long together = from < to ? std::min(most_together, std::max(1L, tile_columns / (to - from))) : 1;
       for (long j = 0; j < n; j += together)
         for (long u = from; u < to; u += tile_columns)
@@ -716,6 +790,8 @@ class Runner {
       if (s.space == Space::input && s.index == 0 && s.width != program.gate) return false;
     for (const MatrixProduct& p : code.products)
       if (code.slots[p.arg].space == Space::input) return false;
+    for (const Reduction& r : code.reductions)
+      if (code.slots[r.arg].space == Space::input || (r.other >= 0 && code.slots[r.other].space == Space::input)) return false;
     return true;
   }
 
