@@ -1,4 +1,5 @@
-// A minimal gated unit as a program, encoded by hand: forwards and back on arrays of exactly the stated size.
+// Programs encoded by hand, forwards and back on arrays of exactly the stated size: a minimal gated unit, and a unit whose
+// state is normalised and held at some steps.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +12,13 @@
 
 namespace carousel {
 
+inline long op(const char* name) {
+  const std::vector<std::string> names = opcode_names();
+  return long(std::find(names.begin(), names.end(), name) - names.begin());
+}
+enum { reg, constant, input, old, now, saved, temporary, d_new, d_old, d_input, sum, kept };
+
 inline StepProgram mgu_program(long H) {
-  auto op = [](const char* name) {
-    const std::vector<std::string> names = opcode_names();
-    return long(std::find(names.begin(), names.end(), name) - names.begin());
-  };
-  enum { reg, constant, input, old, now, saved, temporary, d_new, d_old, d_input, sum, kept };
   const EncodedCode forward{
       {{input, 0, 0, H}, {old, 0, 0, H}, {temporary, 0, 0, H}, {reg, 0, 0, 0}, {saved, 0, 0, H}, {temporary, 1, 0, H},
        {temporary, 2, 0, H}, {input, 0, H, H}, {saved, 1, 0, H}, {constant, 0, 0, 0}, {now, 0, 0, H}, {input, 2, 0, H},
@@ -161,6 +163,81 @@ bool check_program(long steps, long batch, long hidden, int threads, unsigned op
   }
   right &= check_input(c, random);
   if (!right) std::printf("program: T %ld B %ld H %ld threads %d options %u is wrong\n", steps, batch, hidden, threads, options);
+  return right;
+}
+
+// a = x + U h, h = a / √(1 + Σ a²), or what h is held at where the mask is not 0.
+inline StepProgram normed_program(long H) {
+  const EncodedCode forward{
+      {{old, 0, 0, H}, {temporary, 0, 0, H}, {input, 0, 0, H}, {saved, 0, 0, H}, {temporary, 1, 0, 1}, {constant, 0, 0, 0},
+       {reg, 0, 0, 0}, {saved, 1, 0, 1}, {reg, 1, 0, 0}, {input, 2, 0, H}, {input, 3, 0, H}, {now, 0, 0, H}},
+      {1.0}, 2, {H, 1},
+      {{0}, {1, 0, 1, 1, 0, H, H, 1, 0, -1}, {3, H}, {4, op("add"), 3, 2, 1, -1}, {0}, {2, op("dot"), 3, 4, 3}, {3, 1},
+       {4, op("add"), 6, 4, 5, -1}, {4, op("rsqrt"), 7, 6, -1, -1}, {3, H}, {4, op("mul_scalar"), 8, 3, 7, -1},
+       {4, op("where"), 11, 9, 10, 8}}};
+  const EncodedCode backward{
+      {{d_new, 0, 0, H}, {input, 2, 0, H}, {constant, 0, 0, 0}, {temporary, 0, 0, H}, {saved, 0, 0, H}, {temporary, 1, 0, 1},
+       {saved, 1, 0, 1}, {reg, 0, 0, 0}, {temporary, 2, 0, 1}, {constant, 1, 0, 0}, {reg, 1, 0, 0}, {d_input, 0, 0, H},
+       {d_old, 0, 0, H}, {old, 0, 0, H}},
+      {0.0, -1.0}, 2, {H, 1, 1},
+      {{0}, {3, H}, {4, op("where"), 3, 1, 2, 0}, {0}, {2, op("dot"), 3, 5, 4}, {3, 1}, {4, op("square"), 7, 6, -1, -1},
+       {4, op("mul"), 7, 7, 6, -1}, {4, op("mul"), 7, 7, 5, -1}, {4, op("mul"), 8, 7, 9, -1}, {3, H},
+       {4, op("mul_scalar"), 10, 3, 6, -1}, {4, op("muladd_scalar"), 11, 4, 8, 10}, {0},
+       {1, 11, 12, 1, 0, H, H, 0, 0, -1}, {5, 11, 13, 1, 0}}};
+  return StepProgram({{2, H}, {0, H * H}, {3, H}, {3, H}}, H, {H}, {H, 1}, {}, {}, {}, forward, &backward);
+}
+
+// The same bits by one thread and by several, which share the columns where there are fewer rows; and, in double, the
+// gradients of finite differences.
+template <class T>
+bool check_normed(long steps, long batch, long hidden, int threads, std::mt19937& random) {
+  const StepProgram program = normed_program(hidden);
+  const ProgramLayout layout = program_layout<T>(program);
+  const long H = hidden, rows = steps * batch;
+  std::normal_distribution<double> normal(0, 0.4);
+  auto some = [&](long n) {
+    std::vector<T> v(n);
+    for (T& x : v) x = T(normal(random));
+    return v;
+  };
+  std::vector<T> x = some(rows * H), matrix = some(H * H), held = some(steps * H), weights = some(rows * H), mask(steps * H, T(0));
+  for (T& m : mask) m = T(random() % 4 == 0);
+  std::vector<T> output(rows * H), saved(rows * layout.saved_row, T(NAN)), state_n(batch * H), d_x(rows * H), d_matrix(H * H), d_state(batch * H);
+  ProgramCall<T> call;
+  call.steps = steps, call.batch = batch, call.tensors = {x.data(), matrix.data(), mask.data(), held.data()};
+  call.state_0 = {nullptr}, call.initial = {nullptr}, call.output = output.data(), call.saved = saved.data(), call.state_n = {state_n.data()};
+  call.d_output = weights.data(), call.d_state_n = {nullptr}, call.d_tensors = {d_x.data(), d_matrix.data(), nullptr, nullptr};
+  call.d_state_0 = {d_state.data()}, call.d_initial = {nullptr};
+  std::vector<T> expected[2];
+  bool right = true;
+  for (int n : {1, threads}) {
+    call.threads = n;
+    program_forward(program, call), program_backward(program, call);
+    const std::vector<T>* found[] = {&output, &d_x};  // ∂L/∂U is added up in another order
+    for (int k = 0; k < 2; k++) {
+      if (n == 1) expected[k] = *found[k];
+      for (std::size_t i = 0; i < expected[k].size(); i++) right &= std::abs(double((*found[k])[i] - expected[k][i])) < 1e-4;
+    }
+  }
+  auto loss = [&] {
+    program_forward(program, call);
+    double sum = 0;
+    for (std::size_t k = 0; k < output.size(); k++) sum += double(output[k]) * double(weights[k]);
+    return sum;
+  };
+  auto slopes = [&](std::vector<T>& values, const std::vector<T>& d) {
+    for (std::size_t k = 0; k < values.size(); k += 1 + values.size() / 7) {
+      const T at = values[k], step = T(1e-5);
+      values[k] = at + step;
+      const double up = loss();
+      values[k] = at - step;
+      const double slope = (up - loss()) / (2 * double(step));
+      values[k] = at;
+      right &= std::abs(slope - double(d[k])) < 1e-6 * (1 + std::abs(slope));
+    }
+  };
+  if (sizeof(T) == 8) slopes(x, d_x), slopes(matrix, d_matrix);
+  if (!right) std::printf("normed program: T %ld B %ld H %ld threads %d is wrong\n", steps, batch, hidden, threads);
   return right;
 }
 

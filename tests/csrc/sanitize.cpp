@@ -413,9 +413,19 @@ int main() {
   for (int threads : {1, 2}) {  // many columns: threads share them; and allocations that fail
     wrong += !check_program<float>(2, 3, 448, threads, 14, random_numbers), calls++;
     wrong += !check_program<double>(70, 9, 20, threads, 15, random_numbers), calls++;  // several chunks
+    for (long batch : {1, 3})  // each step as far from the one before as the next
+      for (unsigned options : {0u, 9u}) wrong += !check_program<float>(9, batch, 448, threads, options, random_numbers), calls++;
     ProgramCase<float> c(3, 5, 24, threads, 14, random_numbers);
     wrong += !check_failures("program", [&] { program_forward(c.program, c.call), program_backward(c.program, c.call); }), calls++;
   }
+  for (long hidden : {1, 5, 24, 64, 448})
+    for (long steps : {1, 3, 9})
+      for (long batch : {1, 2, 5})
+        for (int threads : {2, 3}) {
+          wrong += !check_normed<float>(steps, batch, hidden, threads, random_numbers);
+          wrong += !check_normed<double>(steps, batch, hidden, threads, random_numbers);
+          calls += 2;
+        }
   for (long rows : {1, 4, 5, 37})
     for (long size : {1, 7, 33})
       for (long vocab : {1, 9, 63, 1000})
