@@ -218,7 +218,7 @@ class Reader {
     const Slot& out = slot(n[2]);
     require(out.space != Space::constant && out.space != Space::input && !several_gates(out), "a result where none may go");
     check_out(out);
-    require((op == Opcode::accumulate) == (out.space == Space::sum), "a sum that is not accumulated");
+    require((op == Opcode::accumulate || op == Opcode::accumulate_mul) == (out.space == Space::sum), "a sum that is not accumulated");
     require(out.space != Space::sum || out.width == program.sums[out.index], "a part of a sum");
     if (out.space == Space::reg) written[out.index] = true;
     else require(out.width == width, "a result of another width");

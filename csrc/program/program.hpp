@@ -19,7 +19,7 @@ namespace carousel {
   X(copy, 1) X(splat, 1) X(accumulate, 1) X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(neg, 1) X(sigmoid, 1)         \
   X(tanh, 1) X(relu, 1) X(exp, 1) X(log, 1) X(log1p, 1) X(expm1, 1) X(softplus, 1) X(sqrt, 1) X(rsqrt, 1)         \
   X(square, 1) X(abs, 1) X(sign, 1) X(sin, 1) X(cos, 1) X(erf, 1) X(pow, 2) X(min, 2) X(max, 2) X(lt, 2) X(le, 2) \
-  X(eq, 2) X(where, 3) X(d_sigmoid, 2) X(d_tanh, 2) X(muladd, 3) X(mulsub, 3) X(submul, 3) X(sigmoid_sum, 2)        \
+  X(eq, 2) X(where, 3) X(d_sigmoid, 2) X(d_tanh, 2) X(mul_d_sigmoid, 3) X(mul_d_tanh, 3) X(accumulate_mul, 2) X(muladd, 3) X(mulsub, 3) X(submul, 3) X(sigmoid_sum, 2)        \
   X(tanh_sum, 2) X(add_scalar, 2) X(sub_scalar, 2) X(mul_scalar, 2) X(muladd_scalar, 3) X(mulsub_scalar, 3)           \
   X(submul_scalar, 3) X(sum, 1) X(amax, 1) X(dot, 2)
 

@@ -32,6 +32,8 @@ SPACES = (
     "kept",
 )
 WHOLE_VECTORS = 16  # a multiple of this many numbers is a number of whole vectors in every instruction set
+# What takes up an operation before it, in one instruction.
+FUSED = {"add": "mul", "sub": "mul", "sigmoid": "add", "tanh": "add", "d_sigmoid": "mul", "d_tanh": "mul"}
 LINES = ("stage", "product", "reduce", "loop", "instruction", "gradient", "total")
 
 
@@ -296,6 +298,10 @@ class Lowering:
 
     def _loop(self, work: list[tuple[str, Value, Slot | None]]) -> None:
         fused = self._fused([v for kind, v, _ in work if kind == "compute"])
+        for kind, value, slot in work:  # a sum over rows takes up a product, too
+            alone = value.op == "mul" and value.serial not in self.home and self.uses[value.serial] == 1
+            if kind == "copy" and slot is not None and slot.space == "sum" and alone and self._plain(value, work):
+                fused[~value.serial] = value.serial
         operands = [self._operands(kind, v, fused) for kind, v, _ in work]
         last = {a.serial: k for k, args in enumerate(operands) for a in args}
         free: list[int] = []
@@ -309,6 +315,8 @@ class Lowering:
             if kind == "copy":
                 assert slot is not None
                 op, out = ("accumulate" if slot.space == "sum" else "copy"), slot
+                if value.serial in fused.values():
+                    op = "accumulate_mul"
                 if value.width == 1 < slot.width and value.op != "constant":
                     op = "splat"
             else:
@@ -318,25 +326,31 @@ class Lowering:
             self.code.lines.append(["instruction", op, self.code.slot(out), *places, *[-1] * (3 - len(places))])
 
     def _fused(self, values: list[Value]) -> dict[int, int]:
-        """What takes up an operation that nothing else uses, a sum a product and σ or tanh a sum: serial of the one →
-        serial of the other."""
+        """What takes up an operation that nothing else uses: serial of the one → serial of the other."""
         here = {v.serial for v in values}
         fused: dict[int, int] = {}
         for value in values:
-            wanted = {"add": "mul", "sub": "mul", "sigmoid": "add", "tanh": "add"}.get(value.op)
+            wanted = FUSED.get(value.op)
             if any(a.serial in self.scalars for a in self.args(value)):
                 continue
-            for arg in self.args(value):
-                if value.op in ("sigmoid", "tanh") and any(a.serial in self.scalars for a in self.args(arg)):
+            first_alone = value.op in ("d_sigmoid", "d_tanh")
+            for arg in self.args(value)[:1] if first_alone else self.args(value):
+                rows_alone = value.op not in ("add", "sub")  # their forms do not read numbers
+                if rows_alone and any(a.serial in self.scalars for a in self.args(arg)):
                     continue
                 alone = arg.serial in here and self.uses[arg.serial] == 1 and arg.serial not in self.home
                 if arg.op == wanted and alone and value.serial not in fused and arg.serial not in fused:
                     fused[value.serial] = arg.serial
         return fused
 
+    def _plain(self, value: Value, work: Sequence[tuple[str, Value, Slot | None]]) -> bool:
+        """Whether a product of whole rows is computed in this loop."""
+        rows = not any(a.serial in self.scalars for a in self.args(value))
+        return rows and any(kind == "compute" and v is value for kind, v, _ in work)
+
     def _operands(self, kind: str, value: Value, fused: Mapping[int, int]) -> list[Value]:
         if kind == "copy":
-            return [value]
+            return self.args(value) if value.serial in fused.values() else [value]
         if value.serial in fused.values():
             return []
         args = self.args(value)
@@ -353,6 +367,8 @@ class Lowering:
             return value.op
         if value.op in ("sigmoid", "tanh"):
             return f"{value.op}_sum"
+        if value.op in ("d_sigmoid", "d_tanh"):
+            return f"mul_{value.op}"
         first = self.args(value)[0].serial == fused[value.serial]
         return "muladd" if value.op == "add" else "mulsub" if first else "submul"
 
