@@ -256,6 +256,7 @@ StepProgram::StepProgram(const std::vector<std::array<long, 2>>& given, long gat
   }
   Reader(*this, ahead, false, forward);
   if (back) Reader(*this, *back, true, backward);
+  layouts[0] = lay_out<float>(*this), layouts[1] = lay_out<double>(*this);
 }
 
 }  // namespace carousel

@@ -109,6 +109,13 @@ struct SumTarget {  // the numbers `start` … of a tensor to whose gradient a s
   long start;
 };
 
+// Where planes begin in a row: of the states (the first may be in the output alone: −1), of what is saved, kept, summed.
+struct ProgramLayout {
+  std::vector<long> states, saved, kept, sums;
+  long saved_row, kept_row, sums_row;
+  long projected_row;  // W x + b of all gates
+};
+
 struct StepProgram {
   std::vector<TensorSpec> tensors;  // the first is W x + b: `gate` numbers for each gate
   long gate;
@@ -116,6 +123,7 @@ struct StepProgram {
   std::vector<SumTarget> targets;
   StepCode forward, backward;
   bool differentiable = false;
+  ProgramLayout layouts[2];  // of floats, of doubles
 
   // Throws std::invalid_argument for code that would leave its memory, or read what nothing has written.
   StepProgram(const std::vector<std::array<long, 2>>& tensors, long gate, std::vector<long> states, std::vector<long> saved,
@@ -148,15 +156,12 @@ struct ProgramCall {
   std::vector<T*> d_state_0, d_initial;
 };
 
-// Where planes begin in a row: of the states (the first may be in the output alone: −1), of what is saved, kept, summed.
-struct ProgramLayout {
-  std::vector<long> states, saved, kept, sums;
-  long saved_row, kept_row, sums_row;
-  long projected_row;  // W x + b of all gates
-};
-
 template <class T>
-ProgramLayout program_layout(const StepProgram&);
+ProgramLayout lay_out(const StepProgram&);
+template <class T>
+const ProgramLayout& program_layout(const StepProgram& program) {
+  return program.layouts[sizeof(T) == 8];
+}
 template <class T>
 void program_forward(const StepProgram&, const ProgramCall<T>&);
 template <class T>

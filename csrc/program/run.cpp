@@ -46,7 +46,7 @@ bool output_is_state(const StepProgram& program) {
 }  // namespace
 
 template <class T>
-ProgramLayout program_layout(const StepProgram& program) {
+ProgramLayout lay_out(const StepProgram& program) {
   ProgramLayout layout;
   long at = 0;
   for (std::size_t k = 0; k < program.states.size(); k++) {
@@ -75,7 +75,7 @@ class Runner {
   const StepCode& code;
   const ProgramCall<T>& call;
   const bool backward;
-  const ProgramLayout layout;
+  const ProgramLayout& layout;
   const Layer<T> layer;
   const Schedule<T> schedule;
   long states;
@@ -194,7 +194,7 @@ class Runner {
   // Whether threads may share the columns: each must find in its own what its loops need, or behind a barrier. Numbers that
   // a row has one of are computed by every thread for itself, which pays where there are fewer rows than threads.
   bool can_split() const {
-    if (stages_rows || !output_is_state<T>(program)) return false;
+    if (stages_rows || layout.states[0] >= 0) return false;
     bool numbers = false;
     for (const Reduction& r : code.reductions) {
       if (Opcode(r.op) == Opcode::copy) return false;
@@ -364,13 +364,17 @@ class Runner {
     return s.space == Space::kept ? program.kept[s.index] : program.tensors[s.index].row;
   }
 
-  // Vectors that all rows share, as whole vectors.
+  // Vectors that all rows share: copies where the last vector of one is not whole.
   void copy_units() {
     for (std::size_t i = 0; i < code.slots.size(); i++) {
       const Slot& s = code.slots[i];
       unit_at.push_back(nullptr);
       if (s.space != Space::input || kind(s) != Kind::unit) continue;
       const T* from = call.tensors[s.index] + s.offset;
+      if (s.width % panel<T> == 0) {
+        unit_at[i] = const_cast<T*>(from);  // only read
+        continue;
+      }
       units.emplace_back();
       units.back().zero(plane<T>(s.width) + lanes<T>);
       std::copy_n(from, s.width, T_of(units.back()));
@@ -688,7 +692,7 @@ class Runner {
   }
 
   void leave(Mine& my, long t, long n) const {
-    if (!backward && !output_is_state<T>(program))
+    if (!backward && layout.states[0] >= 0)
       for (long j = 0; j < n; j++) {
         const long b = my.rows[j], P = program.states[0];
         std::copy_n(new_at(0, t, b), P, call.output + (t * call.batch + b) * P);
@@ -916,7 +920,7 @@ void program_backward(const StepProgram& program, const ProgramCall<T>& call) {
 }
 
 #define INSTANTIATE(T)                                                          \
-  template ProgramLayout program_layout<T>(const StepProgram&);                 \
+  template ProgramLayout lay_out<T>(const StepProgram&);                        \
   template void program_forward(const StepProgram&, const ProgramCall<T>&);     \
   template void program_backward(const StepProgram&, const ProgramCall<T>&);
 INSTANTIATE(float)
