@@ -203,8 +203,9 @@ class Runner {
     for (const Loop& loop : code.loops) numbers |= loop.width == 1;
     for (const MatrixProduct& p : code.products)
       if (code.slots[p.out].width == 1) return false;
+    if (numbers && call.batch >= call.threads) return false;
     for (long width : program.states)
-      if (numbers && (width == 1 || call.batch >= call.threads)) return false;
+      if (numbers && width == 1) return false;
     for (const Instruction& i : code.instructions)
       if ((Opcode(i.op) == Opcode::splat && !is_number(i.a)) || (takes_scalar(Opcode(i.op)) && !is_number(i.b))) return false;
     for (const Slot& s : code.slots) {
@@ -284,6 +285,8 @@ class Runner {
       if ((s.space == Space::d_new || s.space == Space::d_old) && s.width != program.states[s.index]) return false;
     for (const Loop& loop : code.loops)
       if (has(last.loops) && loop.width != program.states[0]) return false;
+    for (const Slot& s : code.slots)
+      if (has(last.loops) && s.space == Space::temporary && s.width != width_of(s)) return false;
     for (int i = last.products[0]; i < last.products[1]; i++) {
       const Space arg = code.slots[code.products[i].arg].space;
       if (arg == Space::temporary || arg == Space::d_new || arg == Space::d_old) return false;

@@ -1,11 +1,15 @@
 """Interventions, gradients of named values and single steps of programs: the numbers of the reference path."""
 
+import copy
+import pickle
 from dataclasses import replace
 
 import pytest
 import torch
+from helpers.own_cells import OWN
 from helpers.program_cells import CELLS, Leaky
 from helpers.references import close, draw, randomise
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import carousel
 from carousel import Clamp, Recurrent
@@ -161,6 +165,95 @@ def test_a_native_plan_refuses_what_does_not_fit():
                       (0, *where, 0, 1, 0, H + 1)]:  # fmt: skip
             with pytest.raises(ValueError, match="cannot be held"):
                 plan.watch(own, x, None, 1, saved, [(*wrong, 1.0)])
+
+
+class Watched(carousel.Cell):
+    """Named: a sum itself, and what nothing reads but a trace."""
+
+    gates, states = ("a", "b"), ("h",)
+
+    def parameters(self, sizes):
+        return super().parameters(sizes) | {"p": (sizes.hidden,)}
+
+    def step(self, x, state, w, let):
+        a = let("a", x.a)
+        b = let("b", torch.sigmoid(x.b + w.U(state[0], "b") + a))
+        let("seen", torch.tanh(x.a) * torch.nn.functional.softplus(w.p))
+        return (let("h", torch.tanh(a) * b + 0.5 * state[0]),)
+
+
+@pytest.mark.parametrize("size", [3, H, 12])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("how", ["quiet", "recorded", "gradients"])
+def test_what_is_only_named(monkeypatch, size, layers, how):
+    layer, x = randomise(Recurrent(Watched(), size, H, num_layers=layers, dtype=torch.float64)), draw(T, B, size)
+
+    def run():
+        with torch.set_grad_enabled(how != "quiet"):
+            loss = loss_of if how == "gradients" else None
+            return layer.trace(x, gradients_of=loss), layer.intervene(x, Clamp("b", 0.5, units=2), gradients_of=loss)
+
+    for one, other in zip(*both_ways(monkeypatch, run), strict=True):
+        for kind in ("gates", "states") + (("gradients",) if how == "gradients" else ()):
+            same(getattr(one, kind), getattr(other, kind))
+
+
+def same(ours, theirs):
+    assert list(ours) == list(theirs)
+    for name, values in ours.items():
+        torch.testing.assert_close(values, theirs[name], rtol=1e-8, atol=1e-9, msg=name)
+
+
+def test_a_parameter_that_only_a_trace_reads_may_be_computed():
+    layer, x = Recurrent(Watched(), I, H, dtype=torch.float64), draw(T, B, I)
+    expected = layer.trace(x).gates["seen"].detach()
+    with torch.no_grad():
+        layer.p_l0 /= 2
+    torch.nn.utils.parametrize.register_parametrization(layer, "p_l0", Twice())
+    for recorded in (True, False):
+        with torch.set_grad_enabled(recorded):
+            torch.testing.assert_close(layer.trace(x).gates["seen"], expected)
+
+
+class Twice(torch.nn.Module):
+    def forward(self, p):
+        return 2 * p
+
+
+@pytest.mark.parametrize("name, held", [("own-matrix", "memory"), ("own-matrix", "h")])
+def test_each_sequence_of_a_packed_batch_is_held_at_its_own_value(name, held):
+    layer, x, lengths = Recurrent(OWN[name][0](), I, 4, dtype=torch.float64), draw(T, 3, I), torch.tensor([2, 5, 3])
+    shape = (3, 1, 4) if len(layer.state_shape(held)) > 1 else (3, 4)
+    clamp = Clamp(held, torch.arange(3.0, dtype=torch.float64).reshape(3, *[1] * (len(shape) - 1)).expand(shape))
+    packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
+    expected, found = layer.intervene(x, clamp, lengths=lengths), layer.intervene(packed, clamp)
+    torch.testing.assert_close(found.states[held], expected.states[held])
+
+
+def test_gradients_are_those_of_the_loss_that_was_given(monkeypatch):
+    layer, x = carousel.LSTM(I, H, dtype=torch.float64), draw(T, B, I)
+
+    def loss(y):
+        y.sum().backward(retain_graph=True)
+        return (y**3).sum()
+
+    one, other = both_ways(monkeypatch, lambda: layer.trace(x, gradients_of=loss))
+    same(one.gradients, other.gradients)
+
+
+@pytest.mark.parametrize("run", [
+    lambda layer, x: layer.trace(x), lambda layer, x: layer.intervene(x, Clamp("f", 1.0)),
+    lambda layer, x: layer.trace(x, gradients_of=torch.sum),
+])  # fmt: skip
+def test_traces_are_pickled_and_copied(run):
+    with torch.no_grad():
+        trace = replace(run(carousel.LSTM(I, H), torch.randn(T, B, I)), cell=None)
+        expected = {name: value.clone() for name, value in trace.states.items()}
+        again, copied = pickle.loads(pickle.dumps(trace)), copy.deepcopy(trace)
+        trace.output.zero_()
+        for other in (again, copied):
+            same(other.states, expected)
+            same(other.gates, trace.gates)
 
 
 def test_a_trace_says_which_code_ran():

@@ -14,8 +14,9 @@ from ..cells.spec import Cell, Sizes, Weights
 from ..errors import ArgumentError
 from ..ops import backend
 from ..ops.backend import empty_from_pool
-from ..ops.program import Compiled, ProgramCall, Views, differentiable, run_program
+from ..ops.program import Compiled, ProgramCall, differentiable, run_program
 from ..ops.program_operator import program_operator
+from ..ops.views import Views
 from ..program import NotAProgram, Program, program_of
 from ..program.lowering import plan, plan_text
 from ..program.program import hoist
@@ -405,6 +406,8 @@ def watch_plainly(
         own = {name: p if p is None else p.detach() for name, p in own.items()}
         state = None if state is None else [s.detach() for s in state]
     graded = kept is not None or (backend.autograd_records() and native.any_requires_grad(x, own, state))
+    if graded and backend.unsupported_reason("layer", x, *own.values()) is not None:
+        return None
     how = x.dtype, layer.zoneout, False, graded
     pairs = zip(found.programs, holds, strict=True)
     codes = [_compiled(layer, program, *how, held, kept is not None) for program, held in pairs]
@@ -436,7 +439,7 @@ def _watch_natively(
     own: Mapping[str, Any],
     x: Tensor,
     state: Any,
-) -> tuple[Tensor, list[Tensor], list[Seen]]:
+) -> tuple[Tensor, list[Tensor], list[Seen]] | None:
     """The same without gradients, of blocks of values that are held at numbers."""
     key = tuple(id(compiled) for compiled in codes)
     if key not in found.watched:
@@ -451,7 +454,10 @@ def _watch_natively(
         for clamp in held:
             where, what = compiled.plan.holds[clamp.name]
             holds.append((at, where, what, *clamp.block(steps, compiled.plan.tensors[where].row), float(clamp.value)))
-    outputs, final = found.watched[key].watch(own, x, state, torch.get_num_threads(), saved, holds)
+    result = found.watched[key].watch(own, x, state, torch.get_num_threads(), saved, holds)
+    if result is None:
+        return None
+    outputs, final = result
     seen: list[Seen] = [c.seen(output, memory) for c, output, memory in zip(codes, outputs, saved, strict=True)]
     return outputs[-1], list(final) if isinstance(final, tuple) else [final], seen
 
@@ -490,7 +496,10 @@ def _make_plain(layer: Any, dtype: torch.dtype) -> Plain | None:
         layers.append((compiled.native, _slots(layer, at, program, compiled)))
         result.programs.append(program)
     own = native.own_parameters(layer, result)
-    result.parameters = all(slot is None or slot[0] in own for _, slots in layers for slot in slots)
+    names = [slot[0] for _, slots in layers for slot in slots if slot is not None]
+    for at, program in enumerate(result.programs):  # what is only seen is read by traces
+        names += [_slot_name(program, k, at) for k in range(len(program.hoisted))]
+    result.parameters = all(name in own for name in names)
     result.starts = layer._starts_at_zero()
     module: Any = backend.load()[0]
     result.native = module.ProgramPlan(32 if dtype is torch.float32 else 64, layers)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..cells.spec import PAST_INPUTS, Cell, CellTypeError, ParameterSpec, Sizes, State, Weights
 from ..ops.dropout import dropout
-from ..ops.program import Views
+from ..ops.views import Views
 from . import arguments, native, onnx, programs, torch_operators
 from .batch import Batch, read, read_state
 from .module import CellModule

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..cells.spec import Cell, Let
 from ..errors import ArgumentError
 from ..ops.backend import empty_from_pool
-from ..ops.program import Views
+from ..ops.views import Views
 from .batch import Batch
 from .paths import ExecutionPath
 from .unroll import Steps, Unrolled
@@ -130,7 +130,7 @@ class Clamp:
     def sorted(self, batch: Batch) -> Clamp:
         """This clamp with its sequences counted in the order of `batch`."""
         order = None if batch.packed is None else batch.packed.unsorted_indices
-        if order is None or self.alike:
+        if order is None or (self.sequences is None and not isinstance(self.value, Tensor)):
             return self
         return replace(self, sequences=order[list(_indices("sequences", self.sequences, batch.size))].tolist())
 

@@ -6,8 +6,7 @@ same code is reached through the registered one (`layer_operator.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from ..cells.spec import Cell, State, Weights
 from .backend import autograd_records, gradients_by_reference, unsupported_reason, use_operator
 from .kernels import KERNELS, Call, Grads, Kernel, row_sizes, run_backward, run_forward
 from .layer_operator import layer_backward_operator, layer_operator
+from .views import Views
 
 
 def _gather(
@@ -60,20 +60,18 @@ def _traced(
 ) -> list[Mapping[str, Tensor]]:
     """For each direction the gates and states by name, (T, B, S) views of what the kernel saved; `weight_hh` of any."""
     rows, size = weight_hh.shape
-
-    def view(d: int, name: str) -> Tensor:
-        hidden = rows // len(kernel.gates)
-        plane = row_sizes(kernel, output.dtype, hidden)[0]
-        if name == kernel.states[0]:
-            return output.detach()[:, :, d * size : (d + 1) * size]
-        if name in kernel.states:
-            at = (kernel.states.index(name) - 1) * plane
-            return held[d, :, :, at : at + hidden]
-        at = kernel.saved[name] * plane
-        return values[d, :, :, at : at + hidden]
-
-    names = tuple(dict.fromkeys((*kernel.gates, *kernel.states)))  # the gate of an Elman cell is its state
-    return [Views(names, partial(view, d)) for d in range(directions)]
+    hidden, states = rows // len(kernel.gates), kernel.states
+    plane = row_sizes(kernel, output.dtype, hidden)[0]
+    output = output.detach()
+    seen: list[Mapping[str, Tensor]] = []
+    for d in range(directions):
+        own, others = values[d], held[d] if len(states) > 1 else held
+        parts = {gate: (own, kernel.saved[gate] * plane, hidden) for gate in kernel.gates if gate not in states}
+        parts |= {state: (others, k * plane, hidden) for k, state in enumerate(states[1:])}
+        parts[states[0]] = output, d * size, size
+        names = dict.fromkeys((*kernel.gates, *states))  # the gate of an Elman cell is its state
+        seen.append(Views({name: parts[name] for name in names}))
+    return seen
 
 
 def fused_layer(
@@ -134,25 +132,6 @@ def fused_layer(
     if not want_trace:
         return output, final, []
     return output, final, _traced(kernel, weights[0].weight_hh, len(weights), output, values, held)
-
-
-class Views(Mapping[str, Tensor]):
-    """Tensors by name, each a view that is created on access."""
-
-    def __init__(self, names: tuple[str, ...], view: Callable[[str], Tensor]):
-        self._names = names
-        self._view = view
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._view(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def train_stack(

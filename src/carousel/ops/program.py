@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -16,6 +16,7 @@ from ..program.lowering import Plan, Slot
 from ..program.program import Program, evaluate
 from .backend import autograd_records, empty_from_pool, gradients_by_reference, load, unsupported_reason
 from .kernels import addresses
+from .views import Views
 
 KINDS = ("unit", "sequence", "step", "time")
 
@@ -24,25 +25,6 @@ KINDS = ("unit", "sequence", "step", "time")
 def _opcodes() -> dict[str, int]:
     native: Any = load()[0]
     return {name: k for k, name in enumerate(native.opcodes())}
-
-
-class Views(Mapping[str, Tensor]):
-    """What a call saw, by name: (T, B, S) views of its memory, made when they are asked for."""
-
-    def __init__(self, slots: Mapping[str, Slot], view: Callable[[Slot], Tensor]):
-        self._slots, self._view = slots, view
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._view(self._slots[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._slots
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._slots)
-
-    def __len__(self) -> int:
-        return len(self._slots)
 
 
 class Compiled:
@@ -68,25 +50,22 @@ class Compiled:
         used = () if plan.backward is None else plan.backward.slots
         self.reads_input = any(slot.space == "input" and slot.plane == 0 for slot in used)  # W x + b, in backward
         states = {} if plan.program is None else plan.program.states
-        self._seen = plan.names | {n: Slot("new", k, 0, width) for k, (n, width) in enumerate(states.items())}
+        seen = plan.names | {n: Slot("new", k, 0, width) for k, (n, width) in enumerate(states.items())}
+        places = {"saved": self.saved, "new": self.states}
+        self._seen = {name: (places[slot.space][slot.plane], slot.width) for name, slot in seen.items()}
 
     def seen(self, output: Tensor, saved: Tensor) -> Views:
-        """What `let` named, and the states, as the forward step saved them."""
-
-        def view(slot: Slot) -> Tensor:
-            at = self.saved[slot.plane] if slot.space == "saved" else self.states[slot.plane]
-            return output if at < 0 else saved[..., at : at + slot.width]
-
-        return Views(self._seen, view)
+        """What `let` named, and the states, (T, B, S), as the forward step saved them."""
+        places = self._seen.items()
+        return Views({n: (output, 0, width) if at < 0 else (saved, at, width) for n, (at, width) in places})
 
     def gradients(self, kept: Tensor, d_own: Sequence[Any]) -> Views:
-        """∂L/∂(what `let` named) and of the states, those that the derivative keeps."""
-
-        def view(slot: Slot) -> Tensor:
+        """∂L/∂(what `let` named) and of the states, (T, B, S), those that the derivative keeps."""
+        parts = {}
+        for name, slot in self.plan.gradients.items():
             whole, at = (kept, self.kept[slot.plane]) if slot.space == "kept" else (d_own[slot.plane], 0)
-            return whole[..., at + slot.offset : at + slot.offset + slot.width]
-
-        return Views(self.plan.gradients, view)
+            parts[name] = whole, at + slot.offset, slot.width
+        return Views(parts)
 
 
 @dataclass
@@ -256,7 +235,7 @@ def differentiate(
         _projection(call, tensors, projected), addresses(d_projection or (None,) * 3),
     )  # fmt: skip
     if call.gradients is not None and kept is not None:
-        call.gradients.append(compiled.gradients(kept, d_own))
+        call.gradients[:] = [compiled.gradients(kept, d_own)]  # of the last time, if there are several
     if call.projects:
         d_own[0], *d_projection = d_projection
     found = (*d_own, *d_state, *d_initial, *d_projection)
