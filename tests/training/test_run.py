@@ -157,10 +157,10 @@ def test_something_is_missing_or_damaged(finished, tmp_path, name, data, kind, s
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("share", [0.01, 0.02, 0.1, 0.3, 0.6, 0.95])
 def test_a_config_that_was_cut_short_is_not_filled_up_with_defaults(finished, tmp_path, share):
-    lines = finished.config.read_text().splitlines(keepends=True)
-    broken(finished, tmp_path, "config.yaml", "".join(lines[: int(share * len(lines))]).encode())
+    text = finished.config.read_text()
+    broken(finished, tmp_path, "config.yaml", text[: int(share * len(text))].encode())
     with pytest.raises(RunError, match=r"config\.yaml: cut short, its last line is not \.\.\.; copy it again"):
         load_run(tmp_path / "run")
 
@@ -322,6 +322,14 @@ def test_a_lock_leaves_nothing_behind(tmp_path):
     with run.locked(), run.locked():
         assert run.folder.is_dir()
     assert not (tmp_path / "b").exists()
+
+
+def test_a_misspelt_key_of_a_resumed_run_has_its_line(finished, tmp_path):
+    run = broken(finished, tmp_path, "config.yaml", finished.config.read_bytes().replace(b"hidden:", b"hiden:"))
+    line = next(k for k, text in enumerate(finished.config.read_text().splitlines(), 1) if text.startswith("hidden:"))
+    for read in (lambda: load_run(run.folder), lambda: trainer.resumed_settings(run, LanguageTask, {})):
+        with pytest.raises(SettingsError, match=rf"config\.yaml:{line}: hiden: there is no such key; did you mean hid"):
+            read()
 
 
 # ---------------------------------------------------------------- stopped while it was set up

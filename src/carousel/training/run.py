@@ -31,7 +31,7 @@ from ..files import PART, sync_directory, write_bytes
 from ..parsing import parse_json
 from ..wording import setting
 from .manifest import weights_digest
-from .settings import END, Settings, load_yaml, shown
+from .settings import BEGINNING, END, Settings, load_yaml, shown
 
 if TYPE_CHECKING:  # a run is found and its files are read without torch
     from torch import Tensor
@@ -176,7 +176,7 @@ class Run:
     def _is_run(self) -> bool:
         """Whether the directory is ours to replace: many others have a config.yaml, but not with a task's keys."""
         try:
-            values = self.config_values()
+            values, _ = load_yaml(self.config)
         except (OSError, ValueError):
             return False
         return {"task", "train", "epochs", "seed"} <= set(values) and self.begun
@@ -213,6 +213,9 @@ class Run:
             raise RunError(
                 f"{self.folder}: not a run, it has no config.yaml; give a directory that carousel train made"
             )
+        text = self.config.read_text("utf-8-sig", errors="replace")
+        if text.startswith(BEGINNING) and not text.rstrip().endswith(f"\n{END}"):
+            raise RunError(f"{self.config}: cut short, its last line is not {END}; {COPY}")
         values, _ = load_yaml(self.config)
         if not values:
             raise RunError(f"{self.config}: empty; {COPY}")

@@ -51,6 +51,7 @@ MAY_CHANGE = {"epochs", "patience", "checkpoint_minutes", "baseline", "learning_
 _FREE = MAY_CHANGE | {"seeds", "threads", "device", "log_steps", "vectors"}  # no part of what a trained model does
 
 
+BEGINNING = "# ---- "  # how a file of all settings begins
 END = "..."  # the last line of a file of all settings, by which one that was cut short is recognised
 
 
@@ -291,7 +292,7 @@ class Settings(BaseModel):
             return f"{name}: {value.removesuffix('...' + chr(10)).strip(chr(10))}  # {field.description}\n"
 
         groups = {group: "".join(line(*one) for one in fields.items()) for group, fields in self.grouped().items()}
-        return "\n".join(f"# ---- {group}\n{lines}" for group, lines in groups.items()) + f"\n{END}\n"
+        return "\n".join(f"{BEGINNING}{group}\n{lines}" for group, lines in groups.items()) + f"\n{END}\n"
 
     @property
     def lasting(self) -> dict[str, Any]:

@@ -306,8 +306,11 @@ def resumed_settings(
     name = run.config_values()["task"]
     if name != task.name:
         raise RunError(f"{run.folder}: {an(str(name))} run; resume it with carousel train {name}")
-    raw, _ = gather(run.config, (), {})
-    new = task.Settings.check({**raw, **given}, places or {})  # first: a cell given as FILE.py:CLASS is known then
+    raw, lines = gather(run.config, (), {})
+    lines = {name: place for name, place in lines.items() if name not in given}
+    new = task.Settings.check(
+        {**raw, **given}, lines | dict(places or {})
+    )  # first: a cell given as FILE.py:CLASS is known then
     kept = run.read_settings(task.Settings)
     for name in type(new).model_fields:
         then, now = plain(getattr(kept, name)), plain(getattr(new, name))
