@@ -80,6 +80,11 @@ def standard_input(path: Path | None) -> Path | None:
     return None if path is not None and str(path) == "-" else path
 
 
+def standard_output(path: Path | None) -> Path | None:
+    """None, which stands for standard output, for `-`, too."""
+    return standard_input(path)
+
+
 def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
     """The lines of a file, a pipe or standard input, without blank ones unless `blank`; there must be at least one."""
     path = standard_input(path)

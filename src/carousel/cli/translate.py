@@ -21,12 +21,12 @@ from carousel.errors import DataError, RunError
 from .app import App
 from .errors import apart, check_output, warn_unlike
 from .generation_options import generation_options, with_seed
-from .runs import RunArgument, lines_of, load
+from .runs import RunArgument, lines_of, load, standard_input, standard_output
 from .task_options import CellOption, TaskOption
 
 
-def _file(help: str) -> Any:
-    return typer.Option(metavar="FILE", help=help, rich_help_panel="Output")
+def _file(help: str, **options: Any) -> Any:
+    return typer.Option(metavar="FILE", help=help, rich_help_panel="Output", **options)
 
 
 @generation_options
@@ -34,7 +34,10 @@ def translate(
     run: RunArgument,
     config: GenerationConfig,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Text, one item per line; default: standard input.")
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="Text, one item per line; default: standard input.", callback=standard_input
+        ),
     ] = None,
     prefixes: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of forced prefixes, one per line.")
@@ -43,9 +46,9 @@ def translate(
         list[Path] | None,
         typer.Option("--with", metavar="RUN", help="Another run, whose probabilities are averaged; may be repeated."),
     ] = None,
-    out: Annotated[Path | None, _file("Write here.")] = None,
+    out: Annotated[Path | None, _file("Write here.", callback=standard_output)] = None,
     alignment: Annotated[
-        Path | None, _file("Alignments i-j: token j and the source position i with most attention.")
+        Path | None, _file("Alignments i-j: token j and the source position i with most attention; - prints them.")
     ] = None,
     attention: Annotated[Path | None, _file("The attention as a picture: .png, .svg, .pdf.")] = None,
     tree: Annotated[Path | None, _file("The search tree as a picture; - prints it as text.")] = None,
@@ -84,7 +87,7 @@ def translate(
         raise RunError(f"{run}: the model has no attention to show; train one with attention: additive")
     resolved = replace(config.resolve("translation"), attention=output.needs_attention, tree=tree is not None)
     column = model.settings.source_column
-    if data is not None:  # before the first line is translated
+    if data is not None and data.is_file():  # before the first line is translated; a pipe can be read once
         output.check_figures(sources(data, column))
     lines = sources(data, column)
     window = 1 if data is None and sys.stdin.isatty() else 1024
@@ -119,12 +122,13 @@ class Output:
         """Refuse outputs that contradict each other, or that would replace an input."""
         from .figures import Figures
 
-        if self.as_json and self.text_tree:
-            raise typer.BadParameter("a tree as text is not JSON; give a file, or omit --json", param_hint="--tree")
+        for name, text in (("--tree", self.text_tree), ("--alignment", self.text_alignment)):
+            if self.as_json and text:
+                raise typer.BadParameter("text is not JSON; give a file, or omit --json", param_hint=name)
         paths = {"--out": self.out, "--alignment": self.alignment, "--attention": self.attention, "--tree": self.tree}
         apart(paths)
         for name in ("--out", "--alignment"):
-            check_output(name, paths[name], self.data, prefixes)
+            check_output(name, standard_output(paths[name]), self.data, prefixes)
         self.heat_maps = Figures("--attention", self.attention)
         self.trees = Figures("--tree", None if self.text_tree else self.tree)
 
@@ -139,6 +143,10 @@ class Output:
     @property
     def text_tree(self) -> bool:
         return str(self.tree) == "-"
+
+    @property
+    def text_alignment(self) -> bool:
+        return str(self.alignment) == "-"
 
     @property
     def needs_attention(self) -> bool:
@@ -156,12 +164,13 @@ class Output:
 
         with ExitStack() as files:
             file = files.enter_context(replace_text_file(self.out)) if self.out is not None else None
-            links = files.enter_context(replace_text_file(self.alignment)) if self.alignment is not None else None
+            own = standard_output(self.alignment)
+            links = files.enter_context(replace_text_file(own)) if own is not None else file
             for number, one in enumerate(translations, 1):
                 if one.note and not self.quiet:
                     typer.echo(f"{self.data or 'standard input'}:{number}: {one.note}", err=True)
                 typer.echo(self.format(one, number), file)
-                if links is not None:
+                if self.alignment is not None:
                     typer.echo(" ".join(f"{i}-{j}" for i, j in one.alignment()), links)
                 if not one.source_tokens:
                     continue  # an empty line has no figures
@@ -203,7 +212,7 @@ def is_file(stream: Any) -> bool:
 
 def _with_progress(translations: Iterator[Any], data: Path | None) -> Iterator[Any]:
     """`translations`, with a progress bar on standard error if that is a terminal and a file is translated."""
-    if data is None or not sys.stderr.isatty():
+    if data is None or not data.is_file() or not sys.stderr.isatty():
         yield from translations
         return
     from rich.console import Console

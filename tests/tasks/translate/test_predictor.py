@@ -1,7 +1,10 @@
 """The translator in use: options, ensembles, unusual lines, evaluation, and the command line."""
 
 import json
+import os
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -161,6 +164,14 @@ def test_translate_a_file(command, run, texts, tmp_path):
     )
     assert aligned[0].count("-") == 3 and aligned[1] == ""
     assert command("translate", run, texts, "--quiet")[1:] == (out, "")
+    printed = command("translate", run, texts, "--alignment", "-", "--out", "-")[1].splitlines()
+    assert (printed[::2], printed[1::2]) == (lines, aligned) and not Path("-").exists()
+    assert command("translate", run, "-", "--quiet", given=texts.read_text())[1] == out
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(texts.read_bytes(),))
+    writer.start()
+    assert command("translate", run, tmp_path / "pipe", "--quiet")[1] == out
+    writer.join()
     again = tmp_path / "out.txt"
     assert command("translate", run, "--out", again, "--batch-size", 1, given=texts.read_text())[1] == ""
     assert again.read_text() == out
@@ -225,7 +236,8 @@ def test_eval(command, run, pairs, tmp_path):
         (["--prefix", "A", "--prefixes", "{texts}"], "one for all lines, or one for each; give one of the two"),
         (["--beam", "3"], "--num-beams"),
         (["--unknown", "show"], "--unknown: must be one of ban, allow, replace, got 'show'"),
-        (["--json", "--tree", "-"], "a tree as text is not JSON"),
+        (["--json", "--tree", "-"], "--tree: text is not JSON"),
+        (["--json", "--alignment", "-"], "--alignment: text is not JSON"),
         (["--attention", "a.png", "--tree", "./a.png"], "a.png is also that of --attention"),
     ],
 )
