@@ -1,6 +1,7 @@
 """`carousel baseline`: a table or JSON, and the options of the task's data."""
 
 import json
+import re
 
 import pytest
 
@@ -18,6 +19,18 @@ def test_as_a_table_and_as_json(carousel, files):
     assert code == 0 and "majority class" in out and "0.333" in out
     code, out, _ = carousel("baseline", "classify", *files, "--json")
     assert [one["value"] for one in json.loads(out)["results"]] == pytest.approx([1 / 3, 1.0])
+
+
+def test_what_was_held_out_is_said(carousel, files, tmp_path):
+    (tmp_path / "more.tsv").write_text("".join(f"a rose {k}\t{'flower' if k % 2 else 'tree'}\n" for k in range(60)))
+    out = carousel("baseline", "classify", tmp_path / "more.tsv", "--dev-split", "0.2")[1]
+    assert re.search(r"\nmeasured on what is held out: \d+ of 60 texts of .*more.tsv \(--dev-seed 0\)\n", out)
+    assert "held out" not in carousel("baseline", "classify", *files)[1]
+
+
+def test_tasks_without_baselines_are_not_listed(carousel):
+    code, out, _ = carousel("baseline", "--help")
+    assert code == 0 and "classify" in out and "translate" not in out
 
 
 def test_options_are_those_about_data(carousel, files):

@@ -49,5 +49,5 @@ def _measure(task: Any, given: dict[str, Any], config: Path | None, set: list[st
 
 def register(commands: App, words: Sequence[str]) -> None:
     """Add the group, with the command of the task that `words` name or of every task."""
-    register_tasks(app, words, command)
+    register_tasks(app, words, command, fits=lambda task: task.has_baselines())
     commands.add_typer(app, name="baseline")

@@ -215,11 +215,12 @@ def register(commands: App, words: Sequence[str]) -> None:
 
 
 def register_tasks(
-    group: App, words: Sequence[str], make: Callable[[Any, str], Any], single: Any = Command, pair: Any = PairCommand
-) -> None:
-    """Add to a group the command that `make` makes of the task that `words` name, or of every task; of none if there
-    are no words, because options come from pydantic models, whose import takes a while. `single` and `pair` are the
-    classes of commands on one file and on two."""
+    group: App, words: Sequence[str], make: Callable[[Any, str], Any], single: Any = Command, pair: Any = PairCommand,
+    fits: Callable[[Any], bool] = lambda task: True,
+) -> None:  # fmt: skip
+    """Add to a group the command that `make` makes of the task that `words` name, or of every task that `fits`; of none
+    if there are no words, because options come from pydantic models, whose import takes a while. `single` and `pair`
+    are the classes of commands on one file and on two."""
     if not words:
         return
     from carousel.tasks import find, names
@@ -227,7 +228,8 @@ def register_tasks(
 
     known = {command.name for command in group.registered_commands}
     asked = words[1] if len(words) > 1 else ""
-    for name in [asked] if asked in names() or is_place(asked) else names():
-        if name not in known or is_place(name):
+    named = asked in names() or is_place(asked)
+    for name in [asked] if named else names():
+        if (name not in known or is_place(name)) and (named or fits(find(name))):
             task = find(name)
             group.command(name, cls=pair if task.num_files > 1 else single)(make(task, name))

@@ -156,6 +156,10 @@ class Task(ABC):
         return {}
 
     @classmethod
+    def has_baselines(cls) -> bool:
+        return cls.baselines.__func__ is not Task.baselines.__func__  # type: ignore[attr-defined]
+
+    @classmethod
     def write_data(cls, data: Any, stem: Path, settings: Mapping[str, Any]) -> Path | tuple[Path, ...]:
         """Write data in memory to files: `stem` with an extension. `settings` are those given with it."""
         raise ArgumentError(f"{cls.name}: data is given in files, not as {type(data).__name__}")
@@ -223,9 +227,12 @@ class PackagedTask(Task):
 
     @classmethod
     def baselines(cls, settings: Any, assets: Any, data: Data) -> Mapping[str, Callable[[], float]]:
-        if importlib.util.find_spec(f"{cls._package('assets')}.baseline") is None:
-            return {}
-        return cls.part("baseline", "baselines")(settings, assets, data)
+        return cls.part("baseline", "baselines")(settings, assets, data) if cls.has_baselines() else {}
+
+    @classmethod
+    def has_baselines(cls) -> bool:
+        own = cls.baselines.__func__ is not PackagedTask.baselines.__func__  # type: ignore[attr-defined]
+        return own or importlib.util.find_spec(f"{cls._package('assets')}.baseline") is not None
 
     @classmethod
     def check(cls, settings: Any) -> Any:

@@ -145,6 +145,6 @@ def measure_baselines(task: type[Trainable], settings: Any) -> Baselines:
         baselines = fit_baselines(task, settings, assets, data, task.make_network(settings, assets).metric())
     if not baselines.results and not baselines.notes:
         raise ArgumentError(f"{task.name}: this task has no baselines")
-    if "held out" in data.info:
+    if "held out" in data.info and settings.dev is None:
         baselines.notes.append(f"measured on what is held out: {data.info['held out']}")
     return baselines
