@@ -250,14 +250,15 @@ def test_other_data_is_refused(tmp_path):
     fit(settings, tmp_path / "run", resume=True)
 
 
-def test_another_dev_set_is_refused(tmp_path):
+def test_another_dev_set_is_refused(tmp_path, capsys):
     settings = language(tmp_path, checkpoint_minutes=0)
     whole = outcome(fit(settings, tmp_path / "whole"))
     killed(settings, tmp_path / "run", ("batch", 1, 2))
     text = settings.dev.read_text("utf-8")
     settings.dev.write_text(text.replace("a", "b"), "utf-8")
     with pytest.raises(RunError, match=r"dev\.txt: not the data that the run began with; restore it"):
-        fit(settings, tmp_path / "run", resume=True)
+        fit(settings, tmp_path / "run", resume=True, quiet=False)
+    assert "parameters" not in capsys.readouterr().err  # nothing before the error as if it went on
     settings.dev.write_text(text, "utf-8")
     assert outcome(fit(settings, tmp_path / "run", resume=True)) == whole
 

@@ -171,7 +171,13 @@ class Module(LightningModule):
             own = {"random": torch.get_rng_state(), "carried": self.network.carried}
             checkpoint["module"]["processes"] = distributed.gather(own)
 
-    def _check_data(self, key: str, then: Any, now: Any) -> None:
+    def check_data(self, checkpoint: dict[str, Any]) -> None:
+        """Raise if the data is not what it was when the run that the checkpoint is of began."""
+        own = checkpoint["module"]
+        self._check_file("train", own["batches"].get("data"), self.batches.state_dict().get("data"))
+        self._check_file("dev", own.get("dev", self.dev_mark), self.dev_mark)
+
+    def _check_file(self, key: str, then: Any, now: Any) -> None:
         """Raise if the data that the setting `key` names is not what it was when the run began."""
         if then != now:
             file = shown(getattr(self.settings, key, None) or key)
@@ -180,8 +186,6 @@ class Module(LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = checkpoint["module"]
-        self._check_data("train", own["batches"].get("data"), self.batches.state_dict().get("data"))
-        self._check_data("dev", own.get("dev", self.dev_mark), self.dev_mark)
         each = own.get("processes", [own])
         if len(each) != distributed.size():
             before, now = (

@@ -366,6 +366,7 @@ def _fit(
     if start is None:
         log.begin()
     else:
+        module.check_data(checkpoints.load_checkpoint(start))
         bar.say(f"resuming from step {resumed}")
     among = "" if distributed.size() == 1 else f", each shared by {distributed.size()} processes"
     bar.say(f"{network.size:,} parameters, {counted(len(data.train), 'batch', 'batches')} per epoch{among}")
