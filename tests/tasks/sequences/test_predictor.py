@@ -38,6 +38,16 @@ def test_the_commands(trained, tmp_path, capsys):
     (tmp_path / "new.txt").write_text("-1 0 1\n1, 0, -1\n")
     assert not call("predict", run, tmp_path / "new.txt", "--json")
     assert [json.loads(line)["label"] for line in capsys.readouterr().out.splitlines()] == ["up", "down"]
+    (tmp_path / "gaps.csv").write_text("-1,NA,1\n")
+    (tmp_path / "gaps.txt").write_text("-1 nan 1\n")
+    of_table, of_line = (
+        call("predict", run, tmp_path / f"gaps.{ending}", "--json") or json.loads(capsys.readouterr().out)
+        for ending in ("csv", "txt")
+    )
+    assert of_table["confidence"] == of_line["confidence"]
+    (tmp_path / "none.txt").write_text("nan NA\n")
+    assert call("predict", run, tmp_path / "none.txt")
+    assert "none.txt:1: 'nan NA' is not a line of numbers" in capsys.readouterr().err
     (tmp_path / "bad.txt").write_text("1 2\n1 x\n")
     assert call("predict", run, tmp_path / "bad.txt")
     assert "bad.txt:2: '1 x' is not a line of numbers" in capsys.readouterr().err

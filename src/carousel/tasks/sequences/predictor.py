@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ...data.sources.sequences import SequenceTable, read_array
+from ...data.sources.series import MISSING
 from ...errors import DataError
 from ...parsing import parse_number
 from ...training.modes import in_eval_mode
@@ -105,12 +106,15 @@ class SequenceClassifier(Model[SequenceNetwork, SequenceAssets]):
                     yield SequencePrediction(name, dict(zip(self.labels, row.softmax(0).tolist(), strict=True)))
 
     def predict_lines(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """A line is a sequence of one variable: numbers with commas or white space between."""
+        """A line is a sequence of one variable: numbers, or words for missing ones, with commas or white space
+        between."""
 
         def read() -> Iterator[tuple[str, np.ndarray]]:
             for number, line in enumerate(lines, 1):
-                values = [parse_number(part) for part in line.replace(",", " ").split()]
-                if not values or any(value is None or not np.isfinite(value) for value in values):
+                parts = line.replace(",", " ").split()
+                values = [np.nan if part.lower() in MISSING else parse_number(part) for part in parts]
+                x = np.array([np.inf if value is None else value for value in values])
+                if np.isinf(x).any() or np.isnan(x).all():
                     raise DataError(
                         None, number, f"{line[:40]!r} is not a line of numbers", "put commas or spaces between"
                     )
