@@ -11,4 +11,5 @@ def test_the_report(finished):
     assert "http://" not in html.split("<script")[0]
     assert "Language model with" in html
     settings = dict(rows(html, "key", "value"))
+    assert settings["<code>dev_split</code>"] == "none"  # not marked: a dev file was given
     assert settings["<code>variational</code>"] == "false" and "Path(" not in html.split("Settings</h2>")[1]

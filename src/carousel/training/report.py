@@ -45,16 +45,25 @@ def write_report(
     task.report(model, page)
     if info:
         page.heading("Data").table(["", ""], [[name, verbatim(value)] for name, value in info.items()])
-    settings = model.settings
+    settings, usual = model.settings, _defaults(model.settings)
     page.heading("Settings").text("All settings, as in `config.yaml`; those that differ from the default are *marked*.")
     rows = []
-    for name, field in type(settings).model_fields.items():
+    for name in type(settings).model_fields:
         value = getattr(settings, name)
         text = "" if value is None else shown(value)
-        rows.append([f"`{name}`", emphasis(text) if value != field.default else verbatim(text)])
+        rows.append([f"`{name}`", emphasis(text) if value != usual[name] else verbatim(text)])
     page.table(["key", "value"], rows)
     page.footer(command=result["command"], seed=result["seed"], minutes=result["minutes"])
     page.write(run.report)
+
+
+def _defaults(settings: Any) -> dict[str, Any]:
+    """The defaults of all keys; with a file for validation nothing is held out."""
+    fields = type(settings).model_fields
+    defaults = {name: field.default for name, field in fields.items()}
+    if getattr(settings, "dev", None) is not None and "dev_split" in fields:
+        defaults["dev_split"] = "none"
+    return defaults
 
 
 def _members(page: Page, result: dict[str, Any], name: str) -> None:
