@@ -240,7 +240,7 @@ def sweep(
 
 
 def _folder(out: Any) -> Path:
-    if not isinstance(out, str | PathLike):
+    if not isinstance(out, str | PathLike) or not str(out):
         raise ArgumentError(f"out: give a directory for the run, got {out!r:.60}")
     return Path(out)
 

@@ -192,6 +192,11 @@ def test_every_command_that_writes_a_file_refuses_it_before_it_works(carousel, t
     assert not list(tmp_path.iterdir())
 
 
+def test_a_complaint_that_names_its_option_has_one_prefix(raising):
+    code, line = raising(typer.BadParameter("--top-p: must be 0 to 1"))
+    assert code == 2 and line.startswith("error: --top-p: must be 0 to 1 (see carousel")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("args", [["--version"], ["data", "list"], ["train", "--help"]])
 def test_standard_output_that_is_full_has_a_name(args):

@@ -206,6 +206,7 @@ def test_a_vocabulary_that_leaves_nothing(refused, place):
         (["--set", "hidden"], 1, "--set hidden: write it as key=value"),
         (["--config", "none.yaml"], 1, "none.yaml: no such file or directory; check the path"),
         (["--resume", "--force"], 2, "choose one of --resume and --force"),
+        (["--config", ""], 2, "Invalid value for '--config': it is empty; give a path"),
         (["--resume"], 1, "run: no run to resume; leave out --resume to start one"),
         (["--patience", 2], 1, "patience: 2 needs a dev set, and there is none"),
         (["--dev", "dev.txt", "--set", "tied=maybe"], 1, "--set tied: "),

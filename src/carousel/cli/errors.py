@@ -92,7 +92,7 @@ def usage(error: typer.TyperException) -> str:
 
         first = complaint.errors()[0]
         error.message = f"{requirement(first)}, got {as_given(first['input'])}"
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").removeprefix("Invalid value: ")  # it names the option itself
     if (wrong := getattr(error, "option_name", "")) and hasattr(error, "possibilities"):  # no such option
         hint = did_you_mean(wrong, error.possibilities or [])
         message = f"there is no option {wrong}" + (f"; {hint}" if hint else "")

@@ -171,7 +171,7 @@ def option(
         metavar = "|".join(choices)
     names = [dashed(name)] if flag or kind is not bool else [f"{dashed(name)}/--no-{dashed(name)[2:]}"]
     metavar = metavar or METAVARS.get(kind, "TEXT")
-    parser = partial(_value, kind, nullable) if kind in (int, float) or (nullable and kind in (str, Path)) else None
+    parser = partial(_value, kind, nullable) if kind in (int, float, Path) or (nullable and kind is str) else None
     option = typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False, parser=parser)
     if not flag and not required:
         kind = kind | None
@@ -183,6 +183,8 @@ def _value(kind: type, nullable: bool, text: str) -> Any:
     """What the text of an option says: a number in digits (Python itself would read 1_000 as 1000), or NULL."""
     if nullable and text == "null":
         return NULL
+    if kind is Path and not text:
+        raise typer.BadParameter("it is empty; give a path")
     try:
         if kind not in (int, float) or "_" not in text:
             return kind(text)
