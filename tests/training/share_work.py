@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import carousel
+from carousel.tasks.lm import network
 
 SENTENCES = [
     f"{a} {b} {c}" for a in ("red", "blue") for b in ("cat", "dog", "hen") for c in ("sat", "ran", "slept here")
@@ -29,6 +30,7 @@ TASKS = {
 
 
 def train(folder, names, **options):
+    network.RESTARTS = 0.0  # drawn by each process for itself, as dropout is
     for name in names:
         task, data, settings = TASKS[name]
         carousel.train(task, data, out=Path(folder, name), quiet=True, **settings, **options)
