@@ -116,7 +116,7 @@ def test_layer_input_is_what_the_layers_are_called_with(tmp_path, monkeypatch):
 
 def test_what_cannot_be_read_is_said(lm, tmp_path):
     model = lm(dev=None)
-    with pytest.raises(ValueError, match=r"gone.txt: no such file, .*; give it with --data"):
+    with pytest.raises(ValueError, match=r"gone.txt: no such file, .*; give it with data"):
         read_layers(model)
     with pytest.raises(ValueError, match="only a model of a run can read a file"):
         read_layers(carousel.LSTM(2, 3), "some.txt")

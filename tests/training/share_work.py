@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import carousel
 from carousel.tasks.lm import network
@@ -30,10 +31,10 @@ TASKS = {
 
 
 def train(folder, names, **options):
-    network.RESTARTS = 0.0  # drawn by each process for itself, as dropout is
-    for name in names:
-        task, data, settings = TASKS[name]
-        carousel.train(task, data, out=Path(folder, name), quiet=True, **settings, **options)
+    with patch.object(network, "RESTARTS", 0.0):  # drawn by each process for itself, as dropout is
+        for name in names:
+            task, data, settings = TASKS[name]
+            carousel.train(task, data, out=Path(folder, name), quiet=True, **settings, **options)
 
 
 if __name__ == "__main__":

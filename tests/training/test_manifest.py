@@ -83,7 +83,7 @@ def test_what_may_be_edited(finished, tmp_path):
     """Paths, as of files that were moved, threads, and the form of the file."""
     values = yaml.safe_load(finished.config.read_text())
     moved = {"train": "/elsewhere/poems.txt", "dev": None, "cache": str(tmp_path), "threads": 7, "log_steps": 3}
-    broken(finished, tmp_path, "config.yaml", yaml.safe_dump({**values, **moved}).encode())
+    broken(finished, tmp_path, "config.yaml", yaml.safe_dump({**values, **moved}, explicit_end=True).encode())
     assert load_run(tmp_path / "run").settings.threads == 7
 
 
