@@ -79,7 +79,7 @@ class Bar(ProgressBar):
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         total = int(trainer.num_training_batches) * (trainer.max_epochs or 1)
-        done = trainer.current_epoch * int(trainer.num_training_batches) + trainer.fit_loop.epoch_loop.batch_idx + 1
+        done = trainer.fit_loop.epoch_loop.total_batch_idx + 1
         self.task = self.bar.add_task("", total=total, completed=done, status="")
         self.bar.start()
         self.total, self.first = total, done  # batches of the whole run, and those before this process
