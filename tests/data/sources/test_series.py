@@ -197,9 +197,9 @@ def test_numbers_in_memory():
             r"numbers of shape \(2,\) cannot be forecast from; give a CSV file, or numbers: \(T, 2\)",
         ),
         ([1, 2], ["x"], None, "give start, the time of the first one"),
-        (["1", "2"], ["x"], "1949-12", "list is not a series"),
+        (["1", "2"], ["x"], "1949-12", "list is not a series of numbers"),
         ([1, math.inf], ["x"], "1949-12", "inf cannot be forecast from"),
-        ({"x": 1}, ["x"], "1949-12", "dict is not a series"),
+        ({"x": 1}, ["x"], "1949-12", "dict is not a series of numbers"),
         ([1, 2], ["x"], "1949-12-05", "start: 1949-12-05 does not fit a series in steps of 1 month"),
         ([1, 2], ["x"], "soon", "'soon' is not a time"),
     ):

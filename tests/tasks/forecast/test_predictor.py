@@ -53,6 +53,9 @@ def test_evaluating_numbers_instead_of_a_file(trained, flights):
     assert carousel.evaluate(model, {"month": list(map(series.time, series.ticks.tolist())), "x": values}) == expected
     with pytest.raises(ArgumentError, match="give start, the time of the first one, or a CSV file"):
         model.evaluate(values)
+    for call in (model.predict, model.trace):
+        with pytest.raises(ArgumentError, match="the name of the file is empty"):
+            call("")
     with pytest.raises(ArgumentError, match="a file has times of its own; leave it out"):
         model.evaluate(flights / "one.csv", start=start)
 

@@ -365,7 +365,7 @@ def series_of(values: Any, names: Sequence[str], grid: Grid, start: str | None =
             raise TypeError
         table = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"{type(values).__name__} is not a series; {accepted}") from None
+        raise ArgumentError(f"{type(values).__name__} is not a series of numbers; {accepted}") from None
     table = table[:, None] if table.ndim == 1 and len(names) == 1 else table
     if table.ndim != 2 or table.shape[1] != len(names) or np.isinf(table).any():
         problem = f"numbers of shape {given.shape}" if table.ndim != 2 or table.shape[1] != len(names) else "inf"

@@ -105,6 +105,8 @@ class Forecaster(Model[ForecasterNetwork, ForecastAssets]):
     def _panel(self, data: str | Path | Series | Any, start: str | None = None) -> Panel:
         """What `predict` is given, as series that this model can read."""
         if isinstance(data, (str, Path, Series, Panel)):
+            if data == "":
+                raise ArgumentError("the name of the file is empty; give a CSV file, or numbers")
             if start is not None:
                 raise ArgumentError(f"start: {start} is given, but a file has times of its own; leave it out")
             return self.open_panel(data)
