@@ -16,7 +16,7 @@ from carousel.wording import dashed
 
 from .app import App
 from .errors import check_output, warn_cut, warn_unlike
-from .runs import RunArgument, lines_of, load, standard_input, standard_output
+from .runs import RunArgument, lines_of, load, unless_dash
 from .task_options import CellOption, TaskOption, for_task
 
 
@@ -27,16 +27,14 @@ def predict(
         typer.Argument(
             metavar="[FILE]",
             help="Text, one item per line (default: standard input); a table; a series.",
-            callback=standard_input,
+            callback=unless_dash,
         ),
     ] = None,
     task: TaskOption = None,
     cell: CellOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Output file; a name that ends in .jsonl gets JSON.", callback=standard_output
-        ),
+        typer.Option(metavar="FILE", help="Output file; a name that ends in .jsonl gets JSON.", callback=unless_dash),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
     **options: Any,

@@ -75,19 +75,14 @@ def texts_of(path: Path | None, column: str | None) -> list[str]:
     return list(lines_of(path, blank=True))
 
 
-def standard_input(path: Path | None) -> Path | None:
-    """None, which stands for standard input, for `-`, too."""
+def unless_dash(path: Path | None) -> Path | None:
+    """The file at `path`; None, which is standard input or output, for `-`."""
     return None if path is not None and str(path) == "-" else path
-
-
-def standard_output(path: Path | None) -> Path | None:
-    """None, which stands for standard output, for `-`, too."""
-    return standard_input(path)
 
 
 def lines_of(path: Path | None, blank: bool = False) -> Iterator[str]:
     """The lines of a file, a pipe or standard input, without blank ones unless `blank`; there must be at least one."""
-    path = standard_input(path)
+    path = unless_dash(path)
     if path is not None and (path.is_file() or path.is_dir() or not path.exists()):
         from carousel.data import Lines, read_lines
 

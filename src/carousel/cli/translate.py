@@ -21,7 +21,7 @@ from carousel.errors import DataError, RunError
 from .app import App
 from .errors import apart, check_output, warn_unlike
 from .generation_options import generation_options, with_seed
-from .runs import RunArgument, lines_of, load, standard_input, standard_output
+from .runs import RunArgument, lines_of, load, unless_dash
 from .task_options import CellOption, TaskOption
 
 
@@ -36,7 +36,7 @@ def translate(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="Text, one item per line; default: standard input.", callback=standard_input
+            metavar="[FILE]", help="Text, one item per line; default: standard input.", callback=unless_dash
         ),
     ] = None,
     prefixes: Annotated[
@@ -46,7 +46,7 @@ def translate(
         list[Path] | None,
         typer.Option("--with", metavar="RUN", help="Another run, whose probabilities are averaged; may be repeated."),
     ] = None,
-    out: Annotated[Path | None, _file("Write here.", callback=standard_output)] = None,
+    out: Annotated[Path | None, _file("Write here.", callback=unless_dash)] = None,
     alignment: Annotated[
         Path | None, _file("Alignments i-j: token j and the source position i with most attention; - prints them.")
     ] = None,
@@ -128,7 +128,7 @@ class Output:
         paths = {"--out": self.out, "--alignment": self.alignment, "--attention": self.attention, "--tree": self.tree}
         apart(paths)
         for name in ("--out", "--alignment"):
-            check_output(name, standard_output(paths[name]), self.data, prefixes)
+            check_output(name, unless_dash(paths[name]), self.data, prefixes)
         self.heat_maps = Figures("--attention", self.attention)
         self.trees = Figures("--tree", None if self.text_tree else self.tree)
 
@@ -164,7 +164,7 @@ class Output:
 
         with ExitStack() as files:
             file = files.enter_context(replace_text_file(self.out)) if self.out is not None else None
-            own = standard_output(self.alignment)
+            own = unless_dash(self.alignment)
             links = files.enter_context(replace_text_file(own)) if own is not None else file
             for number, one in enumerate(translations, 1):
                 if one.note and not self.quiet:

@@ -18,7 +18,7 @@ from carousel.wording import label_of
 from .app import App
 from .errors import warn_unlike
 from .generation_options import generation_options, with_seed
-from .runs import JsonOption, RunArgument, TokenizedOption, lines_of, load, standard_input
+from .runs import JsonOption, RunArgument, TokenizedOption, lines_of, load, unless_dash
 from .task_options import CellOption, TaskOption, for_task, refuse_files
 
 TITLES = {"confusion": "confusion matrix (rows: gold, columns: predicted)"}
@@ -106,7 +106,7 @@ def score(
     run: RunArgument,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Lines to score; default: standard input.", callback=standard_input),
+        typer.Argument(metavar="[FILE]", help="Lines to score; default: standard input.", callback=unless_dash),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, with every token.")] = False,
     tokenized: TokenizedOption = False,

@@ -14,7 +14,7 @@ from carousel.wording import counted
 
 from .app import App
 from .errors import check_output, errors_of, warn_cut, warn_unlike
-from .runs import STDIN, RunArgument, TextColumnOption, TokenizedOption, load, standard_input, texts_of
+from .runs import STDIN, RunArgument, TextColumnOption, TokenizedOption, load, texts_of, unless_dash
 from .task_options import CellOption, TaskOption
 
 
@@ -23,7 +23,7 @@ def embed(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="Texts, one per line, or a table; default: standard input.", callback=standard_input
+            metavar="[FILE]", help="Texts, one per line, or a table; default: standard input.", callback=unless_dash
         ),
     ] = None,
     out: Annotated[
@@ -84,7 +84,7 @@ def similar(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="Texts, one per line, or a table; default: standard input.", callback=standard_input
+            metavar="[FILE]", help="Texts, one per line, or a table; default: standard input.", callback=unless_dash
         ),
     ] = None,
     to: Annotated[str, typer.Option(metavar="TEXT", help="The text to compare with.")] = ...,  # type: ignore[assignment]

@@ -15,8 +15,8 @@ from .tokenizers import UNK
 
 FILE = "usual.json"  # in a run directory
 TEXTS = 2000  # that are looked at to know what is usual
-FEWEST = 20  # tokens below which nothing is said of pieces
-FEWEST_UNKNOWN = 6  # unknown tokens, or known ones to be expected, below which nothing is said of them
+FEWEST = 20  # tokens that a text must have for a warning about pieces
+FEWEST_UNKNOWN = 6  # unknown (or expected known) tokens that it must have for a warning about them
 MORE_UNKNOWN = 0.25  # added to three times the usual share of unknown tokens
 FEWER_KNOWN = 0.5  # times the usual share of known tokens: where many are unknown as a rule
 MORE_PIECES = 1.6  # times as many tokens for a character as usual
