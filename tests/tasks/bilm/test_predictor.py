@@ -74,10 +74,11 @@ WORDS = st.sampled_from(["the", "cat", "dog", "sat", "Zoe", "saw", "qqq"])
 @given(st.lists(st.lists(WORDS, max_size=9), min_size=1, max_size=5), st.sampled_from(sorted(registry())))
 def test_sentences_do_not_feel_their_neighbours(sentences, cell):
     model = MODELS.get(cell) or MODELS.setdefault(cell, network(cell=cell, hidden=6))
+    model.network.double()  # a layer norm of few units amplifies what float32 rounds
     together = model.embed(sentences)
     assert [found.shape for found in together] == [(3, len(words), 12) for words in sentences]
     for words, found in zip(sentences, together, strict=True):
-        np.testing.assert_allclose(model.embed([words])[0], found, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(model.embed([words])[0], found, rtol=1e-9, atol=1e-9)
 
 
 # ---------------------------------------------------------------- runs
